@@ -146,7 +146,7 @@ func startWhenFree(ctx context.Context, cfg Config) (*Node, error) {
 type callsOwner struct {
 	local work.Owner
 	// dial connects to the other node; UNAVAILABLE while it starts.
-	dial func(ctx context.Context) (*bus.Conn, error)
+	dial       func(ctx context.Context) (*bus.Conn, error)
 	handedOver atomic.Bool
 	// handedOverAt is the time of the handover, as a value of uptime.Now.
 	handedOverAt atomic.Int64

@@ -14,50 +14,51 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Offered holds the tools of the external servers of a node.
+// Offered contains the tools that the external MCP servers of a node offer.
 type Offered struct {
-	// Version is a digest of the tools. It changes if and only if they do, also across restarts of the node.
+	// Version is a digest of the tools. It is the same for the same tools, also after a restart of the node.
 	Version string
 	Tools   []gateway.Entry
 }
 
-// OfferedFeatures holds the resources, templates and prompts of the external servers of a node.
+// OfferedFeatures contains the resources, templates and prompts that the external MCP servers of a node offer.
 type OfferedFeatures struct {
-	// Version is a digest of the features. It changes if and only if they do, also across restarts of the node.
+	// Version is a digest of the features. It is the same for the same features, also after a restart of the node.
 	Version  string
 	Features []gateway.Feature
 }
 
 type (
 	offerRequest struct {
-		// After is the version that the client has. The answer waits for another version, at most for Wait.
+		// After is the version that the client already has. The node answers as soon as it has another version, or after Wait.
 		After string        `json:"after,omitempty"`
 		Wait  time.Duration `json:"wait,omitempty"`
-		// From is how many items to skip, because an earlier answer contained them.
+		// From is the number of items that earlier answers contained. The node skips them.
 		From int `json:"from,omitempty"`
 	}
 	offerReply struct {
 		Version string            `json:"version"`
 		Items   []json.RawMessage `json:"items,omitempty"`
-		// Next is the From of the next request, 0 if this is the last part.
+		// Next is the value of From for the next request, 0 if this is the last part.
 		Next int `json:"next,omitempty"`
 	}
 )
 
-// Offered returns the tools of the external servers. If after is not empty, it waits until there is another version. Without
-// one in time, it returns after and no tools.
+// Offered returns the tools of the external MCP servers. If the version of the tools is after, it waits until the tools change.
+// If they do not change within wait, it returns the version after and no tools.
 func (a Admin) Offered(ctx context.Context, after string, wait time.Duration) (Offered, error) {
 	version, all, err := fetchAll[gateway.Entry](ctx, a.node, "catalogue", after, wait)
 	return Offered{version, all}, err
 }
 
-// OfferedFeatures returns the resources, templates and prompts of the connected external servers. It waits as Offered does.
+// OfferedFeatures returns the resources, templates and prompts of the connected external MCP servers. It waits for changes like
+// Offered.
 func (a Admin) OfferedFeatures(ctx context.Context, after string, wait time.Duration) (OfferedFeatures, error) {
 	version, all, err := fetchAll[gateway.Feature](ctx, a.node, "features", after, wait)
 	return OfferedFeatures{version, all}, err
 }
 
-// fetchAll requests all parts of an offer.
+// fetchAll requests all items of a method, in as many requests as necessary. It starts again if the version changes meanwhile.
 func fetchAll[T any](ctx context.Context, node Asker, method, after string, wait time.Duration) (version string, all []T, err error) {
 	ctx, stop := context.WithTimeout(ctx, wait+rpc.CallWithin)
 	defer stop()
@@ -86,7 +87,7 @@ func fetchAll[T any](ctx context.Context, node Asker, method, after string, wait
 	}
 }
 
-// Mirrors returns tools that are listed and checked like those of a node, but that only the node can call.
+// Mirrors returns tools for a process without a node, which can list them and check calls of them. Only the node can run them.
 func Mirrors(entries []gateway.Entry) ([]tools.Tool, error) {
 	all := make([]tools.Tool, len(entries))
 	for i, e := range entries {
@@ -98,21 +99,22 @@ func Mirrors(entries []gateway.Entry) ([]tools.Tool, error) {
 	return all, nil
 }
 
-// offerServer serves what the external servers of a node offer: tools or features.
+// offerServer serves the items that the external MCP servers of a node offer: tools or features.
 type offerServer[T any] struct {
 	list func() []T
 	// replaced returns a channel that is closed when the result of list may have changed.
 	replaced func() <-chan struct{}
-	// most limits the bytes of the items in one answer; a larger item is sent alone.
-	most int
+	// maxBytes limits the size of the items in one answer; a larger item is sent alone.
+	maxBytes int
 }
 
-// offerMethod returns the method that serves the result of list, in parts of at most half a message of the connection.
+// offerMethod returns the method that serves the result of list. Each part is at most half as large as the largest message of
+// the connection.
 func offerMethod[T any](c *bus.Conn, list func() []T, replaced func() <-chan struct{}) rpc.Method {
 	return rpc.Handle(offerServer[T]{list, replaced, int(c.NATS().MaxPayload() / 2)}.answer)
 }
 
-// answer returns the items once their version differs from the one that the client has.
+// answer waits until the version differs from in.After, at most for in.Wait, and returns the items from in.From on.
 func (f offerServer[T]) answer(ctx context.Context, in offerRequest) (offerReply, error) {
 	limit := time.NewTimer(in.Wait)
 	defer limit.Stop()
@@ -132,7 +134,7 @@ func (f offerServer[T]) answer(ctx context.Context, in offerRequest) (offerReply
 	}
 }
 
-// encoded returns the items and their digest.
+// encoded returns the encoded items, and their digest as the version.
 func (f offerServer[T]) encoded() (all []json.RawMessage, version string, err error) {
 	sum := sha256.New()
 	for _, item := range f.list() {
@@ -150,7 +152,7 @@ func (f offerServer[T]) encoded() (all []json.RawMessage, version string, err er
 func (f offerServer[T]) part(all []json.RawMessage, version string, from int) offerReply {
 	reply, size := offerReply{Version: version}, 0
 	for i := min(max(from, 0), len(all)); i < len(all); i++ {
-		if size += len(all[i]); size > f.most && len(reply.Items) > 0 {
+		if size += len(all[i]); size > f.maxBytes && len(reply.Items) > 0 {
 			reply.Next = i
 			break
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/orch-dev/orch/internal/workspace"
 )
 
-// Outputs reads the outputs of tasks below a root, for a face in a process without a node.
+// Outputs reads the output files of tasks, for an MCP server in a process without a node.
 type Outputs struct {
 	*workspace.Tree
 	root *pathguard.Root

@@ -53,8 +53,8 @@ func (n *Node) startWorker(ctx context.Context) error {
 	return nil
 }
 
-// workOwner returns the owner for the worker of the node. It tells the worker of a node that may hand over that the owner may
-// go away.
+// workOwner returns the owner for the worker of the node. If the node may hand over, it returns a callsOwner and adapts cfg:
+// the worker then outlives the owner in this process.
 func (n *Node) workOwner(cfg *worker.Config) work.Owner {
 	if n.waitToYield() == nil {
 		return n.orch

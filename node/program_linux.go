@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// dropProgram drops the pages of the program itself from the memory of the process, because half of the pages that a start
-// reads are never needed again. A page that is needed comes back from the page cache of the system, with one fault (16 pages at
-// once, about a microsecond). This only saves memory, so errors are ignored.
+// dropProgram removes the pages of the executable file from the memory of the process, because half of the pages that a start
+// reads are never used again. A page that is used again is mapped from the page cache of the system with one fault (16 pages at
+// once, about a microsecond). Errors are ignored, because this only saves memory.
 func dropProgram() {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -22,7 +22,7 @@ func dropProgram() {
 		return
 	}
 	defer func() { _ = mappings.Close() }()
-	for _, s := range untouched(mappings, program) {
+	for _, s := range unmodified(mappings, program) {
 		_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, s.start, s.end-s.start, syscall.MADV_DONTNEED)
 	}
 }
@@ -30,10 +30,10 @@ func dropProgram() {
 // span is a range of addresses.
 type span struct{ start, end uintptr }
 
-// untouched returns the mappings of a file which are read-only and whose pages are all those of the file, from the text of
-// /proc/PID/smaps. Dropping a modified page would lose it: a position-independent program (PIE) has read-only pages with
-// relocated addresses, and a debugger writes its breakpoints into the code. Such pages are anonymous, or swapped out.
-func untouched(smaps io.Reader, file string) []span {
+// unmodified parses the text of /proc/PID/smaps and returns the read-only mappings of a file without modified pages. Dropping a
+// modified page would lose its content: a position-independent program (PIE) has read-only pages with relocated addresses, and a
+// debugger writes breakpoints into the code. smaps counts modified pages as anonymous or swapped out.
+func unmodified(smaps io.Reader, file string) []span {
 	var spans []span
 	var current span
 	lines := bufio.NewScanner(smaps)
@@ -41,7 +41,7 @@ func untouched(smaps io.Reader, file string) []span {
 		key, value, _ := strings.Cut(lines.Text(), " ")
 		switch value = strings.TrimSpace(value); {
 		case !strings.HasSuffix(key, ":"):
-			current = readOnly(key, value, file)
+			current = parseMapping(key, value, file)
 		case (key == "Anonymous:" || key == "Swap:") && value != "0 kB":
 			current = span{}
 		case key == "VmFlags:" && current.end != 0: // the last line of each mapping
@@ -51,9 +51,9 @@ func untouched(smaps io.Reader, file string) []span {
 	return spans
 }
 
-// readOnly returns the addresses of a mapping, or the zero span unless it is a read-only mapping of the file. addresses is the
-// first column of its line, rest the others: permissions, offset, device, inode and path.
-func readOnly(addresses, rest, file string) span {
+// parseMapping returns the addresses of a read-only mapping of the file, or the zero span for any other mapping. addresses is
+// the first column of a line of smaps. rest contains the other columns: permissions, offset, device, inode and path.
+func parseMapping(addresses, rest, file string) span {
 	const columns = 5
 	fields := strings.Fields(rest)
 	if len(fields) < columns || fields[0] != "r-xp" && fields[0] != "r--p" || !strings.HasSuffix(rest, " "+file) {

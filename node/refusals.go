@@ -21,14 +21,15 @@ import (
 	"github.com/orch-dev/orch/rpc"
 )
 
-// RefusedMethod is the method with which a face in another process reports a refused call.
+// RefusedMethod is the method that an MCP server in another process calls to report a refused call.
 const RefusedMethod = bus.AuditPrefix + ".refused"
 
-// Refusal is a call that was refused before there was a task to record it.
+// Refusal is a call that was refused before a task was created, so no task records it.
 type Refusal struct {
-	// By is who called.
+	// By is the identity that made the call.
 	By string `json:"by"`
-	// Tool and Args are those of the call, or Args is a plan. Task is the task in which the call was to be made.
+	// Tool and Args are the tool and its arguments. For a refused plan, Tool is empty and Args is the plan. Task is the task that
+	// the call would have belonged to, if any.
 	Tool string          `json:"tool,omitempty"`
 	Args json.RawMessage `json:"args,omitempty"`
 	Task events.TaskID   `json:"task,omitempty"`
@@ -66,7 +67,7 @@ func (a auditedAPI) SubmitBatch(ctx context.Context, r api.SubmitBatchRequest) (
 
 func (a auditedAPI) submitted(r api.SubmitRequest, err error) {
 	if err != nil {
-		tool, args := callOf(r.Plan)
+		tool, args := soleCall(r.Plan)
 		a.report(Refusal{By: r.Actor, Tool: tool, Args: args, Error: fault.From(err)})
 	}
 }
@@ -80,8 +81,9 @@ func (a auditedAPI) Call(ctx context.Context, r api.CallRequest) (api.CallReply,
 	return reply, err
 }
 
-// callOf returns the call of a plan with a single call; for any other plan, no tool and the plan.
-func callOf(plan json.RawMessage) (tool string, args json.RawMessage) {
+// soleCall returns the tool and the arguments of a plan that has a single step. For any other plan, it returns no tool and the
+// plan.
+func soleCall(plan json.RawMessage) (tool string, args json.RawMessage) {
 	var one struct {
 		Steps []struct {
 			Tool string          `json:"tool"`
@@ -94,28 +96,28 @@ func callOf(plan json.RawMessage) (tool string, args json.RawMessage) {
 	return "", plan
 }
 
-// refuses reports whether an error is a refusal: the caller lacks a permission, or the request is invalid. Errors of the node,
-// its disk or a timeout are not, nor are calls that continue.
-func refuses(err *fault.Error) bool {
+// isRefusal reports whether an error is a refusal: the caller lacks a permission, or the request is invalid. Failures of the node
+// or its disk, timeouts, and calls that wait for an approval are not refusals.
+func isRefusal(err *fault.Error) bool {
 	return err != nil && !slices.Contains([]fault.Code{
 		fault.Internal, fault.Unavailable, fault.Cancelled, fault.Timeout, fault.DiskFull, fault.DataLoss, fault.ApprovalRequired,
 	}, err.Code)
 }
 
-// The limits of what is stored about refusals. Beyond them, refusals are only counted.
+// The limits of the records of refusals. Refusals beyond them are only counted.
 const (
-	// maxRefusalKinds limits the kinds in one record, maxKindsEach those of one identity.
+	// maxRefusalKinds limits the kinds of refusals in one record, maxKindsEach limits the kinds of one identity.
 	maxRefusalKinds, maxKindsEach = 50, 10
-	// maxShownArgs limits the bytes of arguments in a record, maxShownName those of a name.
+	// maxShownArgs limits the bytes of the arguments in a record, maxShownName limits the bytes of a name.
 	maxShownArgs, maxShownName = 512, 128
-	// leastBetween and mostBetween limit the interval between two records while refusals continue. It doubles with each.
-	leastBetween, mostBetween = time.Minute, time.Hour
+	// While refusals continue, the interval between two records doubles from minRecordInterval to maxRecordInterval.
+	minRecordInterval, maxRecordInterval = time.Minute, time.Hour
 )
 
-// others replaces identities and tools beyond the limits.
-const others = "*"
+// overflowName replaces the names of identities and tools beyond the limits.
+const overflowName = "*"
 
-// refusalKind is the key by which refusals are counted together.
+// refusalKind is the key for counting refusals: equal refusals are counted together.
 type refusalKind struct {
 	by, tool, field string
 	code            fault.Code
@@ -134,40 +136,40 @@ type refusalCount struct {
 // refusalCounter counts refusals until they are recorded.
 type refusalCounter struct {
 	kinds map[refusalKind]*refusalCount
-	// each is how many kinds there are of each identity.
-	each map[string]int
+	// kindsEach is the number of kinds of each identity.
+	kindsEach map[string]int
 }
 
 // add counts a refusal.
 func (c *refusalCounter) add(r Refusal, now time.Time) {
 	k := refusalKind{truncate(r.By), truncate(r.Tool), truncate(r.Error.Field), r.Error.Code}
-	if c.kinds[k] == nil && c.each[k.by] >= maxKindsEach {
-		k, r = refusalKind{by: k.by, tool: others}, Refusal{By: r.By, Tool: others}
+	if c.kinds[k] == nil && c.kindsEach[k.by] >= maxKindsEach {
+		k, r = refusalKind{by: k.by, tool: overflowName}, Refusal{By: r.By, Tool: overflowName}
 	}
 	if c.kinds[k] == nil && len(c.kinds) >= maxRefusalKinds {
-		k, r = refusalKind{by: others, tool: others}, Refusal{By: others, Tool: others}
+		k, r = refusalKind{by: overflowName, tool: overflowName}, Refusal{By: overflowName, Tool: overflowName}
 	}
 	n := c.kinds[k]
 	if n == nil {
 		if c.kinds == nil {
-			c.kinds, c.each = map[refusalKind]*refusalCount{}, map[string]int{}
+			c.kinds, c.kindsEach = map[refusalKind]*refusalCount{}, map[string]int{}
 		}
 		n = &refusalCount{Refusal: r, first: now}
 		if len(r.Args) > 0 {
 			sum := sha256.Sum256(r.Args)
-			n.sum, n.Args = hex.EncodeToString(sum[:]), slices.Clone(r.Args[:min(len(r.Args), maxReadArgs)])
+			n.argsDigest, n.Args = hex.EncodeToString(sum[:]), slices.Clone(r.Args[:min(len(r.Args), maxReadArgs)])
 		}
 		c.kinds[k] = n
-		c.each[k.by]++
+		c.kindsEach[k.by]++
 	}
 	n.count++
 	n.last = now
 }
 
-// maxReadArgs limits the bytes of arguments that are held until they are recorded. They are searched for secrets.
+// maxReadArgs limits the bytes of the arguments that are kept until they are recorded, and then searched for secrets.
 const maxReadArgs = 4 << 10
 
-// drain returns the counts, in order, and resets the counter.
+// drain returns the counts, sorted by the time of the first refusal, and resets the counter.
 func (c *refusalCounter) drain() []*refusalCount {
 	var all []*refusalCount
 	for _, n := range c.kinds {
@@ -180,12 +182,12 @@ func (c *refusalCounter) drain() []*refusalCount {
 	return all
 }
 
-// truncate truncates a text from outside for a record.
+// truncate shortens untrusted text to maxShownName bytes.
 func truncate(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxShownName)], "")
 }
 
-// journal records events that belong to no task of a user: refused calls, and changes of MCP servers.
+// journal records in the log events that belong to no task: refused calls, and changes of external MCP servers.
 type journal struct {
 	*host
 
@@ -195,9 +197,9 @@ type journal struct {
 	refusals chan Refusal
 }
 
-// refused queues a refusal for the journal. If too many wait, it is only written to the log of the process.
+// refused queues a refusal to be recorded. If the queue is full, it writes the refusal to the log of the process instead.
 func (jn *journal) refused(r Refusal) {
-	if !refuses(r.Error) {
+	if !isRefusal(r.Error) {
 		return
 	}
 	select {
@@ -210,7 +212,7 @@ func (jn *journal) refused(r Refusal) {
 // maxRefusals limits the refusals that wait to be counted.
 const maxRefusals = 1000
 
-// startRefusals records refused calls in the log, and receives those of faces in other processes.
+// startRefusals starts to record refused calls, including those that MCP servers in other processes report.
 func (jn *journal) startRefusals(ctx context.Context) error {
 	end, err := rpc.Serve(jn.requests, bus.AuditPrefix, jn.auditMethods(), jn.forOperator())
 	if err != nil {
@@ -234,7 +236,7 @@ func (jn *journal) auditMethods() localMethods {
 	})}
 }
 
-// recordRefusals counts refusals and records them, until ctx ends, and then those that are left.
+// recordRefusals counts and records refusals until ctx ends. It then records the remaining ones.
 func (jn *journal) recordRefusals(ctx context.Context) {
 	var counter refusalCounter
 	var pace recordPace
@@ -259,8 +261,8 @@ func (jn *journal) recordRefusals(ctx context.Context) {
 	}
 }
 
-// recordPace determines when the next record is due: soon for the first refusal after a pause, later and later while they
-// continue.
+// recordPace determines when the next record is due: soon for the first refusal after a pause, then at growing intervals while
+// refusals continue.
 type recordPace struct {
 	due  time.Time
 	wait time.Duration
@@ -268,16 +270,17 @@ type recordPace struct {
 
 // next returns the time until the next record.
 func (p *recordPace) next(now time.Time) time.Duration {
-	if p.due.IsZero() || now.Sub(p.due) > max(2*p.wait, leastBetween) {
+	if p.due.IsZero() || now.Sub(p.due) > max(2*p.wait, minRecordInterval) {
 		p.wait = collectFor
 	} else {
-		p.wait = min(max(2*p.wait, leastBetween), mostBetween)
+		p.wait = min(max(2*p.wait, minRecordInterval), maxRecordInterval)
 	}
 	p.due = now.Add(p.wait)
 	return p.wait
 }
 
-// submitRefusals submits the task that records refusals. It leaves out arguments that the node would refuse again.
+// submitRefusals submits a task that records refusals. If the node refuses it because of the recorded arguments, it submits the
+// task again without arguments.
 func (jn *journal) submitRefusals(ctx context.Context, counts []*refusalCount) {
 	if len(counts) == 0 {
 		return
@@ -294,14 +297,14 @@ func (jn *journal) submitRefusals(ctx context.Context, counts []*refusalCount) {
 	jn.cfg.logger().WarnContext(ctx, "refusals_not_noted", slog.Int("kinds", len(counts)), slog.Any("error", err))
 }
 
-// refusalPlan returns a plan that writes refusals into its own log.
+// refusalPlan returns a plan that writes refusals into the log of its task. args includes their arguments.
 func (jn *journal) refusalPlan(counts []*refusalCount, args bool) json.RawMessage {
 	type object = map[string]any
 	steps, total := []object{}, 0
 	for i, c := range counts {
 		total += c.count
 		steps = append(steps, object{"id": "refused_" + strconv.Itoa(i+1), "tool": "LOG_WRITE", "with": object{
-			"level": "WARN", "message": jn.verbatim(c.message()), "context": jn.contextOfRefusal(c, args),
+			"level": "WARN", "message": jn.literal(c.message()), "context": jn.contextOfRefusal(c, args),
 		}})
 	}
 	plan, err := json.Marshal(object{
@@ -332,28 +335,28 @@ func (c *refusalCount) message() string {
 // contextOfRefusal returns the fields of a refusal, without secrets.
 func (jn *journal) contextOfRefusal(c *refusalCount, args bool) map[string]any {
 	all := map[string]any{
-		"event": "call_refused", "by": jn.verbatim(truncate(c.By)), "count": c.count, "first": c.first.Format(time.RFC3339), "last": c.last.Format(time.RFC3339),
+		"event": "call_refused", "by": jn.literal(truncate(c.By)), "count": c.count, "first": c.first.Format(time.RFC3339), "last": c.last.Format(time.RFC3339),
 	}
 	for name, value := range map[string]string{"tool": c.Tool, "task": string(c.Task)} {
 		if value != "" {
-			all[name] = jn.verbatim(truncate(value))
+			all[name] = jn.literal(truncate(value))
 		}
 	}
 	if c.Error != nil {
 		all["code"] = string(c.Error.Code)
 		if c.Error.Field != "" {
-			all["field"] = jn.verbatim(truncate(c.Error.Field))
+			all["field"] = jn.literal(truncate(c.Error.Field))
 		}
 		if c.Error.Reason != "" {
-			all["reason"] = jn.verbatim(truncate(c.Error.Reason))
+			all["reason"] = jn.literal(truncate(c.Error.Reason))
 		}
 	}
-	if c.sum == "" {
+	if c.argsDigest == "" {
 		return all
 	}
-	all["args_sha256"] = c.sum
+	all["args_sha256"] = c.argsDigest
 	if text, ok := jn.shownArgs(c); ok && args {
-		all["args"] = jn.verbatim(text)
+		all["args"] = jn.literal(text)
 	}
 	return all
 }
@@ -370,8 +373,8 @@ func (jn *journal) shownArgs(c *refusalCount) (string, bool) {
 	return strings.ToValidUTF8(text, ""), true
 }
 
-// verbatim returns a text from outside in a form that a plan may contain: without secrets and expressions.
-func (jn *journal) verbatim(text string) string {
+// literal returns untrusted text in a form that is safe in a plan: without secrets, and with "${{" escaped.
+func (jn *journal) literal(text string) string {
 	clean, _ := jn.executor.policy.Redact([]byte(text))
 	return strings.ReplaceAll(string(clean), "${{", "$${{")
 }

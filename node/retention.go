@@ -19,13 +19,14 @@ import (
 
 // Retention is how long archived tasks and their workspaces are retained; 0 is forever.
 type Retention struct {
-	// Completed and Failed apply to workspaces. The time counts from when a workspace was shelved after the end of its task.
+	// Completed and Failed apply to the archived workspaces of tasks that were completed or have failed. The time starts when a
+	// workspace is archived.
 	Completed, Failed time.Duration
 	// Tasks applies to the tasks themselves.
 	Tasks orchestrator.Retention
 }
 
-// taskRetention returns the retention of tasks for a permanent node, and none for others.
+// taskRetention returns the retention of tasks. A temporary or read-only node removes no tasks.
 func (ch *chores) taskRetention() orchestrator.Retention {
 	if ch.cfg.Guest != "" || ch.cfg.Confinement.ReadOnly {
 		return orchestrator.Retention{}
@@ -33,7 +34,7 @@ func (ch *chores) taskRetention() orchestrator.Retention {
 	return ch.cfg.Limits.Retention.Tasks
 }
 
-// rule is the retention of one shelf.
+// rule is the retention time of one shelf. A shelf is a folder of archived workspaces, see package workspace.
 type rule struct {
 	shelf string
 	keep  time.Duration
@@ -70,22 +71,23 @@ func (ch *chores) startRetention(ctx context.Context) error {
 	return nil
 }
 
-// retention removes expired workspaces. A removal that fails is retried later and does not block others.
+// retention removes expired workspaces. A failed removal is retried in a later run, and the run continues.
 type retention struct {
 	n *chores
-	// recorded are the tasks whose removal is recorded in the log. failed are those whose failure is logged.
+	// recorded contains the tasks whose workspace's removal is recorded in the log. failed contains the tasks for which a failed
+	// removal was logged.
 	recorded, failed map[events.TaskID]bool
 }
 
-// run finishes earlier runs, and then removes the workspaces that are expired now.
+// run finishes the removals of earlier runs, and then removes the workspaces that have expired since.
 func (r *retention) run(ctx context.Context) {
-	rest, err := r.n.executor.tree.Retired()
+	unfinished, err := r.n.executor.tree.Retired()
 	if err == nil {
-		err = r.remove(ctx, rest)
+		err = r.remove(ctx, unfinished)
 	}
 	for _, rule := range r.n.cfg.Limits.Retention.rules() {
 		if rule.keep > 0 && ctx.Err() == nil {
-			err = errors.Join(err, r.clear(ctx, rule))
+			err = errors.Join(err, r.removeExpired(ctx, rule))
 		}
 	}
 	if err != nil && ctx.Err() == nil {
@@ -93,8 +95,8 @@ func (r *retention) run(ctx context.Context) {
 	}
 }
 
-// clear removes the expired workspaces of one shelf.
-func (r *retention) clear(ctx context.Context, rule rule) error {
+// removeExpired removes the expired workspaces of one shelf.
+func (r *retention) removeExpired(ctx context.Context, rule rule) error {
 	old, err := r.n.executor.tree.Shelved(rule.shelf, r.n.clock().Add(-rule.keep))
 	if err != nil {
 		return err
@@ -104,24 +106,24 @@ func (r *retention) clear(ctx context.Context, rule rule) error {
 		if err := r.remove(ctx, r.retire(rule, some)); err != nil {
 			return err
 		}
-		if err := pause.For(ctx, time.Since(began)); err != nil { // half of the time is for others
+		if err := pause.For(ctx, time.Since(began)); err != nil { // use at most half of the time
 			return err
 		}
 	}
 	return nil
 }
 
-// retire takes workspaces off their shelf, and returns the tasks of those for which that succeeded.
+// retire moves workspaces from their shelf to the one for removal, and returns the tasks whose workspaces it has moved.
 func (r *retention) retire(rule rule, old []workspace.Shelved) (tasks []events.TaskID) {
 	for _, one := range old {
-		if r.done(one.Task, r.n.executor.tree.Retire(rule.shelf, one.Task)) {
+		if r.succeeded(one.Task, r.n.executor.tree.Retire(rule.shelf, one.Task)) {
 			tasks = append(tasks, one.Task)
 		}
 	}
 	return tasks
 }
 
-// remove removes retired workspaces after recording that in the log.
+// remove records in the log that retired workspaces are removed, and then removes them.
 func (r *retention) remove(ctx context.Context, tasks []events.TaskID) error {
 	for some := range slices.Chunk(tasks, retainBatch) {
 		if err := r.record(ctx, some); err != nil {
@@ -131,14 +133,14 @@ func (r *retention) remove(ctx context.Context, tasks []events.TaskID) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			r.done(task, r.n.executor.tree.Discard(task))
+			r.succeeded(task, r.n.executor.tree.Discard(task))
 		}
 	}
 	return nil
 }
 
-// done reports whether err is nil. It logs the first error of each task.
-func (r *retention) done(task events.TaskID, err error) bool {
+// succeeded reports whether err is nil. It logs the first error of each task.
+func (r *retention) succeeded(task events.TaskID, err error) bool {
 	if err != nil && !r.failed[task] {
 		r.failed[task] = true
 		r.n.cfg.logger().Warn("workspace_not_removed", slog.String("task", string(task)), slog.Any("error", err))
@@ -146,7 +148,7 @@ func (r *retention) done(task events.TaskID, err error) bool {
 	return err == nil
 }
 
-// record records in the log which workspaces are removed, each once.
+// record records in the log which workspaces are removed. It records each workspace once.
 func (r *retention) record(ctx context.Context, tasks []events.TaskID) error {
 	fresh := slices.DeleteFunc(slices.Clone(tasks), func(task events.TaskID) bool { return r.recorded[task] })
 	if len(fresh) == 0 {
@@ -165,7 +167,7 @@ func (r *retention) record(ctx context.Context, tasks []events.TaskID) error {
 	return nil
 }
 
-// plan returns a plan that writes into its log which workspaces are removed.
+// plan returns a plan that writes into the log of its task which workspaces are removed.
 func (r *retention) plan(ctx context.Context, tasks []events.TaskID) (json.RawMessage, error) {
 	type object = map[string]any
 	total := int64(0)
@@ -184,19 +186,19 @@ func (r *retention) plan(ctx context.Context, tasks []events.TaskID) (json.RawMe
 	}}})
 }
 
-// Retained describes one shelf of the workspace archive, and what retention would remove from it now.
+// Retained describes the archived workspaces of completed or of failed tasks, and those that retention would remove now.
 type Retained struct {
 	State string `json:"state"`
 	// Keep is how long workspaces are retained; 0 is forever.
 	Keep  time.Duration `json:"keep"`
 	Bytes int64         `json:"bytes"`
 	Files int           `json:"files"`
-	// Due are the tasks whose workspaces would be removed, DueBytes is their size.
+	// Due are the tasks whose workspaces would be removed. DueBytes is the total size of these workspaces.
 	Due      []events.TaskID `json:"due"`
 	DueBytes int64           `json:"due_bytes"`
 }
 
-// InspectRetention returns, without a node, the state of the workspace archive and what a node would remove from it.
+// InspectRetention returns the state of the workspace archive and what a node would remove from it. It needs no running node.
 func InspectRetention(ctx context.Context, cfg Config, now time.Time) ([]Retained, error) {
 	root, err := pathguard.Open(cfg.Root)
 	if err != nil {
@@ -210,15 +212,15 @@ func InspectRetention(ctx context.Context, cfg Config, now time.Time) ([]Retaine
 		}
 		one := Retained{State: []string{"completed", "failed"}[i], Keep: r.keep, Due: []events.TaskID{}}
 		if one.Bytes, one.Files, err = tree.Size(ctx, r.shelf); err == nil {
-			err = one.add(ctx, tree, r, now)
+			err = one.addDue(ctx, tree, r, now)
 		}
 		all = append(all, one)
 	}
 	return all, errors.Join(err, root.Close())
 }
 
-// add adds the workspaces that are due.
-func (r *Retained) add(ctx context.Context, tree *workspace.Tree, rule rule, now time.Time) error {
+// addDue adds the workspaces that are due.
+func (r *Retained) addDue(ctx context.Context, tree *workspace.Tree, rule rule, now time.Time) error {
 	if rule.keep == 0 {
 		return nil
 	}

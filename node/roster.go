@@ -8,7 +8,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// roster returns the registered agents for explanations of tasks, and a function that reports whether an agent was removed.
+// roster returns the registered agents, and a function that reports whether an agent was removed. Explanations of tasks use it.
 func (ag *agentDesk) roster(ctx context.Context) (all []orchestrator.RegisteredAgent, removed func(string) bool) {
 	if r := ag.executor.registry.Load(); r != nil {
 		views, err := r.Agents(ctx)

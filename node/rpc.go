@@ -12,12 +12,12 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// rpc returns the /rpc endpoint, behind the same authentication as the MCP face.
+// rpc returns the HTTP handler for /rpc. It uses the same authentication as MCP.
 func (fa *face) rpc(face *server.Server) (http.Handler, error) {
 	return httpapi.New(httpapi.Config{Authenticator: rpcAuthenticator{face}, Redact: fa.executor.policy.Redact, Wait: fa.cfg.Faces.RPCWait, Logger: fa.cfg.logger()})
 }
 
-// rpcAuthenticator authenticates clients of /rpc like the MCP face does.
+// rpcAuthenticator authenticates clients of /rpc with the MCP server.
 type rpcAuthenticator struct{ face *server.Server }
 
 // Authenticate implements httpapi.Authenticator.
@@ -57,20 +57,21 @@ func replyOf(r server.ToolReply) httpapi.Reply {
 	return httpapi.Reply{Output: r.Output, Task: r.Task, Approval: r.Approval, Rule: r.Rule, Question: r.Question, Method: r.Tool}
 }
 
-// unlogged calls a tool outside of the log. The tool only reads this process, so no worker is needed.
+// unlogged calls a tool without a task, so the log does not record the call. It is for tools that only read the state of this
+// process and need no worker.
 func (fa *face) unlogged(ctx context.Context, tool tools.Tool, args json.RawMessage) (json.RawMessage, error) {
-	return tool.Call(ctx, fa.plainEnv(), args)
+	return tool.Call(ctx, fa.unloggedEnv(), args)
 }
 
-// direct calls a tool for an identity that acts for itself.
+// direct calls a tool without a task, on behalf of the identity who.
 func (fa *face) direct(ctx context.Context, who server.Identity, tool tools.Tool, args json.RawMessage) (json.RawMessage, error) {
-	env := fa.plainEnv()
+	env := fa.unloggedEnv()
 	env.Requester, env.Agent = who.Name, who.Agent
 	return tool.Call(ctx, env, args)
 }
 
-// plainEnv returns the environment for a call outside of the log.
-func (fa *face) plainEnv() *tools.Env {
+// unloggedEnv returns the environment for a call without a task.
+func (fa *face) unloggedEnv() *tools.Env {
 	return &tools.Env{
 		Root: fa.executor.root, Log: fa.cfg.logger(), Now: time.Now,
 		Progress: func(float64, float64, string) {}, Record: func(events.Kind, events.Payload) {}, Spawn: func(tools.Spawn) {},

@@ -11,14 +11,14 @@ import (
 	"github.com/orch-dev/orch/policy"
 )
 
-// ReadRules reads a policy file, nil for an empty path. It does not run the examples in the file. Errors: NOT_FOUND, FORBIDDEN,
-// and those of policy.ParseRules.
+// ReadRules reads a policy file. It returns nil for an empty path. It does not run the examples in the file. Errors are
+// NOT_FOUND, FORBIDDEN, and those of policy.ParseRules.
 func ReadRules(path string) (*policy.Rules, error) {
 	if path == "" {
 		return nil, nil //nolint:nilnil // no rules are a valid policy
 	}
 	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target // the file to protect from changes
+		path = target // the rules protect the file at this path from changes
 	}
 	f, err := os.Open(path)
 	switch {

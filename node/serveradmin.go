@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/rpc"
 )
 
-// serveServers serves requests about the MCP servers of the node.
+// serveServers serves requests about the external MCP servers of the node.
 func (n *Node) serveServers(context.Context) error {
 	n.serverMethods = n.methods()
 	end, err := rpc.Serve(n.requests, bus.ServersPrefix, n.serverMethods, n.forOperator())
@@ -24,12 +24,12 @@ func (n *Node) serveServers(context.Context) error {
 	return err
 }
 
-// Ask implements Asker, without a network in between.
+// Ask implements Asker. It calls the method in this process.
 func (n *Node) Ask(ctx context.Context, method string, in, out any) error {
 	if ours, err := n.askMessages(ctx, method, in, out); ours {
 		return err
 	}
-	if known, err := n.askSessions(ctx, method, in, out); known {
+	if ours, err := n.askSessions(ctx, method, in, out); ours {
 		return err
 	}
 	if method == RefusedMethod {
@@ -38,7 +38,7 @@ func (n *Node) Ask(ctx context.Context, method string, in, out any) error {
 	return n.serverMethods.Ask(ctx, method, in, out)
 }
 
-// methods returns the methods for the MCP servers of the node.
+// methods returns the methods for the external MCP servers of the node.
 func (n *Node) methods() localMethods {
 	replaced := n.executor.catalogue.Replaced
 	g := n.executor.gateway
@@ -55,7 +55,7 @@ func (n *Node) methods() localMethods {
 	return all
 }
 
-// disabledMethods returns the methods of a node without MCP servers. Only the lists of offers work.
+// disabledMethods returns the methods of a node without MCP servers. Each returns TOOL_DISABLED.
 func disabledMethods() localMethods {
 	refuse := func(context.Context, []byte) ([]byte, error) {
 		return nil, fault.New(fault.ToolDisabled, "this node uses no MCP servers").WithHint("start it with the setting mcp_enabled")
@@ -67,7 +67,7 @@ func disabledMethods() localMethods {
 	return all
 }
 
-// acceptances manages which tool definitions people have accepted.
+// acceptances stores which tool definitions people have accepted.
 type acceptances interface {
 	Definitions(server string) []gateway.Definition
 	Accept(server string, wanted map[string]string, by string) ([]gateway.Definition, error)
@@ -75,7 +75,7 @@ type acceptances interface {
 
 var _ acceptances = (*gateway.Gateway)(nil)
 
-// recordedAcceptances implements acceptances without a gateway.
+// recordedAcceptances implements acceptances with the recorded definitions, without a gateway.
 type recordedAcceptances struct{ gateway.Records }
 
 // Accept implements acceptances.
@@ -85,16 +85,16 @@ func (r recordedAcceptances) Accept(server string, wanted map[string]string, by 
 
 // serverAdmin serves requests about MCP servers.
 type serverAdmin struct {
-	// ready waits until the servers had time to connect.
+	// ready starts the servers and waits for them to connect, for a limited time.
 	ready    func(context.Context) error
 	registry registry.MCPRegistry
 	trust    acceptances
 }
 
-// newServerAdmin returns a serverAdmin whose servers start with the first request, unless they were started before.
+// newServerAdmin returns a serverAdmin for the servers of a gateway. The first request starts them, unless they are running.
 func newServerAdmin(g *gateway.Gateway) serverAdmin { return serverAdmin{g.Ready, g.Servers(), g} }
 
-// records returns the methods that use only the recorded definitions, and no running server.
+// records returns the methods that use only the recorded definitions. They work without running servers.
 func (d serverAdmin) records() localMethods {
 	return localMethods{
 		"definitions": rpc.Handle(func(_ context.Context, in serverName) ([]gateway.Definition, error) {
@@ -104,7 +104,7 @@ func (d serverAdmin) records() localMethods {
 	}
 }
 
-// methods returns all methods except those about the offers of servers.
+// methods returns all methods, except those that return the tools and features of the servers.
 func (d serverAdmin) methods() localMethods {
 	all := d.records()
 	starting := localMethods{
@@ -114,12 +114,12 @@ func (d serverAdmin) methods() localMethods {
 		"disable": rpc.Handle(d.switching(d.registry.Disable)),
 		"reload":  rpc.Handle(d.reload),
 	}
-	for name, answer := range starting {
+	for name, method := range starting {
 		all[name] = func(ctx context.Context, request []byte) ([]byte, error) {
 			if err := d.ready(ctx); err != nil {
 				return nil, err
 			}
-			return answer(ctx, request)
+			return method(ctx, request)
 		}
 	}
 	return all
@@ -138,7 +138,7 @@ func (d serverAdmin) list(ctx context.Context) ([]Server, error) {
 	return list, nil
 }
 
-// blocked counts the tools that wait to be accepted, by server.
+// blocked returns the number of tools that wait for acceptance, by server. If server is empty, it covers all servers.
 func (d serverAdmin) blocked(server string) map[string]int {
 	count := map[string]int{}
 	for _, def := range d.trust.Definitions(server) {
@@ -184,20 +184,20 @@ func (d serverAdmin) reload(ctx context.Context, _ struct{}) (Reloaded, error) {
 	return Reloaded{n, list}, err
 }
 
-// accept accepts exactly the definitions that the person has seen.
-func (d serverAdmin) accept(_ context.Context, word Acceptance) ([]gateway.Definition, error) {
-	if word.Server == "" || len(word.Tools) == 0 {
+// accept accepts the definitions with the digests that the person has seen.
+func (d serverAdmin) accept(_ context.Context, in Acceptance) ([]gateway.Definition, error) {
+	if in.Server == "" || len(in.Tools) == 0 {
 		return nil, fault.New(fault.RequiredField, "is required").WithField("tools")
 	}
-	for _, sum := range word.Tools {
-		if sum == "" {
+	for _, digest := range in.Tools {
+		if digest == "" {
 			return nil, fault.New(fault.RequiredField, "the digest of what was seen is required").WithField("tools")
 		}
 	}
-	return d.trust.Accept(word.Server, word.Tools, word.By)
+	return d.trust.Accept(in.Server, in.Tools, in.By)
 }
 
-// localMethods serves requests in this process, like the bus does for remote ones.
+// localMethods implements Asker by calling methods in this process. Like over the bus, requests and answers are encoded as JSON.
 type localMethods map[string]rpc.Method
 
 // Ask implements Asker.

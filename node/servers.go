@@ -18,17 +18,17 @@ import (
 
 // Servers configures the use of external MCP servers. The zero value uses none.
 type Servers struct {
-	// Home is the directory of the user; if empty, no servers are used. Dir is the directory of a project whose servers are
-	// used too; empty for none.
+	// Home is the home directory of the user, which contains definitions of servers; if it is empty, no servers are used. Dir is
+	// the directory of a project with more definitions; empty for none.
 	Home, Dir string
-	// Workspace is the directory that replaces ${workspaceFolder} in definitions: the one that tools are confined to. Default:
-	// Dir, else Home.
+	// Workspace is the value of ${workspaceFolder} in definitions: the directory that tools are confined to. Default: Dir, or
+	// Home if Dir is empty.
 	Workspace string
-	// Still ignores later changes of definitions.
+	// Still disables watching the files with definitions for changes.
 	Still bool
 	// Connect determines when servers are connected.
 	Connect gateway.Connect
-	// Getenv reads the variables that definitions name. Default: os.Getenv.
+	// Getenv returns the environment variables that definitions refer to. Default: os.Getenv.
 	Getenv func(string) string
 }
 
@@ -43,14 +43,15 @@ func (s Servers) gateway(catalogue *tools.Catalogue, log *slog.Logger) gateway.C
 // maxChanges limits the changes of servers that wait to be recorded.
 const maxChanges = 1000
 
-// openGateway adds the tools of MCP servers to the catalogue.
-func (h *executor) openGateway(ctx context.Context, tell func(context.Context, registry.Change), over func(context.Context, gateway.Call) bool) error {
+// openGateway starts the gateway to external MCP servers, which adds their tools to the catalogue. onChange and callEnded are
+// those of openExecutor.
+func (h *executor) openGateway(ctx context.Context, onChange func(context.Context, registry.Change), callEnded func(context.Context, gateway.Call) bool) error {
 	s := h.cfg.Faces.Servers
 	if s.Home == "" {
 		return nil
 	}
 	cfg := s.gateway(h.catalogue, h.cfg.logger())
-	cfg.OnChange, cfg.CallEnded = tell, over
+	cfg.OnChange, cfg.CallEnded = onChange, callEnded
 	g, err := gateway.New(cfg)
 	if err != nil {
 		return err
@@ -59,7 +60,7 @@ func (h *executor) openGateway(ctx context.Context, tell func(context.Context, r
 	return g.Start(ctx)
 }
 
-// queueChange queues a change for the journal. If too many wait, it is only written to the log of the process.
+// queueChange queues a change to be recorded. If the queue is full, it writes the change to the log of the process instead.
 func (jn *journal) queueChange(ctx context.Context, c registry.Change) {
 	select {
 	case jn.changes <- c:
@@ -87,29 +88,28 @@ func (jn *journal) startJournal(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		jn.journal(run)
+		jn.recordChanges(run)
 	}()
 	jn.onStop(func(context.Context) error { stop(); <-ended; return nil })
 	return nil
 }
 
 const (
-	// collectFor is how long changes are collected for one task, starting with the first. maxNoted limits the steps of such a
-	// task.
+	// One task records all changes within collectFor after the first, at most maxRecorded of them.
 	collectFor, maxRecorded = 500 * time.Millisecond, 500
-	// recordWithin limits how long the log may take to record them.
+	// recordWithin limits the time to submit that task.
 	recordWithin = 10 * time.Second
 )
 
-// journal records changes until ctx ends, and then those that are left.
-func (jn *journal) journal(ctx context.Context) {
+// recordChanges records changes of external MCP servers until ctx ends. It then records the remaining ones.
+func (jn *journal) recordChanges(ctx context.Context) {
 	var changes []registry.Change
 	timer := time.NewTimer(collectFor)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			jn.submitChanges(context.WithoutCancel(ctx), jn.changesLeft(changes))
+			jn.submitChanges(context.WithoutCancel(ctx), jn.withQueued(changes))
 			return
 		case c := <-jn.changes:
 			if len(changes) == 0 {
@@ -125,8 +125,8 @@ func (jn *journal) journal(ctx context.Context) {
 	}
 }
 
-// changesLeft adds the changes that are still queued.
-func (jn *journal) changesLeft(changes []registry.Change) []registry.Change {
+// withQueued returns changes and the changes that are still queued.
+func (jn *journal) withQueued(changes []registry.Change) []registry.Change {
 	for len(changes) < maxRecorded {
 		select {
 		case c := <-jn.changes:
@@ -138,7 +138,7 @@ func (jn *journal) changesLeft(changes []registry.Change) []registry.Change {
 	return changes
 }
 
-// submitChanges submits the task that records changes.
+// submitChanges submits a task that records changes.
 func (jn *journal) submitChanges(ctx context.Context, changes []registry.Change) {
 	if len(changes) == 0 {
 		return
@@ -174,7 +174,7 @@ func contextOf(c registry.Change) map[string]any {
 	return all
 }
 
-// changesPlan returns a plan that writes changes into its own log.
+// changesPlan returns a plan that writes changes into the log of its task.
 func changesPlan(changes []registry.Change) json.RawMessage {
 	type object = map[string]any
 	steps, names := []object{}, []string{}

@@ -9,32 +9,32 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// StandaloneAdmin administers MCP servers that run without a node.
+// StandaloneAdmin administers external MCP servers in a process without a node.
 type StandaloneAdmin struct {
 	Admin
 
 	gateway *gateway.Gateway
 }
 
-// NewStandaloneAdmin returns an admin for the defined servers. They start with the first request.
+// NewStandaloneAdmin returns an admin for the servers that s defines. The first request starts the servers.
 func NewStandaloneAdmin(s Servers, log *slog.Logger) (*StandaloneAdmin, error) {
-	g, err := standaloneGateway(context.Background(), s, gateway.Never, log) // it waits for nothing
+	g, err := standaloneGateway(context.Background(), s, gateway.Never, log) // with gateway.Never it does not block
 	if err != nil {
 		return nil, err
 	}
 	return &StandaloneAdmin{NewAdmin(newServerAdmin(g).methods()), g}, nil
 }
 
-// Close ends the servers.
+// Close stops the servers.
 func (a *StandaloneAdmin) Close(ctx context.Context) {
 	_ = a.gateway.Close(context.WithoutCancel(ctx)) // nothing is in flight
 }
 
-// RecordedTools returns the tools of the defined servers as they were last recorded. It starts no server, unless meet is set
-// and a server was never recorded.
-func RecordedTools(ctx context.Context, s Servers, meet bool, log *slog.Logger) ([]gateway.Entry, error) {
+// RecordedTools returns the tools of the defined servers as they were last recorded. If connectNew is set, it starts the servers
+// that have no record, to record their tools. It starts no other servers.
+func RecordedTools(ctx context.Context, s Servers, connectNew bool, log *slog.Logger) ([]gateway.Entry, error) {
 	connect := gateway.Never
-	if meet {
+	if connectNew {
 		connect = gateway.OnCall
 	}
 	g, err := standaloneGateway(ctx, s, connect, log)
@@ -45,7 +45,7 @@ func RecordedTools(ctx context.Context, s Servers, meet bool, log *slog.Logger) 
 	return g.Entries(), nil
 }
 
-// standaloneGateway returns a gateway without a node.
+// standaloneGateway starts a gateway in a process without a node.
 func standaloneGateway(ctx context.Context, s Servers, connect gateway.Connect, log *slog.Logger) (*gateway.Gateway, error) {
 	catalogue, err := tools.New()
 	if err != nil {
@@ -62,8 +62,8 @@ func standaloneGateway(ctx context.Context, s Servers, connect gateway.Connect, 
 	return g, nil
 }
 
-// RecordedAdmin returns an admin for the recorded definitions below the home of a user. It only returns and accepts
-// definitions, and starts no server.
+// RecordedAdmin returns an admin for the recorded definitions below the home of a user. Only its methods Definitions and Accept
+// work. They need no running server.
 func RecordedAdmin(home string, log *slog.Logger) Admin {
 	return NewAdmin(serverAdmin{trust: recordedAcceptances{gateway.OpenRecords(home, log)}}.records())
 }

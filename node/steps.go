@@ -5,14 +5,14 @@ import "context"
 // startStep is one step of starting a node. The function that undoes it is in host.cleanups.
 type startStep struct {
 	name string
-	// needs names earlier steps whose results it uses. later names later steps whose results the started part uses once the
-	// node runs.
+	// needs lists the earlier steps that this step depends on. later lists the later steps that the started part depends on once
+	// the node runs.
 	needs, later []string
 	run          func(*Node, context.Context) error
 }
 
-// startSteps returns the steps in their order. From "commands" on, clients consider the node ready, so everything that they may
-// request is available by then.
+// startSteps returns the steps in the order of the start. The step "commands" makes the node ready for clients, so everything
+// that clients may request precedes it.
 func startSteps() []startStep {
 	is := func(names ...string) []string { return names }
 	return []startStep{

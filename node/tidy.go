@@ -11,8 +11,8 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// startTidying shelves, in the background, the workspaces of tasks that ended or were archived when an earlier node had no time
-// for that.
+// startTidying starts to tidy workspaces in the background: those of tasks that have ended, if an earlier node stopped before it
+// could remove their temporary files or archive them.
 func (ch *chores) startTidying(ctx context.Context) error {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
@@ -37,7 +37,8 @@ func (ch *chores) tidy(ctx context.Context) {
 	}
 }
 
-// tidyTask shelves the workspace of one task. The workspace of an unknown task is left alone.
+// tidyTask removes the temporary files of an ended task, and archives the workspace of an archived task. It ignores the workspace
+// of an unknown task.
 func (ch *chores) tidyTask(ctx context.Context, id events.TaskID) error {
 	view, err := ch.orch.Get(ctx, api.GetRequest{ID: id})
 	switch {

@@ -19,9 +19,9 @@ type credentials struct {
 	*host
 
 	tokens *bus.Tokens
-	// loaded is tokens once they are read. Messages may need it earlier.
+	// loaded is nil until tokens is set. Code that may run before startTokens uses loaded.
 	loaded atomic.Pointer[bus.Tokens]
-	// faceKey signs the state that MCP clients carry between two rounds.
+	// faceKey signs the state that MCP clients receive with a question and send back with the answer.
 	faceKey []byte
 }
 
@@ -47,8 +47,8 @@ func (cr *credentials) startTokens(ctx context.Context) error {
 	return cr.readKey(ctx)
 }
 
-// shareOf returns the identity whose share another one counts against, "" for its own. Nobody submits anything before the
-// tokens are read.
+// shareOf returns the identity whose fair share the tasks of who count against; "" means who itself. Nobody submits tasks before
+// the tokens are loaded.
 func (cr *credentials) shareOf(who string) string {
 	if t := cr.loaded.Load(); t != nil {
 		return t.ShareOf(who)
@@ -56,7 +56,8 @@ func (cr *credentials) shareOf(who string) string {
 	return ""
 }
 
-// ensureLocalToken creates the token of the user if there is none. A node with a full disk starts without.
+// ensureLocalToken creates the token of the user if it does not exist. An error is only logged, so that a node with a full disk
+// can start.
 func (cr *credentials) ensureLocalToken(ctx context.Context) {
 	if cr.cfg.User == "" {
 		return
@@ -67,7 +68,7 @@ func (cr *credentials) ensureLocalToken(ctx context.Context) {
 	}
 }
 
-// readKey reads the key of the MCP face, and configures the tokens of the store unless the face has others.
+// readKey reads faceKey if HTTP is configured. It also makes HTTP verify the tokens of the store, unless cfg sets others.
 func (cr *credentials) readKey(ctx context.Context) (err error) {
 	if cr.cfg.Faces.HTTP == "" {
 		return nil
@@ -99,8 +100,8 @@ func (i identities) Verify(_ context.Context, secret string) (server.Identity, t
 	return identityOf(t), t.ExpiresAt, nil
 }
 
-// whileValid ends the streams of a client when its token expires. Each request is checked, but a stream that was opened in time
-// would continue forever. Calls of 2026-07-28 clients continue, because their end would cancel the task.
+// whileValid ends the streams of a client when its token expires; the check at the start of a request does not end them. It does
+// not end calls of clients of protocol version 2026-07-28, because the end of such a call would cancel its task.
 func (cr *credentials) whileValid(next http.Handler) http.Handler {
 	ending := cr.endingWithToken(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -113,11 +114,11 @@ func (cr *credentials) whileValid(next http.Handler) http.Handler {
 	})
 }
 
-// endingWithToken ends each request when its token expires. An answer that is not written by then is not sent.
+// endingWithToken ends each request when its token expires, even if its answer is not written yet.
 func (cr *credentials) endingWithToken(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if said := strings.Fields(r.Header.Get("Authorization")); len(said) == 2 { // as the faces read it
-			ctx, cancel := cr.tokens.TokenContext(r.Context(), said[1])
+		if fields := strings.Fields(r.Header.Get("Authorization")); len(fields) == 2 { // scheme and token
+			ctx, cancel := cr.tokens.TokenContext(r.Context(), fields[1])
 			defer cancel()
 			r = r.WithContext(ctx)
 		}
@@ -125,8 +126,8 @@ func (cr *credentials) endingWithToken(next http.Handler) http.Handler {
 	})
 }
 
-// identityOf returns the identity of a token: for an agent one that is no person in the log, for a person the same as on the
-// command line (S2-074).
+// identityOf returns the identity of a token: "agent:NAME" for a token of the role agent, otherwise "user:NAME", which is also
+// the identity of that user on the command line (S2-074).
 func identityOf(t bus.Token) server.Identity {
 	kind := "user:"
 	if t.Role == bus.RoleAgent {
