@@ -17,9 +17,9 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The bare message pattern is the minimal implementation with plain messages: one conditional message for the start of
-// a task and one for the end of each step, with a request to a worker in between. It uses a NATS server without orch.
-// With durability fsync the server syncs every message, otherwise as often as that of a node.
+// The bare message pattern is the minimal implementation of tasks with plain NATS messages, without orch. It publishes one
+// conditional message for the start of a task and one for the end of each step; in between it sends a request to a worker.
+// With durability fsync its NATS server syncs every message. With durability relaxed it syncs like the server of a node.
 
 const (
 	bareStream  = "BARE"
@@ -123,8 +123,8 @@ func (b *bareClient) startTasks(ctx context.Context, n int) error {
 	return nil
 }
 
-// system returns the pattern as a system under test. step does one step of a task; after is the position of the task's
-// newest message, and the result is the new position.
+// system returns the pattern as a system under test. step runs one step of a task. after is the position of the task's
+// newest message; step returns the new position.
 func (b *bareClient) system(children []*child, stop func(), step func(ctx context.Context, subject string, after uint64) (uint64, error)) *system {
 	once := func(ctx context.Context, w workload) (int, error) {
 		if w.batch > 0 {
@@ -225,8 +225,8 @@ func bareWorker(ctx context.Context, dir string, ready func(string)) error {
 	return nil
 }
 
-// call does the worker's part of a step. It does not answer if the step fails: the request of the driver then ends with
-// an error.
+// call runs a step in the worker and answers the request of the driver. If the step fails, it does not answer, so that the
+// request ends with an error.
 func (b *bareClient) call(ctx context.Context, m *nats.Msg) {
 	subject, after, _ := strings.Cut(string(m.Data), " ")
 	seq, err := strconv.ParseUint(after, 10, 64)

@@ -1,5 +1,6 @@
-// Package bench measures orch and, in the same run, the bare message pattern. Absolute figures depend on the machine
-// and its other load; the ratio is reliable. CPU time per task depends least on other load.
+// Package bench measures orch and, in the same run, the bare message pattern: a minimal implementation of tasks with plain
+// messages. Absolute figures depend on the machine and its other load, but the ratio of the two is reliable. CPU time per
+// task depends least on other load.
 package bench
 
 import (
@@ -19,18 +20,18 @@ import (
 
 // Config configures what to measure, and how thoroughly.
 type Config struct {
-	// Dir is the directory for the data of the nodes under test; it should be on the relevant disk. Default: the
+	// Dir is the directory for the data of the nodes under test. It should be on the disk to be measured. Default: the
 	// directory for temporary files.
 	Dir string
-	// For is the duration of each rate measurement; default 2 s.
-	For time.Duration
-	// Runs is how often each figure is measured; the median counts. Default 3.
+	// Duration is the duration of each measurement of a rate; default 2 s.
+	Duration time.Duration
+	// Runs is the number of measurements of each figure. The median counts. Default 3.
 	Runs int
-	// Scale multiplies the numbers of tasks and events of the rows that need many; default 1.
+	// Scale multiplies the numbers of tasks and events in the rows that measure a fixed number of them; default 1.
 	Scale float64
 	// Durabilities to measure; default fsync and relaxed.
 	Durabilities []string
-	// Rows restricts the rows to those whose id begins with one of these; empty means all.
+	// Rows selects the rows whose id begins with one of these texts; empty means all rows.
 	Rows []string
 	// Program is the orch binary, for child processes. Required.
 	Program string
@@ -41,8 +42,8 @@ type Config struct {
 }
 
 func (c Config) withDefaults() (Config, error) {
-	if c.For <= 0 {
-		c.For = 2 * time.Second
+	if c.Duration <= 0 {
+		c.Duration = 2 * time.Second
 	}
 	if c.Runs <= 0 {
 		c.Runs = 3
@@ -73,9 +74,9 @@ type Report struct {
 	Go       string    `json:"go"`
 	Platform string    `json:"platform"`
 	CPUs     int       `json:"cpus"`
-	// Scale is the factor for the numbers of tasks and events in the large rows.
+	// Scale is that of the Config.
 	Scale float64 `json:"scale"`
-	// Runs is how often each figure was measured, Seconds the duration of a rate measurement.
+	// Runs is the number of measurements of each figure. Seconds is the duration of each measurement of a rate.
 	Runs         int      `json:"runs"`
 	Seconds      float64  `json:"seconds"`
 	Durabilities []string `json:"durabilities"`
@@ -85,11 +86,11 @@ type Report struct {
 // measurement measures the figures of some rows at a durability.
 type measurement struct {
 	ids []string
-	run func(ctx context.Context, l *lab, durability string) ([]Row, error)
+	run func(ctx context.Context, l *benchRun, durability string) ([]Row, error)
 }
 
-// lab is the shared state of the measurements of one run.
-type lab struct {
+// benchRun is the shared state of the measurements of one run.
+type benchRun struct {
 	Config
 
 	large *largeStore // built when the first row needs it
@@ -103,7 +104,7 @@ func measurements() []measurement {
 		{[]string{"rss-idle", "rss-after", "disk"}, footprint},
 		{[]string{"sleepers"}, sleepers},
 		{[]string{"replay-1k-alone", "replay-100k-alone"}, replaysAlone},
-		{[]string{"replay-1k-among", "replay-100k-among"}, replaysAmong},
+		{[]string{"replay-1k-among", "replay-100k-among"}, replaysInLargeStore},
 		{[]string{"restart-clean", "restart-kill"}, restarts},
 	})
 }
@@ -126,9 +127,9 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	r := Report{
 		At: events.Time(time.Now()), Version: cfg.Version, Commit: cfg.Commit,
 		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.GOMAXPROCS(0),
-		Scale: cfg.Scale, Runs: cfg.Runs, Seconds: cfg.For.Seconds(), Durabilities: cfg.Durabilities,
+		Scale: cfg.Scale, Runs: cfg.Runs, Seconds: cfg.Duration.Seconds(), Durabilities: cfg.Durabilities,
 	}
-	l := &lab{Config: cfg}
+	l := &benchRun{Config: cfg}
 	defer l.removeLarge()
 	for _, durability := range cfg.Durabilities {
 		for _, m := range measurements() {

@@ -8,9 +8,9 @@ import (
 	"github.com/orch-dev/orch/api"
 )
 
-// coldStarts measures the time from launching `orch serve` until its first task is done: with a new data directory, and
-// with that of the previous run.
-func coldStarts(ctx context.Context, l *lab, durability string) ([]Row, error) {
+// coldStarts measures the time from launching `orch serve` until its first task is done, with a new data directory and with
+// the data directory of the previous run.
+func coldStarts(ctx context.Context, l *benchRun, durability string) ([]Row, error) {
 	text, err := planOf("steps:\n  - {id: say, tool: LOG_WRITE, with: {level: INFO, message: hello}}\n")
 	if err != nil {
 		return nil, err

@@ -9,11 +9,11 @@ import (
 	"github.com/orch-dev/orch/internal/pause"
 )
 
-// faceClients is the number of clients of the rows of the MCP face, one session each.
+// faceClients is the number of MCP clients in most rows of this file, each with one session.
 const faceClients = 16
 
-// faceRows measures the MCP face over HTTP. Calls are compared with an SDK server that has only a no-op tool. mcp-call
-// uses SDK clients. mcp-wire uses minimal clients, so that mainly the servers are measured.
+// faceRows measures the MCP endpoint of a node. Calls are compared with those of an SDK server that has only a no-op tool.
+// The rows mcp-call use SDK clients. The rows mcp-wire use minimal clients, so that mainly the servers are measured.
 func faceRows() []measurement {
 	return []measurement{
 		callRow("mcp-call-stateful", "MCP tools/call, 16 sessions of 2025-11-25", sdkCaller(versionStateful)),
@@ -25,7 +25,7 @@ func faceRows() []measurement {
 	}
 }
 
-// connector connects one client and returns functions to send a request and to end the client.
+// connector connects one client. request sends a request and waits for the answer, end disconnects the client.
 type connector func(ctx context.Context, over http.RoundTripper, url, token string) (request func(context.Context) error, end func(), err error)
 
 // callRow measures calls with one kind of client.
@@ -37,15 +37,15 @@ func callRow(id, name string, connect connector) measurement {
 	}
 	l := layout{name: "node and driver", orch: of(RoleFace), bare: of(RoleBareFace)}
 	w := workload{id: id, name: name, inFlight: faceClients}
-	return measurement{[]string{id}, func(ctx context.Context, lab *lab, durability string) ([]Row, error) {
+	return measurement{[]string{id}, func(ctx context.Context, lab *benchRun, durability string) ([]Row, error) {
 		return l.measure(ctx, lab.Config, w, []string{id}, durability)
 	}}
 }
 
-// leanCaller connects minimal clients.
-func leanCaller(modern bool) connector {
+// leanCaller returns a connector for minimal clients.
+func leanCaller(stateless bool) connector {
 	return func(ctx context.Context, over http.RoundTripper, url, token string) (func(context.Context) error, func(), error) {
-		client, err := newFaceClient(ctx, over, url, token, modern)
+		client, err := newFaceClient(ctx, over, url, token, stateless)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -53,7 +53,7 @@ func leanCaller(modern bool) connector {
 	}
 }
 
-// clients starts a server in a role and returns a system that sends requests from its clients.
+// clients starts a server process in a role, connects clients to it, and returns a system that sends requests from them.
 func (c Config) clients(ctx context.Context, role Role, dir, durability string, connect connector) (*system, error) {
 	server, err := c.spawn(ctx, "server", role, dir, durability)
 	if err != nil {
@@ -90,7 +90,7 @@ func (c Config) clients(ctx context.Context, role Role, dir, durability string, 
 func clientName(i int) string { return "client-" + strconv.Itoa(i%faceClients) }
 
 // measureGets measures tasks/get of finished tasks.
-func measureGets(ctx context.Context, l *lab, durability string) ([]Row, error) {
+func measureGets(ctx context.Context, l *benchRun, durability string) ([]Row, error) {
 	start := func(ctx context.Context, c Config, dir, durability string) (*system, error) {
 		return c.clients(ctx, RoleFace, dir, durability, func(ctx context.Context, over http.RoundTripper, url, token string) (func(context.Context) error, func(), error) {
 			client, err := newFaceClient(ctx, over, url, token, false)
@@ -116,8 +116,8 @@ func measureGets(ctx context.Context, l *lab, durability string) ([]Row, error) 
 	}, nil
 }
 
-// measureSessions measures the memory of idle sessions with an open stream. It hardly varies, so it is measured once.
-func measureSessions(ctx context.Context, l *lab, durability string) ([]Row, error) {
+// measureSessions measures the memory of idle sessions with an open stream. The memory hardly varies, so it is measured once.
+func measureSessions(ctx context.Context, l *benchRun, durability string) ([]Row, error) {
 	n := l.scaled(1000)
 	orch, err := l.sessions(ctx, RoleFace, durability, n)
 	if err != nil {
@@ -139,10 +139,10 @@ func measureSessions(ctx context.Context, l *lab, durability string) ([]Row, err
 	}, nil
 }
 
-// sessionMemory is the memory of an open session, and what remains after it is closed, in KiB.
+// sessionMemory is the memory of an open session, and the memory that is still in use after it is closed, in KiB.
 type sessionMemory struct{ open, closed float64 }
 
-// sessions opens n sessions of a server and ends them.
+// sessions opens n sessions of a server, closes them, and measures the memory of the server meanwhile.
 func (c Config) sessions(ctx context.Context, role Role, durability string, n int) (m sessionMemory, err error) {
 	dir, remove, err := c.fresh("sessions")
 	if err != nil {
@@ -163,7 +163,7 @@ func (c Config) sessions(ctx context.Context, role Role, durability string, n in
 	if err = first.call(ctx); err != nil {
 		return m, err
 	}
-	if err = pause.For(ctx, settled); err != nil {
+	if err = pause.For(ctx, settleTime); err != nil {
 		return m, err
 	}
 	before, err := memoryOf(server.pid())
@@ -176,7 +176,7 @@ func (c Config) sessions(ctx context.Context, role Role, durability string, n in
 		return m, err
 	}
 	each := func(now memory) float64 { return (now.anonymous - before.anonymous) * 1024 / float64(n) }
-	if err = pause.For(ctx, settled); err != nil {
+	if err = pause.For(ctx, settleTime); err != nil {
 		return m, err
 	}
 	now, err := memoryOf(server.pid())
@@ -185,7 +185,7 @@ func (c Config) sessions(ctx context.Context, role Role, durability string, n in
 	}
 	m.open = each(now)
 	end(ctx)
-	if err = pause.For(ctx, calm); err != nil {
+	if err = pause.For(ctx, idleTime); err != nil {
 		return m, err
 	}
 	now, err = memoryOf(server.pid())

@@ -10,12 +10,12 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// faceClient is a minimal MCP client: it sends the same request repeatedly, and parses answers only as far as
-// necessary.
+// faceClient is a minimal client of the MCP endpoint of a node. It sends the same request repeatedly, and parses answers
+// only as far as necessary.
 type faceClient struct {
 	http       http.RoundTripper
 	url, token string
-	modern     bool
+	stateless  bool
 	session    string
 	task       string
 }
@@ -46,10 +46,10 @@ func newFaceTransport() *http.Transport {
 	return &http.Transport{MaxIdleConnsPerHost: faceClients, DisableCompression: true}
 }
 
-// newFaceClient connects a client; one of 2025-11-25 opens a session.
-func newFaceClient(ctx context.Context, over http.RoundTripper, url, token string, modern bool) (*faceClient, error) {
-	c := &faceClient{http: over, url: url, token: token, modern: modern}
-	if modern {
+// newFaceClient returns a client. Unless the client is stateless, newFaceClient first opens a session.
+func newFaceClient(ctx context.Context, over http.RoundTripper, url, token string, stateless bool) (*faceClient, error) {
+	c := &faceClient{http: over, url: url, token: token, stateless: stateless}
+	if stateless {
 		return c, nil
 	}
 	if _, err := c.post(ctx, faceHello); err != nil {
@@ -62,7 +62,7 @@ func newFaceClient(ctx context.Context, over http.RoundTripper, url, token strin
 // call calls the no-op tool.
 func (c *faceClient) call(ctx context.Context) error {
 	body := faceCall
-	if c.modern {
+	if c.stateless {
 		body = faceStateless
 	}
 	answer, err := c.post(ctx, body)
@@ -72,7 +72,7 @@ func (c *faceClient) call(ctx context.Context) error {
 	return err
 }
 
-// get requests a task, which it creates the first time.
+// get requests the state of a task. The first call creates the task.
 func (c *faceClient) get(ctx context.Context) error {
 	if c.task == "" {
 		answer, err := c.post(ctx, faceCallTask)
@@ -90,7 +90,7 @@ func (c *faceClient) get(ctx context.Context) error {
 	return err
 }
 
-// listen opens the stream of the session; it stays open until the context ends.
+// listen opens the stream of the session, which stays open until ctx ends.
 func (c *faceClient) listen(ctx context.Context) error {
 	r, err := c.request(ctx, http.MethodGet, nil)
 	if err != nil {
@@ -133,7 +133,7 @@ func (c *faceClient) request(ctx context.Context, method string, body io.Reader)
 	}
 	r.Header = http.Header{"Accept": {"application/json, text/event-stream"}, "Authorization": {"Bearer " + c.token}}
 	switch {
-	case c.modern:
+	case c.stateless:
 		r.Header[headerVersion] = []string{versionStateless}
 		r.Header["Mcp-Method"] = []string{"tools/call"}
 		r.Header["Mcp-Name"] = []string{noopName}

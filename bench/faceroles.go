@@ -14,9 +14,9 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// face runs a node process with a worker and the MCP face. Every token authenticates an operator with the token as
-// name.
-func face(ctx context.Context, cfg node.Config, ready func(string)) error {
+// runMCPNode runs a node process with a worker that serves MCP over HTTP. Every token authenticates an operator whose name
+// is the token.
+func runMCPNode(ctx context.Context, cfg node.Config, ready func(string)) error {
 	cfg.Faces.HTTP, cfg.Faces.Tokens = "127.0.0.1:0", anyToken{}
 	n, err := node.Start(ctx, cfg)
 	if err != nil {
@@ -35,7 +35,7 @@ func (anyToken) Verify(_ context.Context, token string) (server.Identity, time.T
 	return server.Identity{Name: "user:" + token, Role: server.Operator}, time.Time{}, nil
 }
 
-// bareServerOfMCP returns an SDK server with one no-op tool: no tokens, no tasks, no log.
+// bareServerOfMCP returns an SDK server with one no-op tool. It has no tokens, no tasks and no log.
 func bareServerOfMCP() *mcp.Server {
 	type nothing struct{}
 	s := mcp.NewServer(&mcp.Implementation{Name: "bare", Version: "1"}, nil)
@@ -46,8 +46,8 @@ func bareServerOfMCP() *mcp.Server {
 	return s
 }
 
-// bareFace runs the process of such a server over HTTP.
-func bareFace(ctx context.Context, ready func(string)) error {
+// runBareMCP runs the process that serves bareServerOfMCP over HTTP, until ctx ends.
+func runBareMCP(ctx context.Context, ready func(string)) error {
 	s := bareServerOfMCP()
 	get := func(*http.Request) *mcp.Server { return s }
 	stateful := mcp.NewStreamableHTTPHandler(get, nil)
@@ -64,8 +64,8 @@ func bareFace(ctx context.Context, ready func(string)) error {
 		return fault.Wrap(fault.Unavailable, err, "the bare server of MCP does not start")
 	}
 	web := &http.Server{Handler: both, ReadHeaderTimeout: time.Minute}
-	stopped := context.AfterFunc(ctx, func() { _ = web.Close() })
-	defer stopped()
+	stop := context.AfterFunc(ctx, func() { _ = web.Close() })
+	defer stop()
 	ready("http://" + listener.Addr().String())
 	if err := web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return fault.Wrap(fault.Unavailable, err, "the bare server of MCP has ended")

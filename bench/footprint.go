@@ -11,12 +11,12 @@ import (
 	"github.com/orch-dev/orch/internal/pause"
 )
 
-// settled is how long to wait before the memory of a server's sessions is measured.
-const settled = 2 * time.Second
+// settleTime is the wait before the memory of a server's sessions is measured.
+const settleTime = 2 * time.Second
 
 // footprint measures the memory of a server, idle and after 100,000 one-step tasks, and the disk space of a finished
 // task. These figures hardly vary, so they are measured once.
-func footprint(ctx context.Context, l *lab, durability string) ([]Row, error) {
+func footprint(ctx context.Context, l *benchRun, durability string) ([]Row, error) {
 	dir, remove, err := l.fresh("footprint")
 	if err != nil {
 		return nil, err
@@ -34,12 +34,12 @@ func footprint(ctx context.Context, l *lab, durability string) ([]Row, error) {
 	return f.rows(), nil
 }
 
-// calm is how long to wait before the memory of a server counts as idle: it can return memory to the system, and pages
-// of periodic work are resident again.
-const calm = 30 * time.Second
+// idleTime is the wait before the memory of an idle server is measured. By then, the server has returned memory to the
+// system, and its periodic jobs have loaded their pages again.
+const idleTime = 30 * time.Second
 
 type footprints struct {
-	l      *lab
+	l      *benchRun
 	system *system
 	dir    string
 	tasks  int
@@ -49,7 +49,7 @@ type footprints struct {
 }
 
 func (f *footprints) measure(ctx context.Context) error {
-	if err := pause.For(ctx, calm); err != nil {
+	if err := pause.For(ctx, idleTime); err != nil {
 		return err
 	}
 	server := f.system.children[0].pid()
@@ -63,7 +63,7 @@ func (f *footprints) measure(ctx context.Context) error {
 	if err := f.run(ctx); err != nil {
 		return err
 	}
-	if err := pause.For(ctx, calm); err != nil {
+	if err := pause.For(ctx, idleTime); err != nil {
 		return err
 	}
 	if f.after, err = memoryOf(server); err != nil {

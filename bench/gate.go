@@ -21,32 +21,32 @@ import (
 	"github.com/orch-dev/orch/worker"
 )
 
-// gated is a call for which the cost of the checks is measured.
-type gated struct{ id, name, tool, args string }
+// gatedCall is a call whose checks are measured.
+type gatedCall struct{ id, name, tool, args string }
 
-// gates measures how much time the worker's chain of checks adds to a read-only call: the median time of the call minus
-// the median time of the tool alone, measured alternately in the same process.
-func gates(ctx context.Context, l *lab, _ string) ([]Row, error) {
+// gates measures how much time the checks of a worker add to a read-only call: the median time of the call in the worker,
+// minus the median time of the tool alone, measured alternately in the same process.
+func gates(ctx context.Context, l *benchRun, _ string) ([]Row, error) {
 	b, done, err := newGateBench(l.Config)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 	var rows []Row
-	for _, g := range []gated{
+	for _, g := range []gatedCall{
 		{"gate-noop", "what the gates add to a call that does nothing, median", "NOOP", `{}`},
 		{"gate-read", "what the gates add to FILE_READ of 1 KiB, median", "FILE_READ", `{"file_path":"` + b.file + `"}`},
 	} {
-		var chain, alone []float64
+		var overhead, bare []float64
 		for range l.Runs {
 			with, without, err := b.measure(ctx, g, l.scaled(10_000))
 			if err != nil {
 				return rows, err
 			}
-			chain, alone = append(chain, with-without), append(alone, without)
+			overhead, bare = append(overhead, with-without), append(bare, without)
 		}
-		row := figure(g.id, g.name, "µs", chain)
-		row.Bare = median(alone)
+		row := figure(g.id, g.name, "µs", overhead)
+		row.Bare = median(bare)
 		rows = append(rows, row)
 	}
 	return rows, nil
@@ -93,9 +93,9 @@ func (b *gateBench) start() error {
 	return err
 }
 
-// measure makes a call n times through the chain and n times without, alternately, and returns the medians in
-// microseconds.
-func (b *gateBench) measure(ctx context.Context, g gated, n int) (chain, alone float64, err error) {
+// measure makes a call n times in the worker, with all checks, and n times without them, alternately. It returns the medians
+// in microseconds.
+func (b *gateBench) measure(ctx context.Context, g gatedCall, n int) (checked, bare float64, err error) {
 	tool, _ := b.catalogue.Get(g.tool)
 	call := work.Call{
 		Ref: work.Ref{Task: events.NewTaskID(time.Now()), Step: "a", Attempt: 1}, Tool: g.tool, Args: json.RawMessage(g.args),

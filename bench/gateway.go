@@ -23,17 +23,17 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// The servers of the gateway rows: one process that both clients call over HTTP, and one process per client over a
-// pipe.
+// The names of the MCP servers. gatewayHTTP is one process that both clients call over HTTP. gatewayPipe is one process for
+// each client, over a pipe.
 const (
 	gatewayPipe = "bench-pipe"
 	gatewayHTTP = "bench-http"
 )
 
-// gateways measures a call of a no-op tool through the gateway, including the check of its arguments. It is compared
-// with an SDK client that calls the same program, alternately in the same process. The last row is a whole task with
-// one such call, which is written to the log; it has no comparison.
-func gateways(ctx context.Context, l *lab, durability string) ([]Row, error) {
+// gateways measures a call of a no-op tool through the gateway, including the check of its arguments. It compares the call
+// with that of an SDK client for the same program, alternately in the same process. The last row is a whole task that makes
+// one such call and is written to the log; it has no comparison.
+func gateways(ctx context.Context, l *benchRun, durability string) ([]Row, error) {
 	b, done, err := newGatewayBench(ctx, l.Config)
 	if err != nil {
 		return nil, err
@@ -41,8 +41,8 @@ func gateways(ctx context.Context, l *lab, durability string) ([]Row, error) {
 	defer done()
 	var rows []Row
 	for _, way := range []struct{ id, name, server string }{
-		{"gateway-stdio", "a call through the gateway over stdio, beside that of a direct client, median", gatewayPipe},
-		{"gateway-http", "a call through the gateway over HTTP, beside that of a direct client, median", gatewayHTTP},
+		{"gateway-stdio", "a call through the gateway over stdio, relative to a direct call, median", gatewayPipe},
+		{"gateway-http", "a call through the gateway over HTTP, relative to a direct call, median", gatewayHTTP},
 	} {
 		var ratios, through []float64
 		for range l.Runs {
@@ -134,7 +134,7 @@ func (b *gatewayBench) define(server string, d map[string]any) error {
 	return nil
 }
 
-// connect starts the gateway, which waits until it has connected to new servers.
+// connect starts the gateway and waits until it has connected to the servers.
 func (b *gatewayBench) connect(ctx context.Context) error {
 	var err error
 	if b.catalogue, err = tools.New(); err != nil {
@@ -151,7 +151,7 @@ func (b *gatewayBench) connect(ctx context.Context) error {
 	return b.gateway.Start(ctx)
 }
 
-// measure makes n calls each way, alternately, and returns the medians in microseconds.
+// measure makes n calls through the gateway and n direct calls, alternately, and returns the medians in microseconds.
 func (b *gatewayBench) measure(ctx context.Context, server string, n int) (through, direct float64, err error) {
 	tool, ok := b.catalogue.Get(server + "." + noopName)
 	if !ok {
@@ -181,8 +181,8 @@ func (b *gatewayBench) measure(ctx context.Context, server string, n int) (throu
 	return median(with), median(without), nil
 }
 
-// tasks measures sequential tasks of one call over stdio, from submission to result.
-func (b *gatewayBench) tasks(ctx context.Context, l *lab, durability string) (Row, error) {
+// tasks measures tasks that make one call over stdio, from submission to result. The tasks run one after another.
+func (b *gatewayBench) tasks(ctx context.Context, l *benchRun, durability string) (Row, error) {
 	dir, remove, err := l.fresh("gateway-task")
 	if err != nil {
 		return Row{}, err
@@ -223,7 +223,7 @@ func oneTask(ctx context.Context, owner api.API) error {
 	return err
 }
 
-// barePipe runs the process of the bare server over standard input and output.
+// barePipe runs the process that serves bareServerOfMCP over standard input and output.
 func barePipe(ctx context.Context, in io.Reader, out io.Writer) error {
 	transport := &mcp.IOTransport{Reader: io.NopCloser(in), Writer: nopWriteCloser{out}}
 	if err := bareServerOfMCP().Run(ctx, transport); err != nil && ctx.Err() == nil {

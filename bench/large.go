@@ -16,9 +16,9 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// The large store is the store of a busy node after some time: many finished tasks, open tasks that sleep or wait for a
-// worker, and two long histories spread over the whole log. A node creates the open tasks and the histories. The
-// finished tasks are copies of one that a node has run, each with its own id and hash chain, appended directly to the
+// The large store resembles the store of a busy node: it contains many finished tasks, open tasks that sleep or wait for a
+// worker, and two long histories spread over the whole log. A node creates the open tasks and the histories. The finished
+// tasks are copies of a task that a node has run, each with a separate id and hash chain. They are appended directly to the
 // store.
 
 const (
@@ -40,8 +40,8 @@ type history struct {
 	events  int
 }
 
-// largeStoreOf returns the large store; it builds it on the first call.
-func (l *lab) largeStoreOf(ctx context.Context) (*largeStore, error) {
+// largeStoreOf returns the large store. The first call builds it.
+func (l *benchRun) largeStoreOf(ctx context.Context) (*largeStore, error) {
 	if l.large != nil {
 		return l.large, nil
 	}
@@ -53,13 +53,13 @@ func (l *lab) largeStoreOf(ctx context.Context) (*largeStore, error) {
 	return l.large, l.build(ctx, l.large)
 }
 
-func (l *lab) removeLarge() {
+func (l *benchRun) removeLarge() {
 	if l.large != nil {
 		_ = os.RemoveAll(l.large.dir) // leftovers are temporary files
 	}
 }
 
-func (l *lab) build(ctx context.Context, s *largeStore) error {
+func (l *benchRun) build(ctx context.Context, s *largeStore) error {
 	began := time.Now()
 	for _, n := range []int{1_000, l.scaled(100_000)} {
 		h, err := l.historyOf(ctx, n)
@@ -80,7 +80,7 @@ func (l *lab) build(ctx context.Context, s *largeStore) error {
 }
 
 // historyOf runs a task with about n events on a node, and returns its history.
-func (l *lab) historyOf(ctx context.Context, n int) (history, error) {
+func (l *benchRun) historyOf(ctx context.Context, n int) (history, error) {
 	dir, remove, err := l.fresh("history")
 	if err != nil {
 		return history{}, err
@@ -98,8 +98,8 @@ func (l *lab) historyOf(ctx context.Context, n int) (history, error) {
 	return read(ctx, started.Store(), id)
 }
 
-// runLong runs a task of about n events: calls in loops, with the events ready, called and succeeded for each.
-func (l *lab) runLong(ctx context.Context, owner api.API, n int) (events.TaskID, error) {
+// runLong runs a task of about n events. The task makes calls in loops; each call has the events ready, called and succeeded.
+func (l *benchRun) runLong(ctx context.Context, owner api.API, n int) (events.TaskID, error) {
 	const perCall, perLoop = 3, 5_000
 	var text strings.Builder
 	text.WriteString("limits: {max_steps: 1000000}\nsteps:\n")
@@ -148,8 +148,9 @@ func headOf(t *statemachine.Task) events.Head {
 	}
 }
 
-// runOpen submits the open tasks to a node, and runs one task to its end, as the model of the finished ones.
-func (l *lab) runOpen(ctx context.Context, s *largeStore) (history, error) {
+// runOpen submits the open tasks to a node. It then runs one task to its end, and returns its history as the model of the
+// finished tasks.
+func (l *benchRun) runOpen(ctx context.Context, s *largeStore) (history, error) {
 	n, err := node.Start(ctx, nodeConfig(s.dir, "relaxed"))
 	if err != nil {
 		return history{}, err
@@ -173,7 +174,7 @@ func (l *lab) runOpen(ctx context.Context, s *largeStore) (history, error) {
 	return read(ctx, n.Store(), task.ID)
 }
 
-// submitOpen submits tasks that stay open: half of them sleep, half wait for a worker of an unserved queue.
+// submitOpen submits n tasks that stay open: half of them sleep, half wait in a queue without workers.
 func submitOpen(ctx context.Context, owner api.API, n int) error {
 	for _, steps := range []string{"{id: nap, wait: {for: 300d}}", "{id: s0, tool: BENCH_NOOP, queue: nobody}"} {
 		text, err := planOf("steps: [" + steps + "]\n")
@@ -191,7 +192,7 @@ func submitOpen(ctx context.Context, owner api.API, n int) error {
 }
 
 // fill appends the finished tasks and, interleaved with them, the histories.
-func (l *lab) fill(ctx context.Context, s *largeStore, model history) error {
+func (l *benchRun) fill(ctx context.Context, s *largeStore, model history) error {
 	server, err := bus.StartServer(ctx, bus.ServerConfig{DataDir: filepath.Join(s.dir, "data"), Durability: bus.Relaxed})
 	if err != nil {
 		return err
@@ -229,7 +230,7 @@ func (l *lab) fill(ctx context.Context, s *largeStore, model history) error {
 // filler appends records to a log.
 type filler struct {
 	log   events.Log
-	ends  []uint64 // the newest positions of the histories
+	ends  []uint64 // the newest position of each history
 	heads []int
 }
 
@@ -280,7 +281,7 @@ func (f *filler) finished(model history, n int) error {
 	return nil
 }
 
-// history appends the commits of a history up to a share of them.
+// history appends the next commits of history i, until the given share of all its commits is appended.
 func (f *filler) history(i int, h history, share float64) error {
 	if f.heads == nil {
 		f.heads = make([]int, len(f.ends))
@@ -297,7 +298,7 @@ func (f *filler) history(i int, h history, share float64) error {
 	return nil
 }
 
-// replayed replays a finished task and checks that the fold equals the state of the node.
+// replayed replays a finished task and checks that the folded history equals the state in the node.
 func replayed(ctx context.Context, owner api.API, id events.TaskID) (api.ReplayReply, error) {
 	r, err := owner.Replay(ctx, api.ReplayRequest{ID: id})
 	if err != nil {

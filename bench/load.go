@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/plan"
 )
 
-// workload is one way of using a node.
+// workload is a kind of tasks, and the number of them that run at the same time.
 type workload struct {
 	id, name string
 	steps    int
@@ -25,7 +25,7 @@ type workload struct {
 	batch int
 }
 
-// idleQueue is a queue without workers, so that only the submission is measured, as with the bare pattern.
+// idleQueue is a queue without workers. It serves to measure only the submission of tasks.
 const idleQueue = "idle"
 
 func workloads() []workload {
@@ -39,23 +39,23 @@ func workloads() []workload {
 	}
 }
 
-// system is a system under test: orch or the bare message pattern.
+// system is a system under test: orch, or the bare message pattern that orch is compared with (see bare.go).
 type system struct {
-	// once does one unit of a workload and returns the number of tasks in it.
+	// once runs one task, or submits one batch, of a workload, and returns the number of tasks.
 	once func(ctx context.Context, w workload) (int, error)
-	// children are its child processes.
+	// children are the processes of the system, besides this one.
 	children []*child
 	stop     func()
 }
 
-// sample is the result of one drive.
+// sample is the measurement of one run of a workload, see drive.
 type sample struct {
 	rate     float64
 	p50, p99 float64 // ms
 	cpu      map[string]float64
 }
 
-// drive runs a workload for a time with w.inFlight concurrent units.
+// drive runs a workload for length, with w.inFlight concurrent calls of once.
 func (s *system) drive(ctx context.Context, w workload, length time.Duration) (sample, error) {
 	ctx, stop := context.WithTimeout(ctx, length+time.Minute)
 	defer stop()
@@ -100,7 +100,7 @@ func summarize(count int64, took time.Duration, times []time.Duration, before, a
 	return s
 }
 
-// cpu returns the CPU time by process. The driver is this process; without children it also contains the node.
+// cpu returns the CPU time of each process. The process "driver" is this one; if the system has no children, it is also the node.
 func (s *system) cpu() map[string]time.Duration {
 	used := map[string]time.Duration{"driver": ownCPU()}
 	for _, p := range s.children {
@@ -109,8 +109,8 @@ func (s *system) cpu() map[string]time.Duration {
 	return used
 }
 
-// ofAPI returns a system that submits to a node.
-func ofAPI(owner api.API, children []*child, stop func()) (*system, error) {
+// newAPISystem returns a system that submits tasks to a node.
+func newAPISystem(owner api.API, children []*child, stop func()) (*system, error) {
 	plans := map[int]json.RawMessage{}
 	for _, w := range workloads() {
 		text, err := chainOf(w.steps)
@@ -185,7 +185,7 @@ func chainOf(n int) (json.RawMessage, error) {
 	return planOf("steps:\n" + b.String())
 }
 
-// planOf returns the normal form of a plan with the given remaining text.
+// planOf parses a plan that consists of the header of the benchmark and text, and returns its normal form.
 func planOf(text string) (json.RawMessage, error) {
 	p, err := plan.Parse("bench", []byte("orch: v1\nname: bench\n"+text), plan.Options{})
 	if err != nil {

@@ -61,9 +61,9 @@ func RunRole(ctx context.Context, role Role, dir, durability string, in io.Reade
 		ready("worker")
 		return node.RunWorker(ctx, cfg)
 	case RoleFace:
-		return face(ctx, cfg, ready)
+		return runMCPNode(ctx, cfg, ready)
 	case RoleBareFace:
-		return bareFace(ctx, ready)
+		return runBareMCP(ctx, ready)
 	case RoleBareServer:
 		return bareServer(ctx, dir, durability, ready)
 	case RoleBareWorker:

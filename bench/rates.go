@@ -8,7 +8,7 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// layout is the distribution of a system over processes.
+// layout is the distribution of a system over processes: all in one, or server, worker and driver.
 type layout struct {
 	prefix, name string
 	orch, bare   func(ctx context.Context, c Config, dir, durability string) (*system, error)
@@ -30,7 +30,7 @@ func rates() []measurement {
 			if w.inFlight == 1 {
 				ids = []string{l.prefix + w.id + "-p50", l.prefix + w.id + "-p99"}
 			}
-			list = append(list, measurement{ids, func(ctx context.Context, lab *lab, durability string) ([]Row, error) {
+			list = append(list, measurement{ids, func(ctx context.Context, lab *benchRun, durability string) ([]Row, error) {
 				return l.measure(ctx, lab.Config, w, ids, durability)
 			}})
 		}
@@ -38,7 +38,7 @@ func rates() []measurement {
 	return list
 }
 
-// measure measures a workload, alternately with orch and the bare pattern, each with a new data directory.
+// measure measures a workload, alternately with orch and the bare message pattern, each time with a new data directory.
 func (l layout) measure(ctx context.Context, c Config, w workload, ids []string, durability string) ([]Row, error) {
 	var orch, bare []sample
 	for range c.Runs {
@@ -77,10 +77,10 @@ func (c Config) sample(ctx context.Context, w workload, durability string, start
 	defer s.stop()
 	warm := w
 	warm.inFlight = min(w.inFlight, 64)
-	if _, err := s.drive(ctx, warm, c.For/5); err != nil {
+	if _, err := s.drive(ctx, warm, c.Duration/5); err != nil {
 		return sample{}, err
 	}
-	return s.drive(ctx, w, c.For)
+	return s.drive(ctx, w, c.Duration)
 }
 
 func each(samples []sample, of func(sample) float64) []float64 {
@@ -118,16 +118,16 @@ func cpuOfAll(samples []sample) map[string]float64 {
 	return cpu
 }
 
-// orchEmbedded starts a node with everything in this process.
+// orchEmbedded starts a node with its server and worker in this process.
 func orchEmbedded(ctx context.Context, _ Config, dir, durability string) (*system, error) {
 	n, err := node.Start(ctx, nodeConfig(dir, durability))
 	if err != nil {
 		return nil, err
 	}
-	return ofAPI(n.API(), nil, func() { _ = n.Stop(context.WithoutCancel(ctx)) })
+	return newAPISystem(n.API(), nil, func() { _ = n.Stop(context.WithoutCancel(ctx)) })
 }
 
-// orchProcesses starts a node and a worker process, with this process as the driver, over loopback TCP.
+// orchProcesses starts a node process and a worker process. This process is the driver and connects over loopback TCP.
 func orchProcesses(ctx context.Context, c Config, dir, durability string) (*system, error) {
 	children, err := c.spawnAll(ctx, dir, durability, RoleNode, RoleWorker)
 	if err != nil {
@@ -138,10 +138,10 @@ func orchProcesses(ctx context.Context, c Config, dir, durability string) (*syst
 		endAll(children)
 		return nil, err
 	}
-	return ofAPI(remote, children, func() { hangUp(); endAll(children) })
+	return newAPISystem(remote, children, func() { hangUp(); endAll(children) })
 }
 
-// dial connects to the node with its data below dir.
+// dial connects to the node whose data directory is below dir.
 func dial(ctx context.Context, dir string) (api.API, func(), error) {
 	remote, err := node.Dial(ctx, node.Config{DataDir: filepath.Join(dir, "data")})
 	if err != nil {

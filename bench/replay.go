@@ -9,8 +9,8 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// replaysAlone measures the replay of the only history in a log.
-func replaysAlone(ctx context.Context, l *lab, durability string) ([]Row, error) {
+// replaysAlone measures the replay of a history in a log without other tasks.
+func replaysAlone(ctx context.Context, l *benchRun, durability string) ([]Row, error) {
 	var rows []Row
 	for _, size := range []struct {
 		id     string
@@ -28,7 +28,7 @@ func replaysAlone(ctx context.Context, l *lab, durability string) ([]Row, error)
 	return rows, nil
 }
 
-func (l *lab) replayAlone(ctx context.Context, id, durability string, n int) (Row, error) {
+func (l *benchRun) replayAlone(ctx context.Context, id, durability string, n int) (Row, error) {
 	dir, remove, err := l.fresh("replay")
 	if err != nil {
 		return Row{}, err
@@ -46,8 +46,8 @@ func (l *lab) replayAlone(ctx context.Context, id, durability string, n int) (Ro
 	return l.replay(ctx, started.API(), id, task, "alone")
 }
 
-// replaysAmong measures the replay of histories with commits spread over the large store.
-func replaysAmong(ctx context.Context, l *lab, durability string) ([]Row, error) {
+// replaysInLargeStore measures the replay of histories whose commits are spread over the large store.
+func replaysInLargeStore(ctx context.Context, l *benchRun, durability string) ([]Row, error) {
 	s, err := l.largeStoreOf(ctx)
 	if err != nil {
 		return nil, err
@@ -68,8 +68,8 @@ func replaysAmong(ctx context.Context, l *lab, durability string) ([]Row, error)
 	return rows, nil
 }
 
-// replay reads and folds a history several times.
-func (l *lab) replay(ctx context.Context, owner api.API, id string, task events.TaskID, where string) (Row, error) {
+// replay measures how long a node takes to replay a history.
+func (l *benchRun) replay(ctx context.Context, owner api.API, id string, task events.TaskID, where string) (Row, error) {
 	var reply api.ReplayReply
 	runs, err := repeat(l.Config, func() (float64, error) {
 		var err error

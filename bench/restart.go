@@ -11,13 +11,13 @@ import (
 
 // restarts measures the time from launching a node on the large store until it accepts a new task: after the previous
 // node was stopped, and after it was killed.
-func restarts(ctx context.Context, l *lab, durability string) ([]Row, error) {
+func restarts(ctx context.Context, l *benchRun, durability string) ([]Row, error) {
 	s, err := l.largeStoreOf(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := l.restart(ctx, s, durability, (*child).stop); err != nil {
-		return nil, err // the first start after building the store is neither
+		return nil, err // the first start after the store was built is not measured
 	}
 	var rows []Row
 	for _, way := range []struct {
@@ -43,8 +43,8 @@ func restarts(ctx context.Context, l *lab, durability string) ([]Row, error) {
 	return rows, nil
 }
 
-// restart starts a node, submits a task, and ends the node with end.
-func (l *lab) restart(ctx context.Context, s *largeStore, durability string, end func(*child)) (float64, error) {
+// restart starts a node and returns the seconds until it has accepted a task. It then ends the node with end.
+func (l *benchRun) restart(ctx context.Context, s *largeStore, durability string, end func(*child)) (float64, error) {
 	one, err := chainOf(1)
 	if err != nil {
 		return 0, err
@@ -68,7 +68,7 @@ func (l *lab) restart(ctx context.Context, s *largeStore, durability string, end
 	return took.Seconds(), checkOpen(ctx, remote, s)
 }
 
-// checkOpen checks that the node has all open tasks.
+// checkOpen returns an error unless the node lists all open tasks.
 func checkOpen(ctx context.Context, owner api.API, s *largeStore) error {
 	status, err := owner.Status(ctx, api.StatusRequest{})
 	if err == nil && status.Open < s.open {

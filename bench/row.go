@@ -14,40 +14,40 @@ import (
 
 // Row is one figure: the median of several runs.
 type Row struct {
-	// ID is a stable id that selects the row.
+	// ID is the stable id of the row. Config.Rows selects rows by id.
 	ID string `json:"id"`
-	// Name says what was measured, with the numbers of this run.
+	// Name describes the measurement, with the numbers of this run.
 	Name       string  `json:"name"`
 	Durability string  `json:"durability"`
 	Unit       string  `json:"unit"`
 	Value      float64 `json:"value"`
-	// Runs are the figures of which Value is the median.
+	// Runs are the figures of the single runs. Value is their median.
 	Runs []float64 `json:"runs"`
 	// P50Millis and P99Millis are latencies of single requests.
 	P50Millis float64 `json:"p50_ms,omitempty"`
 	P99Millis float64 `json:"p99_ms,omitempty"`
-	// Bare is the same figure for the bare message pattern, or a bare SDK server, in the same layout and run. Ratio is
-	// how many times better orch is.
+	// Bare is the same figure for the bare message pattern or an SDK server, in the same layout and run. Ratio compares
+	// orch with Bare; a larger ratio is better for orch.
 	Bare  float64 `json:"bare,omitempty"`
 	Ratio float64 `json:"ratio,omitempty"`
-	// CPUMicros is the CPU time per task, by process, and BareCPUMicros that of the bare pattern.
+	// CPUMicros is the CPU time per task, by process. BareCPUMicros is the same for the bare message pattern.
 	CPUMicros     map[string]float64 `json:"cpu_us_per_task,omitempty"`
 	BareCPUMicros map[string]float64 `json:"bare_cpu_us_per_task,omitempty"`
-	// Goal is the target, and Mark the result: "ok", "missed", or "" without a goal.
+	// Goal is the target. Mark is "ok" or "missed", or "" without a goal.
 	Goal *Goal  `json:"goal,omitempty"`
 	Mark string `json:"mark,omitempty"`
 }
 
 // Goal is a target for a figure.
 type Goal struct {
-	// Least or Most is the bound; the other is 0.
+	// Least is the lower bound, Most the upper bound; a goal has only one of them, the other is 0.
 	Least float64 `json:"least,omitempty"`
 	Most  float64 `json:"most,omitempty"`
 	// Ratio is the minimum ratio to the bare message pattern.
 	Ratio float64 `json:"ratio,omitempty"`
 }
 
-// goals returns the targets, by row, for durability fsync and relaxed. If only one is set, it applies to both.
+// goals returns the targets by row id: the first for durability fsync, the second for relaxed.
 func goals() map[string][2]Goal {
 	both := func(g Goal) [2]Goal { return [2]Goal{g, g} }
 	return map[string][2]Goal{
@@ -82,7 +82,7 @@ func goals() map[string][2]Goal {
 // WithGoal lists the ids of the rows with a goal.
 func WithGoal() []string { return slices.Sorted(maps.Keys(goals())) }
 
-// Judged returns the row with its goal and whether that was reached.
+// Judged returns the row with Goal and Mark set.
 func (r Row) Judged() Row {
 	pair, ok := goals()[r.ID]
 	if !ok {
@@ -124,7 +124,7 @@ func Print(w io.Writer, r Report) error {
 	fmt.Fprintln(tw, "id\trow\tdurability\tvalue\tunit\tto reach\t\tp50 ms\tp99 ms\tbare\tratio\tCPU µs/task\tbare CPU")
 	for _, r := range r.Rows {
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.ID, r.Name, r.Durability, number(r.Value), r.Unit,
-			r.Goal, r.Mark, number(r.P50Millis), number(r.P99Millis), number(r.Bare), number(r.Ratio), shares(r.CPUMicros), shares(r.BareCPUMicros))
+			r.Goal, r.Mark, number(r.P50Millis), number(r.P99Millis), number(r.Bare), number(r.Ratio), cpuBreakdown(r.CPUMicros), cpuBreakdown(r.BareCPUMicros))
 	}
 	return tw.Flush()
 }
@@ -143,8 +143,8 @@ func number(v float64) string {
 	}
 }
 
-// shares formats CPU times by process, and their sum.
-func shares(cpu map[string]float64) string {
+// cpuBreakdown formats the sum of CPU times, followed by the time of each process.
+func cpuBreakdown(cpu map[string]float64) string {
 	if len(cpu) == 0 {
 		return "-"
 	}

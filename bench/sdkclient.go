@@ -9,7 +9,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// sdkCaller connects SDK clients, as most programs use them, for a version of the protocol.
+// sdkCaller returns a connector for clients of the MCP SDK, with a version of the protocol.
 func sdkCaller(version string) connector {
 	return func(ctx context.Context, over http.RoundTripper, url, token string) (func(context.Context) error, func(), error) {
 		client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)

@@ -13,7 +13,7 @@ import (
 
 // sleepers measures 1,000 tasks that sleep for 1 s with a durable timer, from the first submission until all are done,
 // in three processes.
-func sleepers(ctx context.Context, l *lab, durability string) ([]Row, error) {
+func sleepers(ctx context.Context, l *benchRun, durability string) ([]Row, error) {
 	text, err := planOf("steps:\n  - {id: nap, wait: {for: 1s}}\n")
 	if err != nil {
 		return nil, err

@@ -37,8 +37,8 @@ func cpuOf(pid int) time.Duration {
 	return time.Duration(user+system) * tick
 }
 
-// memory is the memory of a process in MiB: resident now, peak resident, and anonymous, which excludes mapped files
-// such as the program.
+// memory is the memory of a process in MiB: resident, peak resident, and anonymous. Anonymous memory excludes mapped
+// files such as the program.
 type memory struct{ now, peak, anonymous float64 }
 
 // memoryOf returns the memory of a process.
@@ -48,7 +48,7 @@ func memoryOf(pid int) (memory, error) {
 	if err != nil {
 		return m, fault.Wrap(fault.ExecFailed, err, "the memory of a process cannot be read")
 	}
-	const kibs = 1024
+	const kibPerMiB = 1024
 	for line := range bytes.Lines(data) {
 		fields := bytes.Fields(line)
 		if len(fields) < 2 {
@@ -57,11 +57,11 @@ func memoryOf(pid int) (memory, error) {
 		value, _ := strconv.ParseFloat(string(fields[1]), 64)
 		switch string(fields[0]) {
 		case "VmRSS:":
-			m.now = value / kibs
+			m.now = value / kibPerMiB
 		case "VmHWM:":
-			m.peak = value / kibs
+			m.peak = value / kibPerMiB
 		case "RssAnon:":
-			m.anonymous = value / kibs
+			m.anonymous = value / kibPerMiB
 		}
 	}
 	return m, nil

@@ -16,9 +16,9 @@ import (
 	"github.com/orch-dev/orch/worker"
 )
 
-// NewDelegatedBroker returns a broker that lets somebody read the inboxes of others, and calls note for that.
-func NewDelegatedBroker(broker messages.Broker[string], note func(context.Context, messages.Delegation) error) messages.Broker[messages.Delegation] {
-	return &delegatedBroker{broker: broker, note: note}
+// NewDelegatedBroker returns a delegatedBroker that calls record for each reading on behalf of another identity.
+func NewDelegatedBroker(broker messages.Broker[string], record func(context.Context, messages.Delegation) error) messages.Broker[messages.Delegation] {
+	return &delegatedBroker{broker: broker, record: record}
 }
 
 // Messages returns the broker of the node.

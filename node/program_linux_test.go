@@ -16,7 +16,7 @@ func mapping(line, anonymous, swap string) string {
 	return line + "\nSize:    100 kB\nRss:    80 kB\nAnonymous:    " + anonymous + "\nSwap:    " + swap + "\nVmFlags: rd ex mr mw me\n"
 }
 
-func TestUntouched(t *testing.T) {
+func TestUnmodified(t *testing.T) {
 	t.Parallel()
 	const code = "00400000-00500000 r-xp 00000000 fe:00 12    /opt/my programs/orch"
 	for name, test := range map[string]struct {
@@ -39,7 +39,7 @@ func TestUntouched(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			assert.Equal(t, test.want, untouched(strings.NewReader(test.smaps), "/opt/my programs/orch"))
+			assert.Equal(t, test.want, unmodified(strings.NewReader(test.smaps), "/opt/my programs/orch"))
 		})
 	}
 }
@@ -57,13 +57,13 @@ func resident(t *testing.T) int {
 	require.NoError(t, err)
 	smaps, err := os.ReadFile("/proc/self/smaps")
 	require.NoError(t, err)
-	require.NotEmpty(t, untouched(bytes.NewReader(smaps), program), "the code of this very program")
+	require.NotEmpty(t, unmodified(bytes.NewReader(smaps), program), "the code of this very program")
 	kib, current := 0, span{}
 	for line := range strings.Lines(string(smaps)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch {
 		case !strings.HasSuffix(key, ":"):
-			current = readOnly(key, value, program)
+			current = parseMapping(key, value, program)
 		case key == "Rss:" && current.end != 0:
 			size, err := strconv.Atoi(strings.Fields(value)[0])
 			require.NoError(t, err)

@@ -123,12 +123,12 @@ type refusalKind struct {
 	code            fault.Code
 }
 
-// refusalCount counts refusals of a kind. The other fields are those of the first one.
+// refusalCount counts the refusals of one kind.
 type refusalCount struct {
+	// Refusal is the first refusal of the kind, and argsDigest is the digest of its arguments.
 	Refusal
 
-	// sum is the digest of the arguments.
-	sum         string
+	argsDigest  string
 	count       int
 	first, last time.Time
 }

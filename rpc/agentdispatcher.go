@@ -15,23 +15,24 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The headers that mark an answer as an error, as in the micro services of NATS.
+// These headers mark an answer as an error. The micro services of NATS use the same headers.
 const (
 	serviceError     = "Nats-Service-Error"
 	serviceErrorCode = "Nats-Service-Error-Code"
 )
 
 const (
-	// maxAgentBody limits the bytes of a request of an agent, as over HTTP.
+	// maxAgentBody limits the bytes of a request of an agent. The limit over HTTP is the same.
 	maxAgentBody = 5 << 20
-	// maxAgentRequests limits the concurrent requests of one agent, maxAgentHeld the total bytes of the requests of all agents.
+	// maxAgentRequests limits the concurrent requests of one agent. maxAgentHeld limits the total bytes of the concurrent
+	// requests of all agents.
 	maxAgentRequests = 256
 	maxAgentHeld     = 256 << 20
-	// maxPendingDeliveries is how many answers with calls are remembered in case nobody received them, and deliveryKept for how
-	// long. The server reports an undelivered answer at once, but it may be far away.
+	// An answer that contains calls is stored for deliveryTTL, until the NATS server would have reported that nobody received
+	// it. At most maxPendingDeliveries answers are stored.
 	maxPendingDeliveries = 4096
 	deliveryTTL          = time.Minute
-	// requeueWithin limits the time for requeueing such calls.
+	// requeueWithin limits the time for requeueing the calls of an answer that nobody received.
 	requeueWithin = 30 * time.Second
 )
 
@@ -47,7 +48,7 @@ type AgentDispatcher interface {
 // AgentMethod serves a request of an agent.
 type AgentMethod func(ctx context.Context, m agents.Member, request []byte) ([]byte, error)
 
-// HandleAgent converts a function on decoded values to an AgentMethod, as Handle does.
+// HandleAgent converts a function on decoded values to an AgentMethod. It decodes and encodes like Handle.
 func HandleAgent[In, Out any](fn func(context.Context, agents.Member, In) (Out, error)) AgentMethod {
 	return func(ctx context.Context, m agents.Member, request []byte) ([]byte, error) {
 		_, data, err := handle(ctx, request, func(ctx context.Context, in In) (Out, error) { return fn(ctx, m, in) })
@@ -64,8 +65,8 @@ type AgentsConfig struct {
 	While func(ctx context.Context, id string) (context.Context, context.CancelFunc)
 	// Renew replaces the credential of an agent.
 	Renew AgentMethod
-	// Admit counts a request of size bytes, as other faces do: RATE_LIMITED if the identity has too many. leave uncounts it.
-	// Default: no limit.
+	// Admit counts a request of size bytes. It returns RATE_LIMITED if the identity has too many requests in flight. leave ends
+	// the request. Default: no limit.
 	Admit func(who string, size int64) (leave func(), err error)
 	// Status returns the HTTP status of a code.
 	Status func(fault.Code) int
@@ -73,8 +74,9 @@ type AgentsConfig struct {
 	Logger *slog.Logger
 }
 
-// ServeAgentDispatcher serves registered agents below AgentSubjects. Bodies are JSON as over HTTP. An answer with the header
-// Nats-Service-Error is a fault.Error. A call in an undelivered answer is requeued for matching agents.
+// ServeAgentDispatcher serves registered agents at the subjects below AgentSubjects. Requests and answers have the same JSON as
+// over HTTP. An answer with the header Nats-Service-Error is a fault.Error. If nobody receives an answer, its calls are requeued
+// for matching agents.
 func ServeAgentDispatcher(c *bus.Conn, cfg AgentsConfig) (*Endpoint, error) {
 	end := EndpointConfig{
 		Logger: cfg.Logger,
@@ -101,26 +103,28 @@ type agentServer struct {
 	// inFlight counts the current requests of each agent, inFlightBytes is their total size.
 	inFlight      map[string]int
 	inFlightBytes int
-	// deliveries holds the newest answers with calls by number, from first to last, except those that were requeued.
+	// deliveries contains the newest answers with calls, by number. The numbers are from first to last; those of requeued answers
+	// are missing.
 	deliveries  map[uint64]pendingDelivery
 	first, last uint64
 	clock       func() time.Time
 }
 
-// pendingDelivery is the calls that an agent got in one answer, and until when to remember them.
+// pendingDelivery is an answer with calls, and the time until which it is stored.
 type pendingDelivery struct {
 	agents.Delivery
 
 	until time.Time
 }
 
-// parseAgentSubject returns the sender and the name of a request.
+// parseAgentSubject returns the agent id and the method name in the subject of a request.
 func parseAgentSubject(m *nats.Msg) (id, name string) {
 	id, name, _ = strings.Cut(strings.TrimPrefix(m.Subject, bus.AgentSubjects+"."), ".")
 	return id, name
 }
 
-// find returns the method of a request. A request without a reply subject is refused, because its calls would be lost.
+// find returns the method of a request. It refuses a request without a reply subject, because the calls in its answer would be
+// lost.
 func (s *agentServer) find(m *nats.Msg) (method, error) {
 	id, name := parseAgentSubject(m)
 	if m.Reply == "" {
@@ -151,7 +155,7 @@ func unnumbered(do AgentMethod) func(context.Context, agents.Member, []byte) (re
 	}
 }
 
-// serve serves a request of an agent that is still registered. A connection may outlive the registration.
+// serve serves a request after checking that the agent is still registered, because a connection may outlive the registration.
 func (s *agentServer) serve(ctx context.Context, id string, request []byte, do func(context.Context, agents.Member, []byte) (response, error)) (response, error) {
 	if len(request) > maxAgentBody {
 		return response{}, fault.New(fault.ValidationError, "the request has more than %d bytes", maxAgentBody).WithReason("SIZE_LIMIT_EXCEEDED")
@@ -174,7 +178,8 @@ func (s *agentServer) serve(ctx context.Context, id string, request []byte, do f
 	return do(ctx, m, request)
 }
 
-// admit counts a request: RATE_LIMITED if the agent has too many, UNAVAILABLE if all together have.
+// admit counts a request. It returns RATE_LIMITED if the agent has too many requests, and UNAVAILABLE if the requests of all
+// agents are too large.
 func (s *agentServer) admit(id string, size int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,9 +203,9 @@ func (s *agentServer) leave(id string, size int) {
 	}
 }
 
-// claim serves a claim. An answer with calls gets a number.
+// claim serves a claim. It numbers an answer with calls, so that the NATS server reports if nobody receives it.
 func (s *agentServer) claim(ctx context.Context, m agents.Member, request []byte) (response, error) {
-	ctx, cancel := s.cfg.While(ctx, m.ID) // an agent that is removed while it waits gets no call
+	ctx, cancel := s.cfg.While(ctx, m.ID) // an agent that is removed while it waits is assigned no call
 	defer cancel()
 	given, data, err := handle(ctx, request, func(ctx context.Context, c agents.Claim) (agents.Work, error) {
 		return s.cfg.Dispatcher.Claim(ctx, m, c)
@@ -211,14 +216,14 @@ func (s *agentServer) claim(ctx context.Context, m agents.Member, request []byte
 	return response{data: data, no: s.storeDelivery(agents.DeliveryTo(m, given))}, nil
 }
 
-// storeDelivery stores an answer until the report of its non-delivery could have arrived, and removes older ones.
+// storeDelivery stores an answer for deliveryTTL, returns its number, and removes expired answers.
 func (s *agentServer) storeDelivery(h agents.Delivery) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock()
 	s.last++
 	s.deliveries[s.last] = pendingDelivery{h, now.Add(deliveryTTL)}
-	for ; s.first+maxPendingDeliveries <= s.last || !now.Before(s.deliveries[s.first].until); s.first++ { // the last one has not expired
+	for ; s.first+maxPendingDeliveries <= s.last || !now.Before(s.deliveries[s.first].until); s.first++ { // stops at the newest answer, which has not expired
 		delete(s.deliveries, s.first)
 	}
 	return s.last

@@ -10,19 +10,19 @@ import (
 
 // The rules for sharing messages between requests of one kind.
 const (
-	// maxInFlight is the number of messages in flight from which on further requests are batched.
+	// While maxInFlight messages are in flight, further requests are batched.
 	maxInFlight = 4
-	// maxBatch is the maximum number of requests in one message. A request that would bring it above maxBatchBytes goes into
-	// another message, so that it cannot make the message too large for the others.
+	// maxBatch is the maximum number of requests in one message. A message has at most maxBatchBytes, unless it
+	// contains a single request, so that a large request does not fail together with others.
 	maxBatch      = 256
 	maxBatchBytes = 256 << 10
 )
 
-// batcher lets concurrent requests share messages. While some messages are in flight, further requests wait and are sent
-// together. A single request is sent at once.
+// batcher lets concurrent requests share messages. A request is sent at once, unless maxInFlight messages are in flight. Then it
+// waits, and is sent together with the other waiting requests.
 type batcher[Out any] struct {
-	// send sends many encoded requests, separated by commas, in one message and returns as many answers. Its error applies to
-	// all of them.
+	// send sends encoded requests, separated by commas, in one message. It returns one answer for each request, or an error that
+	// applies to all requests.
 	send func(ctx context.Context, requests []byte) ([]batchAnswer[Out], error)
 
 	mu       sync.Mutex
@@ -40,7 +40,7 @@ type batchItem[Out any] struct {
 	done    chan batchAnswer[Out]
 }
 
-// do makes one request. If ctx ends first, the request may have been executed anyway.
+// do sends one request and returns its answer. If ctx ends first, do returns an error, but the request may still be executed.
 func (b *batcher[Out]) do(ctx context.Context, request any) (Out, error) {
 	item := &batchItem[Out]{request: request, done: make(chan batchAnswer[Out], 1)}
 	if b.tryStart(item) {
@@ -57,7 +57,7 @@ func (b *batcher[Out]) do(ctx context.Context, request any) (Out, error) {
 	}
 }
 
-// tryStart reports whether a request may be sent at once; otherwise it queues the request.
+// tryStart returns true if the request may be sent at once. Otherwise it queues the request and returns false.
 func (b *batcher[Out]) tryStart(item *batchItem[Out]) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,11 +14,12 @@ type batchSubmission struct {
 	tasks []api.SubmitRequest
 	// open are the indices of the tasks that are still to be submitted.
 	open []int
-	// answers are the latest answers for all tasks; nil before the first request.
+	// answers contains the latest answer for each task; nil before the first request.
 	answers []api.SubmitBatchItem
 }
 
-// submit submits the open tasks. Tasks that may be submitted again remain open; the error is then that of the first of them.
+// submit submits the open tasks once. Tasks that failed but may be submitted again remain open; submit then returns the error of
+// the first of these.
 func (b *batchSubmission) submit(ctx context.Context) error {
 	var in api.SubmitBatchRequest
 	for _, i := range b.open {
@@ -34,7 +35,7 @@ func (b *batchSubmission) submit(ctx context.Context) error {
 	return b.storeAnswers(reply.Tasks)
 }
 
-// submitOnce makes one request for a batch, and checks that there is an answer for each task.
+// submitOnce sends one request for a batch, and checks that the reply contains an answer for each task.
 func submitOnce(ctx context.Context, c *bus.Conn, in api.SubmitBatchRequest, reply *api.SubmitBatchReply) error {
 	body, err := encodeRequest(in)
 	if err != nil {

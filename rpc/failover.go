@@ -22,8 +22,7 @@ const (
 	nodeStopping = "NODE_STOPPING"
 )
 
-// commands describes the methods of faces: those of the API, the verification of the store, and the tunnel, which ends by
-// itself when nobody uses it.
+// commands describes the methods for clients, by name: the API, the operations on the store, and the tunnel.
 var commands = commandTable() //nolint:gochecknoglobals // a constant table
 
 func commandTable() map[string]api.Method {
@@ -34,18 +33,19 @@ func commandTable() map[string]api.Method {
 	return all
 }
 
-// isParked reports whether a method only waits for a change. It can be repeated at any time, so a stopping node ends it at once.
+// isParked reports whether a method only waits for a change. A stopping node ends such requests at once, because they can be
+// repeated at any time.
 func isParked(name string) bool { return name == "poll" || commands[name].Parked }
 
-// mayRepeat reports whether a request may be sent twice. Requests that are not commands may: workers and agents identify what
-// they report.
+// mayRepeat reports whether a request may be sent twice. All requests of workers and agents may, because their reports identify
+// the call.
 func mayRepeat(subject string) bool {
 	command := strings.HasPrefix(subject, bus.CommandPrefix+".") || strings.HasPrefix(subject, bus.IdentitySubjects+".")
 	return !command || commands[subject[strings.LastIndexByte(subject, '.')+1:]].Repeat == api.Always
 }
 
-// untilAnswered makes a request with try, and repeats it while no node of a cluster is active. If the request reached a node
-// that then ended, it is repeated only if that is harmless. It returns the last error.
+// untilAnswered sends a request with try, and repeats it while no node of a cluster is active. If the node that received the
+// request has stopped, untilAnswered repeats it only if that is harmless. It returns the last error.
 func untilAnswered(ctx context.Context, c *bus.Conn, method string, try func() error) error {
 	var since time.Time
 	for {
@@ -92,7 +92,7 @@ func askOnce(ctx context.Context, c *bus.Conn, method string, body []byte) ([]by
 	}
 }
 
-// noNode reports whether a request failed because there was no node, and may be repeated.
+// noNode reports whether a request failed because no node answered it, and may be repeated.
 func noNode(c *bus.Conn, method string, err error) bool {
 	if !c.External() {
 		return false

@@ -12,8 +12,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// ServeIdentities serves the commands of faces to people with tokens of the role operator. Each acts as the identity of the
-// token.
+// ServeIdentities serves the API to clients with a token of the role operator. A client acts as the identity of its token.
 func ServeIdentities(c *bus.Conn, owner api.API, tokens *bus.Tokens, cfg EndpointConfig) (*Endpoint, error) {
 	i := identities{tokens: tokens, methods: withoutNumbers(apiMethods(owner))}
 	cfg.inbox = func(m *nats.Msg) bool {
@@ -23,19 +22,19 @@ func ServeIdentities(c *bus.Conn, owner api.API, tokens *bus.Tokens, cfg Endpoin
 	return serveAt(c, bus.IdentitySubjects+".*.*", i.find, func(*Endpoint, uint64) {}, cfg)
 }
 
-// identities serves people with tokens.
+// identities serves clients with tokens.
 type identities struct {
 	tokens  *bus.Tokens
 	methods map[string]method
 }
 
-// parseIdentitySubject returns the digest of the sender's secret, and the name of the method.
+// parseIdentitySubject returns the digest of the sender's secret and the name of the method, both parts of the subject.
 func parseIdentitySubject(subject string) (digest, name string) {
 	digest, name, _ = strings.Cut(strings.TrimPrefix(subject, bus.IdentitySubjects+"."), ".")
 	return digest, name
 }
 
-// find returns the method of a request, with the sender's identity as the caller.
+// find returns the method of a request. The method runs with the identity of the sender's token as the caller.
 func (i identities) find(m *nats.Msg) (method, error) {
 	digest, name := parseIdentitySubject(m.Subject)
 	who, err := i.tokens.Operator(digest)
@@ -51,8 +50,8 @@ func (i identities) find(m *nats.Msg) (method, error) {
 	}, nil
 }
 
-// subjectOf returns the subject of a method: for a client with a token, it is below its digest. FORBIDDEN for methods that need
-// the operator's credential.
+// subjectOf returns the subject of a method. For a client with a token, the subject contains the digest of the token's secret;
+// for methods that need the operator's credential, subjectOf then returns FORBIDDEN.
 func subjectOf(c *bus.Conn, method string) (string, error) {
 	secret := c.Token()
 	if secret == "" {

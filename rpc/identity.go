@@ -6,10 +6,10 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// IdentityMismatch is the reason of FORBIDDEN for a request that names another actor than its credential.
+// IdentityMismatch is the reason of FORBIDDEN for a request whose actor is not the identity of its credential.
 const IdentityMismatch = "IDENTITY_MISMATCH"
 
-// ActorRequest is a request with an actor. The credential of the sender determines the actor, not the request.
+// ActorRequest is a request with an actor. The server sets the actor to the identity of the sender's credential.
 type ActorRequest interface {
 	// ActorFields returns pointers to the fields that name the actor.
 	ActorFields() []*string
@@ -22,13 +22,15 @@ func withCaller(ctx context.Context, who string) context.Context {
 	return context.WithValue(ctx, callerKey{}, who)
 }
 
-// callerOf returns the identity of the sender's credential; false inside the process and for workers.
+// callerOf returns the identity of the sender's credential. It returns false for calls inside the process and for workers, which
+// have no identity.
 func callerOf(ctx context.Context) (who string, ok bool) {
 	who, ok = ctx.Value(callerKey{}).(string)
 	return who, ok
 }
 
-// attribute sets the actor of a request to the identity of its credential: FORBIDDEN if the request names another one.
+// attribute sets the actor of a request to the identity of its credential. It returns FORBIDDEN if the request contains a
+// different actor.
 func attribute(ctx context.Context, request any) error {
 	who, known := callerOf(ctx)
 	acting, ok := request.(ActorRequest)

@@ -6,13 +6,13 @@ import (
 	"github.com/orch-dev/orch/messages"
 )
 
-// messageRequest is a request about messages.
+// messageRequest is the request for one method of a messages.Broker: the caller and the argument.
 type messageRequest[Who, In any] struct {
 	Who Who `json:"who"`
 	In  In  `json:"in"`
 }
 
-// ActorFields implements ActorRequest if r.Who does.
+// ActorFields implements ActorRequest. It returns the actor fields of r.Who, or none.
 func (r *messageRequest[Who, In]) ActorFields() []*string {
 	if who, ok := any(&r.Who).(ActorRequest); ok {
 		return who.ActorFields()
@@ -20,7 +20,7 @@ func (r *messageRequest[Who, In]) ActorFields() []*string {
 	return nil
 }
 
-// MessageMethods returns the methods that serve a broker.
+// MessageMethods returns the methods of a broker, for Serve.
 func MessageMethods[Who any](b messages.Broker[Who]) map[string]Method {
 	return map[string]Method{
 		"send": messageMethod(b.Send), "inbox": messageMethod(b.Inbox), "ack": messageMethod(b.Ack), "group": messageMethod(b.Group),
@@ -31,14 +31,14 @@ func messageMethod[Who, In, Out any](do func(context.Context, Who, In) (Out, err
 	return Handle(func(ctx context.Context, r messageRequest[Who, In]) (Out, error) { return do(ctx, r.Who, r.In) })
 }
 
-// Asker sends a request to a method of a node; see Remote.Ask.
+// Asker calls a method of a node, like Remote.Ask.
 type Asker interface {
 	Ask(ctx context.Context, method string, in, out any) error
 }
 
 var _ Asker = (*Remote)(nil)
 
-// NewMessageClient returns a broker that sends requests to a node below a prefix.
+// NewMessageClient returns a broker that calls the methods of a node that MessageMethods serves at prefix.
 func NewMessageClient[Who any](node Asker, prefix string) messages.Broker[Who] {
 	return messageClient[Who]{node, prefix}
 }

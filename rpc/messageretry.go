@@ -9,13 +9,14 @@ import (
 )
 
 const (
-	// retryFor is how long requests to an unavailable broker are repeated, as while its node restarts.
+	// retryFor is how long requests to an unavailable broker are repeated. Its node may be restarting.
 	retryFor = time.Minute
 	// retryEvery is the pause between attempts.
 	retryEvery = 250 * time.Millisecond
 )
 
-// RetryingBroker repeats requests to a broker that is unavailable. All its requests may be repeated: drafts have keys.
+// RetryingBroker returns a broker that repeats requests while b is unavailable. Repeating them is harmless, because drafts have
+// idempotency keys.
 func RetryingBroker[Who any](b messages.Broker[Who]) messages.Broker[Who] {
 	return retryingBroker[Who]{b}
 }

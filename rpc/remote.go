@@ -19,8 +19,8 @@ var (
 	_ work.Owner = (*Remote)(nil)
 )
 
-// ServeAPI serves the commands of faces below CommandPrefix, and the operations on the node's store: its verification, and the
-// pause for a backup. The actor of requests is cfg.Identity.
+// ServeAPI serves the API at the subjects below CommandPrefix. It also serves the verification of the node's store, and the
+// pause of the archive for a backup. The actor of requests is cfg.Identity.
 func ServeAPI(c *bus.Conn, a api.API, s *bus.Store, cfg EndpointConfig) (*Endpoint, error) {
 	methods := apiMethods(a)
 	methods["hold"] = Handle(answerless(s.PauseArchive))
@@ -28,7 +28,7 @@ func ServeAPI(c *bus.Conn, a api.API, s *bus.Store, cfg EndpointConfig) (*Endpoi
 	return Serve(c, bus.CommandPrefix, methods, cfg)
 }
 
-// apiMethods returns the commands of faces.
+// apiMethods returns the methods of an API, by name.
 func apiMethods(a api.API) map[string]Method {
 	methods := map[string]Method{}
 	for _, h := range api.Handlers(identified{a}) {
@@ -50,16 +50,16 @@ func (i identified) Status(ctx context.Context, r api.StatusRequest) (api.Status
 	return reply, err
 }
 
-// Owner is an owner of tasks that can record many outcomes at once.
+// Owner is a work.Source that can record many outcomes at once.
 type Owner interface {
 	work.Source
-	// ReportThen is Report for callers that do not wait. It calls done once, maybe before it returns; done does not block. It
-	// need not call done after the owner has stopped.
+	// ReportThen is an asynchronous Report. It calls done once with the result, possibly before it returns. After the owner has
+	// stopped, it may never call done. done must not block.
 	ReportThen(ctx context.Context, o work.Outcome, done func(error))
 }
 
-// ServeOwner serves the protocol of workers below WorkPrefix. Calls for a worker that is gone are requeued at once. No caller
-// is accepted as a registered agent.
+// ServeOwner serves workers at the subjects below WorkPrefix. If nobody receives the answer to a poll, its calls are requeued at
+// once. A caller cannot act as a registered agent.
 func ServeOwner(c *bus.Conn, owner Owner, cfg EndpointConfig) (*Endpoint, error) {
 	cfg.setDefaults()
 	owner = workersOnly{owner}
@@ -72,7 +72,7 @@ func ServeOwner(c *bus.Conn, owner Owner, cfg EndpointConfig) (*Endpoint, error)
 	return serve(c, bus.WorkPrefix, methods, owner.Undelivered, cfg)
 }
 
-// pollFor serves polls. The answers have the numbers of their batches.
+// pollFor returns the method for polls. The number of an answer is that of its batch of calls.
 func pollFor(owner work.Owner) method {
 	return func(ctx context.Context, request []byte) (response, error) {
 		b, data, err := handle(ctx, request, owner.Poll)
@@ -105,7 +105,7 @@ func reportAll(owner Owner, cfg EndpointConfig) func(context.Context, []work.Out
 
 // errorCollector collects the first result of each of many requests.
 type errorCollector struct {
-	all chan struct{} // closed when every request has ended
+	all chan struct{} // closed when every request has a result
 
 	mu       sync.Mutex // guards the fields below until then
 	failures []*fault.Error
@@ -133,7 +133,7 @@ func (t *errorCollector) record(i int, err error) {
 	}
 }
 
-// Remote is a node in another process, for faces and workers, over the bus. Concurrent submissions and reports share messages.
+// Remote is the client of a node in another process. Concurrent submissions, and concurrent reports, share messages.
 type Remote struct {
 	api.Client
 
@@ -144,7 +144,7 @@ type Remote struct {
 	identity atomic.Pointer[string]
 }
 
-// NewRemote returns the node behind a connection. It does no I/O.
+// NewRemote returns the client for the node behind a connection. It does no I/O.
 func NewRemote(c *bus.Conn) *Remote {
 	r := &Remote{conn: c}
 	r.Client = api.NewClient(r.send)
@@ -156,7 +156,7 @@ func NewRemote(c *bus.Conn) *Remote {
 // submitBatch is the method for submissions.
 const submitBatch = bus.CommandPrefix + ".submit_batch"
 
-// submitAll makes many submissions in one message. Callers repeat theirs if necessary, see Submit.
+// submitAll sends many submissions in one message. It does not repeat them: Submit does.
 func (r *Remote) submitAll(ctx context.Context, requests []byte) ([]batchAnswer[api.SubmitReply], error) {
 	var reply api.SubmitBatchReply
 	body := slices.Concat([]byte(`{"tasks":[`), requests, []byte(`]}`))
@@ -188,12 +188,12 @@ func (r *Remote) reportAll(ctx context.Context, requests []byte) ([]batchAnswer[
 	return answers, nil
 }
 
-// Ask sends a request to a method outside api.API, see Call.
+// Ask calls a method that is not in api.API, see Call.
 func (r *Remote) Ask(ctx context.Context, method string, in, out any) error {
 	return Call(ctx, r.conn, method, in, out)
 }
 
-// send sends a request of the API to the node. It adds the time that the node may hold the request open.
+// send sends a request of the API to the node. If the node may hold the request open for c.Wait, send waits that much longer.
 func (r *Remote) send(ctx context.Context, c api.Call) error {
 	if c.Wait > 0 {
 		limited, stop := context.WithTimeout(ctx, c.Wait+CallWithin)
@@ -203,9 +203,9 @@ func (r *Remote) send(ctx context.Context, c api.Call) error {
 	return Call(ctx, r.conn, bus.CommandPrefix+"."+c.Name, c.In, c.Out)
 }
 
-// named gives a submission an id if it may be repeated, so that a repetition creates no second task. That is so on external
-// servers, where nodes come and go.
-func (r *Remote) named(in api.SubmitRequest) api.SubmitRequest {
+// withID sets the id of a submission if it may be repeated, so that a repetition does not create a second task. Submissions are
+// repeated only on external NATS servers, where another node can take over.
+func (r *Remote) withID(in api.SubmitRequest) api.SubmitRequest {
 	if in.ID == "" && r.conn.External() {
 		in.ID = events.NewTaskID(time.Now())
 	}
@@ -214,7 +214,7 @@ func (r *Remote) named(in api.SubmitRequest) api.SubmitRequest {
 
 // Submit implements api.API.
 func (r *Remote) Submit(ctx context.Context, in api.SubmitRequest) (reply api.SubmitReply, err error) {
-	in = r.named(in)
+	in = r.withID(in)
 	err = untilAnswered(ctx, r.conn, submitBatch, func() (err error) {
 		reply, err = r.submits.do(ctx, in)
 		return err
@@ -222,12 +222,12 @@ func (r *Remote) Submit(ctx context.Context, in api.SubmitRequest) (reply api.Su
 	return reply, err
 }
 
-// SubmitBatch implements api.API. Tasks with an unknown result, because a node ended meanwhile, are submitted again without the
-// others.
+// SubmitBatch implements api.API. If the result of a task is unknown because its node has stopped, only that task is submitted
+// again.
 func (r *Remote) SubmitBatch(ctx context.Context, in api.SubmitBatchRequest) (api.SubmitBatchReply, error) {
 	b := batchSubmission{conn: r.conn, tasks: slices.Clone(in.Tasks), open: make([]int, len(in.Tasks))}
 	for i := range b.tasks {
-		b.tasks[i], b.open[i] = r.named(b.tasks[i]), i
+		b.tasks[i], b.open[i] = r.withID(b.tasks[i]), i
 	}
 	if err := untilAnswered(ctx, r.conn, submitBatch, func() error { return b.submit(ctx) }); err != nil && b.answers == nil {
 		return api.SubmitBatchReply{}, err
@@ -235,7 +235,7 @@ func (r *Remote) SubmitBatch(ctx context.Context, in api.SubmitBatchRequest) (ap
 	return api.SubmitBatchReply{Tasks: b.answers}, nil
 }
 
-// Verify makes the node check its whole store (see Store.Verify). It has no time limit.
+// Verify makes the node check its whole store, see bus.Store.Verify. It has no time limit.
 func (r *Remote) Verify(ctx context.Context) (bus.Report, error) {
 	const within = 24 * time.Hour
 	ctx, stop := context.WithTimeout(ctx, within)
@@ -245,7 +245,7 @@ func (r *Remote) Verify(ctx context.Context) (bus.Report, error) {
 	return report, err
 }
 
-// Backup is Store.Backup of a node in another process, to a local file.
+// Backup copies the store of the node to a local file, see bus.Store.Backup.
 func (r *Remote) Backup(ctx context.Context, path string, cfg bus.BackupConfig) (bus.Manifest, error) {
 	report, err := r.Verify(ctx)
 	if err != nil {
@@ -265,7 +265,7 @@ func (r *Remote) Poll(ctx context.Context, p work.Poll) (work.Batch, error) {
 	return batch, err
 }
 
-// pollSlack is how much longer than its wait a poll may take before the worker polls again.
+// pollSlack is added to the wait of a poll. If the answer takes longer than both, the worker polls again.
 const pollSlack = 5 * time.Second
 
 // Start implements work.Owner.

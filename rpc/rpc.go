@@ -17,19 +17,19 @@ import (
 const (
 	// errorHeader marks a reply whose body is a fault.Error; its value is the code.
 	errorHeader = "Orch-Error"
-	// timeoutHeader contains how many milliseconds the caller waits.
+	// timeoutHeader contains the time in milliseconds that the caller waits for the answer.
 	timeoutHeader = "Orch-Timeout"
-	// statusHeader is set by the server. nobodyThere is its value if nobody listens at a subject.
+	// statusHeader is set by the NATS server. Its value is nobodyThere if a subject has no subscriber.
 	statusHeader = "Status"
 	nobodyThere  = "503"
 	// CallWithin limits a call whose context has no deadline.
 	CallWithin = time.Minute
 )
 
-// Call sends a request to a method, such as "orch.cmd.submit", and decodes the answer into out, which may be nil. Errors of the
-// method arrive as they were returned, without their cause. Call's own errors are: UNAVAILABLE if nobody serves the method or
-// the connection is lost, TIMEOUT, and VALIDATION_ERROR for a request above the server's limit. If the request may have been
-// executed, the error has the reason OutcomeUnknown.
+// Call sends a request to a method, such as "orch.cmd.submit", and decodes the answer into out, which may be nil. It returns the
+// error of the method without its cause, or one of these errors: UNAVAILABLE if no node serves the method or the connection is
+// lost, TIMEOUT, or VALIDATION_ERROR if the request is larger than the NATS server allows. If the request may have been executed
+// nevertheless, the error has the reason OutcomeUnknown.
 func Call(ctx context.Context, c *bus.Conn, method string, in, out any) error {
 	body, err := encodeRequest(in)
 	if err != nil {
@@ -67,7 +67,7 @@ func callOnce(ctx context.Context, c *bus.Conn, method string, body []byte, out 
 	return nil
 }
 
-// request waits for the reply until ctx ends or the connection is lost: a reply to a lost connection never arrives.
+// request sends a request and waits for the reply until ctx ends or the connection is lost. After that no reply can arrive.
 func request(ctx context.Context, c *bus.Conn, method string, body []byte) (*nats.Msg, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc

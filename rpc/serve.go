@@ -25,20 +25,20 @@ import (
 	"github.com/orch-dev/orch/internal/gopool"
 )
 
-// Method serves one request. Its context ends when the caller has given up or the endpoint closes. Errors reach the caller with
-// code, message, reason, field and hint.
+// Method serves one request. Its context ends when the timeout of the caller expires or the endpoint closes. The caller gets the
+// code, message, reason, field and hint of an error.
 type Method func(ctx context.Context, request []byte) ([]byte, error)
 
-// method is a Method whose answers may have numbers.
+// method is a Method whose answers may be numbered.
 type method func(ctx context.Context, request []byte) (response, error)
 
-// response is an answer. If its number is not 0, the server returns it if nobody received it.
+// response is an answer. If its number is not 0, the NATS server reports when nobody receives the answer.
 type response struct {
 	data []byte
 	no   uint64
 }
 
-// withoutNumbers converts methods to ones whose answers have no numbers.
+// withoutNumbers converts each Method to a method whose answers are not numbered.
 func withoutNumbers(methods map[string]Method) map[string]method {
 	all := make(map[string]method, len(methods))
 	for name, m := range methods {
@@ -52,21 +52,21 @@ func withoutNumbers(methods map[string]Method) map[string]method {
 
 // EndpointConfig configures Serve.
 type EndpointConfig struct {
-	// MaxRequests limits the concurrent requests, including waiting polls; further ones get UNAVAILABLE. Default 16384.
+	// MaxRequests limits the concurrent requests, including waiting polls. Further requests get UNAVAILABLE. Default 16384.
 	MaxRequests int
-	// Identity is the actor of every request, because it is who the credential for these requests belongs to. It is empty for
-	// requests without an actor.
+	// Identity is the actor of every request: the owner of the credential that these requests need. It is empty if the requests
+	// have no actor.
 	Identity string
-	// Everyone delivers each request to every node that serves the subjects, and the first answer counts. Otherwise the nodes
-	// share the requests, and those that reach a stalled node remain unanswered.
+	// Everyone delivers each request to every node that serves the subject; the caller gets the first answer. If it is not set,
+	// each request is delivered to one of the nodes, and remains unanswered if that node is stalled.
 	Everyone bool
 	// Logger receives the causes of internal errors; nil discards them.
 	Logger *slog.Logger
 
 	pool *gopool.Pool
-	// headers returns the headers of an error. Default: errorHeader with the code.
+	// headers returns the headers of an error reply. Default: errorHeader with the code.
 	headers func(*fault.Error) nats.Header
-	// inbox reports whether a request's reply subject is acceptable. Default: all inboxes except those of agents.
+	// inbox reports whether the reply subject of a request is allowed. Default: ordinaryInbox.
 	inbox func(*nats.Msg) bool
 }
 
@@ -88,27 +88,28 @@ func (c *EndpointConfig) setDefaults() {
 	}
 }
 
-// Endpoint is a set of methods that are being served. Several nodes may serve one prefix; each request reaches one of them.
+// Endpoint serves a set of methods. If several nodes serve the same subjects, each request reaches one of them, unless
+// EndpointConfig.Everyone is set.
 type Endpoint struct {
 	cfg  EndpointConfig
 	conn *bus.Conn
 	// find returns the method of a request.
 	find func(*nats.Msg) (method, error)
-	// returned is called with the numbers of answers that nobody received.
+	// returned is called with the number of an answer that nobody received.
 	returned func(e *Endpoint, no uint64)
 	subs     []*nats.Subscription
-	// returnPrefix is the prefix of the subjects at which the server returns numbered answers.
+	// returnPrefix is the prefix of the subjects at which the NATS server reports numbered answers that nobody received.
 	returnPrefix string
 	slots        chan struct{}
 	base         context.Context //nolint:containedctx // the lifetime of the endpoint, parent of every request
 	cancel       context.CancelFunc
 	// waits is the parent of requests that only wait for a change. It ends as soon as the endpoint closes.
-	waits    context.Context //nolint:containedctx // as base
+	waits    context.Context //nolint:containedctx // the parent of waiting requests
 	endWaits context.CancelFunc
 	once     sync.Once
 }
 
-// idleServers is the number of idle goroutines that are kept for further requests.
+// idleServers is the number of idle goroutines that are kept for later requests.
 const idleServers = 64
 
 // Serve answers requests to "<prefix>.<name>" with methods[name], each in its own goroutine.
@@ -116,12 +117,12 @@ func Serve(c *bus.Conn, prefix string, methods map[string]Method, cfg EndpointCo
 	return serve(c, prefix, withoutNumbers(methods), func(uint64) {}, cfg)
 }
 
-// serve is Serve for methods whose answers may have numbers. returned is called with the numbers that nobody received.
+// serve is Serve for methods whose answers may be numbered. It calls returned with the number of an answer that nobody received.
 func serve(c *bus.Conn, prefix string, methods map[string]method, returned func(no uint64), cfg EndpointConfig) (*Endpoint, error) {
 	return serveAt(c, prefix+".*", byName(methods), func(_ *Endpoint, no uint64) { returned(no) }, cfg)
 }
 
-// byName finds methods by the last token of the subject.
+// byName returns a function that finds the method of a request by the last token of the subject.
 func byName(methods map[string]method) func(*nats.Msg) (method, error) {
 	return func(m *nats.Msg) (method, error) {
 		name := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
@@ -133,7 +134,7 @@ func byName(methods map[string]method) func(*nats.Msg) (method, error) {
 	}
 }
 
-// serveAt is serve for the requests to a subject, which may contain wildcards.
+// serveAt serves the requests to a subject, which may contain wildcards. find returns the method of a request.
 func serveAt(c *bus.Conn, subject string, find func(*nats.Msg) (method, error), returned func(e *Endpoint, no uint64), cfg EndpointConfig) (*Endpoint, error) {
 	cfg.setDefaults()
 	e := &Endpoint{
@@ -166,8 +167,9 @@ func (e *Endpoint) subscribe(subject string) error {
 	return nc.Flush() // after this the server knows the subscriptions
 }
 
-// listen subscribes to requests. The holder of a lease does not use a queue group: a formerly active node that is stalled would
-// swallow its part of the requests. When that node continues, it notices that its lease is lost, and answers nothing.
+// listen subscribes to requests. The holder of a lease does not use a queue group, because a stalled node that was active before
+// would receive a share of the requests. Without a queue group both nodes receive a request; the former one notices that its
+// lease is lost, and does not answer.
 func (e *Endpoint) listen(subject string) (*nats.Subscription, error) {
 	if e.conn.Leased() || e.cfg.Everyone {
 		return e.conn.NATS().Subscribe(subject, e.accept)
@@ -181,7 +183,7 @@ func (e *Endpoint) unsubscribe() {
 	}
 }
 
-// undeliverable handles the server's report that nobody received a numbered answer.
+// undeliverable handles the report of the NATS server that nobody received a numbered answer.
 func (e *Endpoint) undeliverable(m *nats.Msg) {
 	no, err := strconv.ParseUint(strings.TrimPrefix(m.Subject, e.returnPrefix), 10, 64)
 	if err == nil && m.Header.Get(statusHeader) == nobodyThere {
@@ -189,8 +191,8 @@ func (e *Endpoint) undeliverable(m *nats.Msg) {
 	}
 }
 
-// Close accepts no more requests, ends those that only wait for a change, and waits for the others. When ctx ends, it cancels
-// their contexts, and waits for them to return. It is idempotent.
+// Close stops accepting requests, ends the requests that only wait for a change, and waits for the remaining ones. When ctx ends,
+// it cancels the remaining requests, and waits until they return. It is idempotent.
 func (e *Endpoint) Close(ctx context.Context) error {
 	e.once.Do(func() {
 		e.unsubscribe()
@@ -213,15 +215,16 @@ func (e *Endpoint) Close(ctx context.Context) error {
 	return nil
 }
 
-// ordinaryInbox reports whether the reply subject of a request is one at which no agent listens. The inboxes of agents can be
-// guessed, and a sender at other subjects is no agent. The inbox of workers is not the only one allowed: the node is a worker
-// too, and on an external server every client has the inboxes of the library.
+// ordinaryInbox reports whether the reply subject of a request is an inbox, but not the inbox of an agent. The inboxes of agents
+// can be guessed, so another client could name one and send an answer to an agent. All other inboxes are allowed: the node is a
+// worker too, and on an external NATS server every client uses the inboxes of the NATS library.
 func ordinaryInbox(m *nats.Msg) bool {
 	return strings.HasPrefix(m.Reply, bus.Inboxes) && !strings.HasPrefix(m.Reply, bus.AgentInbox(events.AgentIDPrefix))
 }
 
-// accept runs in the subscription's goroutine and must not block. The server lets a sender name any subject for the answer,
-// which the node would publish with its own permissions. So an answer is only sent to an inbox.
+// accept starts to serve a request. It runs in the goroutine of the subscription and must not block. It ignores a request with a
+// reply subject that cfg.inbox does not allow: the answer is published with the permissions of the node, so a sender could
+// otherwise publish to any subject.
 func (e *Endpoint) accept(m *nats.Msg) {
 	if m.Reply != "" && !e.cfg.inbox(m) {
 		e.cfg.Logger.Debug("a request was dropped whose answer is not for an inbox of its sender", slog.String("method", m.Subject))
@@ -236,7 +239,7 @@ func (e *Endpoint) accept(m *nats.Msg) {
 	}
 }
 
-// background runs a job besides the requests, if there is room for it. It ends before Close returns.
+// background runs a job like a request, unless MaxRequests are running. The job ends before Close returns.
 func (e *Endpoint) background(job func(context.Context)) {
 	select {
 	case e.slots <- struct{}{}:
@@ -265,9 +268,9 @@ func (e *Endpoint) answer(m *nats.Msg) {
 	failpoint.Pass(failpoint.Answered)
 }
 
-// interruptedError converts the error of a request whose endpoint has closed. The caller has cancelled nothing, and may send the
-// request to the next node, unless it was a command that may have been executed. An error with a reason is kept, because it
-// says more.
+// interruptedError converts the error of a request that was interrupted by Close. It returns UNAVAILABLE instead of CANCELLED,
+// because the caller did not cancel the request, and may send it to the next node unless it may have been executed. It returns
+// an error with a reason unchanged.
 func interruptedError(subject string, err error) error {
 	cancelled := fault.Has(err, fault.Cancelled)
 	switch {
@@ -281,7 +284,7 @@ func interruptedError(subject string, err error) error {
 	}
 }
 
-// parent returns the parent context for a request at a subject.
+// parent returns the parent context for a request: waits for a method that only waits, otherwise base.
 func (e *Endpoint) parent(subject string) context.Context {
 	if isParked(subject[strings.LastIndexByte(subject, '.')+1:]) {
 		return e.waits
@@ -289,7 +292,7 @@ func (e *Endpoint) parent(subject string) context.Context {
 	return e.base
 }
 
-// context returns a context that ends with the caller's timeout and with base.
+// context returns a context that ends when the caller's timeout expires or base ends.
 func (e *Endpoint) context(base context.Context, m *nats.Msg) (context.Context, context.CancelFunc) {
 	within := CallWithin
 	if ms, err := strconv.Atoi(m.Header.Get(timeoutHeader)); err == nil && ms > 0 {
@@ -301,7 +304,7 @@ func (e *Endpoint) context(base context.Context, m *nats.Msg) (context.Context, 
 	return context.WithTimeout(base, within)
 }
 
-// invoke calls the method. A panic is an internal error of this request only.
+// invoke calls the method of a request. It converts a panic to an INTERNAL error.
 func (e *Endpoint) invoke(ctx context.Context, m *nats.Msg) (resp response, err error) {
 	method, err := e.find(m)
 	if err != nil {
@@ -323,7 +326,7 @@ func (c *EndpointConfig) guard(ctx context.Context, method string, do func() err
 	return do()
 }
 
-// reply sends an answer. A number costs no extra message, because the server itself reports if nobody listens.
+// reply sends an answer. A numbered answer needs no acknowledgement, because the NATS server reports if nobody receives it.
 func (e *Endpoint) reply(m *nats.Msg, resp response, err error) {
 	limit := e.conn.NATS().MaxPayload()
 	if err == nil && int64(len(resp.data)) > limit {
@@ -359,8 +362,8 @@ func (e *Endpoint) failure(m *nats.Msg, err error) *nats.Msg {
 	return &nats.Msg{Subject: m.Reply, Data: body, Header: e.cfg.headers(f)}
 }
 
-// Handle converts a function on decoded values to a Method. A request that is not JSON gets PARSE_ERROR; one with an unknown
-// field, a wrong type or data after its end gets INVALID_PARAMS. An empty request is the zero value.
+// Handle converts a function on decoded values to a Method. The Method returns PARSE_ERROR for a request that is not JSON, and
+// INVALID_PARAMS for an unknown field, a wrong type or trailing data. It decodes an empty request as the zero value.
 func Handle[In, Out any](fn func(context.Context, In) (Out, error)) Method {
 	return func(ctx context.Context, request []byte) ([]byte, error) {
 		_, data, err := handle(ctx, request, fn)
@@ -379,7 +382,7 @@ func handle[In, Out any](ctx context.Context, request []byte, fn func(context.Co
 	})
 }
 
-// answer calls do with a decoder for the request, and encodes the answer.
+// answer calls do with a function that decodes the request into a value, and encodes the result of do.
 func answer[Out any](ctx context.Context, request []byte, do func(context.Context, func(any) error) (Out, error)) (out Out, data []byte, err error) {
 	decode := func(in any) error {
 		if len(request) > 0 {
@@ -398,7 +401,7 @@ func answer[Out any](ctx context.Context, request []byte, do func(context.Contex
 	return out, data, nil
 }
 
-// lenient accepts what encoding/json writes, which passes on the text of tools unchanged.
+// lenient are options to accept everything that encoding/json writes, because clients pass on texts of tools unchanged.
 var lenient = jsonv2.JoinOptions(
 	jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsonv1.FormatDurationAsNano(true),
 )

@@ -15,19 +15,19 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// A tunnel is a connection over the NATS server, between processes that may have no other connection. Each side sends one part
-// at a time, and the next one when the other side has accepted it. So a slow reader slows down the writer.
+// A tunnel is a byte stream over the NATS server, between processes that may have no other connection. Each side sends one part
+// at a time, and waits until the other side has accepted it. So a slow reader slows down the writer.
 
 const (
 	// tunnelPart is the maximum size of a part in bytes.
 	tunnelPart = 64 << 10
-	// tunnelSilence is how long one side may be silent before the other one checks whether it is still there.
+	// tunnelSilence is how long one side may send nothing before the other side checks that it still exists.
 	tunnelSilence = 10 * time.Second
 	// tunnelAckTimeout is how long a side may take to accept a part.
 	tunnelAckTimeout = time.Minute
 )
 
-// tunnelEnd is one side of a tunnel. Data that its user writes is sent to the subject of the other side.
+// tunnelEnd is one side of a tunnel. It sends the data that its user writes to the subject of the other side.
 type tunnelEnd struct {
 	conn *bus.Conn
 	peer atomic.Value // of string
@@ -39,7 +39,7 @@ type tunnelEnd struct {
 	once sync.Once
 }
 
-// openTunnelEnd returns an end and the connection for its user. It receives parts at a subject.
+// openTunnelEnd returns one side of a tunnel, which receives parts at subject, and the connection for its user.
 func openTunnelEnd(c *bus.Conn, subject string) (*tunnelEnd, net.Conn, error) {
 	user, pipe := net.Pipe()
 	e := &tunnelEnd{conn: c, pipe: pipe}
@@ -52,7 +52,7 @@ func openTunnelEnd(c *bus.Conn, subject string) (*tunnelEnd, net.Conn, error) {
 	return e, user, nil
 }
 
-// deliver delivers a part to the user. An empty part only checks whether the tunnel is there.
+// deliver writes a received part to the user's connection. An empty part only checks that the tunnel exists.
 func (e *tunnelEnd) deliver(m *nats.Msg) {
 	if m.Header.Get(tunnelEndHeader) != "" {
 		e.close()
@@ -118,12 +118,13 @@ func (e *tunnelEnd) close() {
 			_ = e.sub.Unsubscribe() // fails only on a closed connection
 		}
 		if peer, ok := e.peer.Load().(string); ok {
-			_ = e.conn.NATS().PublishMsg(&nats.Msg{Subject: peer, Header: nats.Header{tunnelEndHeader: {"1"}}}) // else the other side notices by itself
+			_ = e.conn.NATS().PublishMsg(&nats.Msg{Subject: peer, Header: nats.Header{tunnelEndHeader: {"1"}}}) // if this fails, the other side notices the silence
 		}
 	})
 }
 
-// DialTunnel connects to a listener at a subject. It waits for one until ctx ends, or for the time of a failover.
+// DialTunnel connects to the TunnelListener at a subject. If there is none, it retries until ctx ends or failoverWithin has
+// passed.
 func DialTunnel(ctx context.Context, c *bus.Conn, subject string) (net.Conn, error) {
 	inbox := c.NATS().NewInbox()
 	e, user, err := openTunnelEnd(c, inbox)
@@ -156,9 +157,9 @@ var _ net.Listener = (*TunnelListener)(nil)
 // MaxTunnels limits the open tunnels of a node. Each buffers at most one part of tunnelPart bytes in each direction.
 const MaxTunnels = 2048
 
-// ListenTunnel accepts tunnels at a subject, at most most of them concurrently; further ones get RATE_LIMITED.
-func ListenTunnel(c *bus.Conn, subject string, most int) (*TunnelListener, error) {
-	l := &TunnelListener{conn: c, accepted: make(chan net.Conn), slots: make(chan struct{}, most)}
+// ListenTunnel accepts tunnels at a subject. It answers requests for more than limit concurrent tunnels with RATE_LIMITED.
+func ListenTunnel(c *bus.Conn, subject string, limit int) (*TunnelListener, error) {
+	l := &TunnelListener{conn: c, accepted: make(chan net.Conn), slots: make(chan struct{}, limit)}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	var err error
 	if l.sub, err = c.NATS().Subscribe(subject, l.admit); err == nil {
@@ -171,7 +172,7 @@ func ListenTunnel(c *bus.Conn, subject string, most int) (*TunnelListener, error
 	return l, nil
 }
 
-// admit accepts a tunnel unless there are too many. It must not block.
+// admit starts to open a requested tunnel, or refuses it above the limit. It must not block.
 func (l *TunnelListener) admit(m *nats.Msg) {
 	select {
 	case l.slots <- struct{}{}:
@@ -192,11 +193,11 @@ func (l *TunnelListener) refuse(m *nats.Msg) {
 	if err != nil || !ordinaryInbox(m) {
 		return
 	}
-	_ = m.RespondMsg(&nats.Msg{Data: body, Header: nats.Header{errorHeader: {string(f.Code)}}}) // else the caller tries again
+	_ = m.RespondMsg(&nats.Msg{Data: body, Header: nats.Header{errorHeader: {string(f.Code)}}}) // if this fails, the caller tries again
 }
 
-// open opens the end of a requested tunnel. A node that does not hold the lease ignores the request and leaves it to the
-// holder.
+// open opens this side of a requested tunnel. A node that does not hold the lease ignores the request, because the active node
+// receives it too.
 func (l *TunnelListener) open(m *nats.Msg) {
 	if !l.conn.AwaitLease(l.ctx) || !ordinaryInbox(&nats.Msg{Reply: string(m.Data)}) {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// workersOnly is an owner for clients with the credential of workers. A registered agent has its own credential, and its calls
-// pass the gates before it receives them. So such a client must not act as an agent.
+// workersOnly is an Owner for clients with the credential of workers. It refuses workers that claim to be registered agents: an
+// agent has its own credential, and the checks of a call run before the agent receives it.
 type workersOnly struct{ Owner }
 
 // Poll implements work.Owner.
@@ -46,9 +46,9 @@ func (w workersOnly) ReportThen(ctx context.Context, o work.Outcome, done func(e
 	w.Owner.ReportThen(ctx, o, done)
 }
 
-// noAgent returns FORBIDDEN for a worker that claims to be an agent, by its name or otherwise.
-func noAgent(worker string, says bool) error {
-	if says || strings.HasPrefix(worker, agents.Prefix) {
+// noAgent returns FORBIDDEN for a worker that claims to be an agent, by its name or by other fields of its request.
+func noAgent(worker string, claimed bool) error {
+	if claimed || strings.HasPrefix(worker, agents.Prefix) {
 		return fault.New(fault.Forbidden, "a worker is no registered agent").WithField("worker").
 			WithHint("agents speak to the node over HTTP, with credentials of their own")
 	}

@@ -45,8 +45,8 @@ func (c asynqClient) submitMany(context.Context, []job) error { return errNoBatc
 
 func (c asynqClient) close() { _ = c.Close() }
 
-// asynqPeer is asynq with redis. Its idle worker polls for new jobs every 10 ms, and for delayed ones every 100 ms; by
-// default both are seconds. asynq rounds delays to whole seconds and may run jobs early.
+// asynqPeer returns the peer asynq with redis. Its idle worker polls for new jobs every 10 ms, and for delayed jobs every
+// 100 ms; the defaults are seconds. asynq rounds delays to whole seconds and may run jobs early.
 func asynqPeer(o options, name, sync string) peer {
 	target := asynq.RedisClientOpt{Addr: o.redis}
 	return peer{

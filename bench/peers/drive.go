@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// idle is a queue without workers, for measuring only submissions.
+// idle is a queue without workers. It serves to measure only submissions.
 const idle = "nobody"
 
-// job is a no-op job. If steps are left, it enqueues the next one. A job with the id idleID goes to the queue without
-// workers.
+// job is a no-op job. When it runs, it enqueues the next job if Steps is not 0. A job with the id idleID is enqueued in the
+// queue idle.
 type job struct {
 	ID    int64 `json:"id"`
-	Steps int   `json:"steps"` // left after this one
+	Steps int   `json:"steps"` // the number of jobs that follow this one
 }
 
 const idleID = -1
@@ -42,16 +42,16 @@ var errNoBatch = errors.New("no batches")
 // peer is a system under test.
 type peer struct {
 	name string
-	// server is the process id of its server.
+	// server is the process id of the system's server.
 	server int
 	// prepare empties the system and sets its durability. It is called before each measurement.
 	prepare func(ctx context.Context) error
 	dial    func(ctx context.Context) (client, error)
-	// work runs a worker with 256 concurrent jobs until ctx ends. It calls done for each finished job.
+	// work runs a worker with 256 concurrent jobs until ctx ends. It calls ready once, and done for each finished job.
 	work func(ctx context.Context, ready func(), done func(id int64)) error
 }
 
-// work runs the worker process: it writes the number of each finished job as a line.
+// work runs the worker process. It writes the id of each finished job as a line.
 func work(ctx context.Context, p peer) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -117,7 +117,7 @@ func start(ctx context.Context, p peer) (*bench, error) {
 	return b, nil
 }
 
-// follow reads the numbers of finished jobs and wakes their waiters.
+// follow reads the ids of finished jobs and wakes their waiters.
 func (b *bench) follow(scan *bufio.Scanner) {
 	for scan.Scan() {
 		id, _ := strconv.ParseInt(scan.Text(), 10, 64) // no job has the id 0
@@ -141,7 +141,7 @@ func (b *bench) stop() {
 	_ = b.worker.Wait()
 }
 
-// run enqueues a job with steps and waits for the end of the last one.
+// run enqueues the first of a chain of jobs and waits until the last one has finished.
 func (b *bench) run(ctx context.Context, steps int, delay time.Duration) error {
 	id := b.next.Add(1)
 	over := make(chan struct{})
@@ -159,14 +159,14 @@ func (b *bench) run(ctx context.Context, steps int, delay time.Duration) error {
 	}
 }
 
-// sample is the result of one drive.
+// sample is the measurement of one run of a workload, see drive.
 type sample struct {
 	rate     float64
 	p50, p99 float64 // ms
 	cpu      map[string]float64
 }
 
-// drive runs n concurrent units for a time; once runs one unit and returns its number of jobs.
+// drive calls once in n goroutines for length. once runs or enqueues some jobs, and returns their number.
 func (b *bench) drive(ctx context.Context, n int, length time.Duration, once func(ctx context.Context) (int, error)) (sample, error) {
 	ctx, stop := context.WithTimeout(ctx, length+2*time.Minute)
 	defer stop()

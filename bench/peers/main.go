@@ -31,7 +31,7 @@ func main() {
 	flag.IntVar(&o.redisPID, "redis-pid", 0, "process of redis, for its CPU time")
 	flag.IntVar(&o.postgresPID, "postgres-pid", 0, "first process of PostgreSQL, for its CPU time")
 	flag.StringVar(&o.report, "report", "", "also write the figures as JSON into this file")
-	flag.StringVar(&o.systems, "systems", "", "measure only systems whose names contain this; - is orch alone")
+	flag.StringVar(&o.systems, "systems", "", "measure only peers whose names contain this text; use - to measure only orch")
 	flag.DurationVar(&o.length, "for", 2*time.Second, "length of each measurement of a rate")
 	flag.IntVar(&o.runs, "runs", 3, "how often each figure is taken; the median counts")
 	flag.StringVar(&o.worker, "worker", "", "run as the worker process of this system")
@@ -80,7 +80,7 @@ func run(ctx context.Context, o options) error {
 	return printTable(os.Stdout, rows)
 }
 
-// orchRows runs `orch bench` for the rows that the peers also have.
+// orchRows runs `orch bench` and returns the rows that are also measured for the peers.
 func orchRows(ctx context.Context, o options) ([]row, error) {
 	file, err := os.CreateTemp("", "orch-bench-*.json")
 	if err != nil {

@@ -48,7 +48,7 @@ func measure(ctx context.Context, o options, p peer) ([]row, error) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", p.name, w.ids)
 		var samples []sample
 		for range o.runs {
-			s, err := one(ctx, p, w, o.length)
+			s, err := runOnce(ctx, p, w, o.length)
 			if errors.Is(err, errNoBatch) {
 				break
 			}
@@ -76,8 +76,8 @@ func measure(ctx context.Context, o options, p peer) ([]row, error) {
 	return append(rows, r), nil
 }
 
-// one runs one drive on an emptied system, after a warm-up.
-func one(ctx context.Context, p peer, w workload, length time.Duration) (sample, error) {
+// runOnce measures a workload once: it empties the system, warms up, and drives it for length.
+func runOnce(ctx context.Context, p peer, w workload, length time.Duration) (sample, error) {
 	b, err := start(ctx, p)
 	if err != nil {
 		return sample{}, err
@@ -113,7 +113,7 @@ func rowOf(system, id string, samples []sample) row {
 	return r
 }
 
-// sleepers returns the time from the first submission of 1,000 jobs with a delay of 1 s until all have ended.
+// sleepers submits 1,000 jobs with a delay of 1 s, and returns the time from the first submission until all have ended.
 func sleepers(ctx context.Context, p peer) (float64, error) {
 	b, err := start(ctx, p)
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"text/tabwriter"
 )
 
-// row is one figure, in the form of the report of `orch bench`.
+// row is one figure. It has the JSON format of a row in the report of `orch bench`.
 type row struct {
 	System string  `json:"system"`
 	ID     string  `json:"id"`
 	Unit   string  `json:"unit"`
 	Value  float64 `json:"value"`
-	// Runs are the figures of which Value is the median.
+	// Runs are the figures of the single runs. Value is their median.
 	Runs []float64 `json:"runs"`
 	// CPUMicros is the CPU time per job, by process.
 	CPUMicros map[string]float64 `json:"cpu_us_per_task,omitempty"`
@@ -40,7 +40,7 @@ func printTable(w io.Writer, rows []row) error {
 		for _, id := range figureIDs() {
 			fmt.Fprint(tw, "\t", number(find(rows, system, id).Value))
 		}
-		fmt.Fprintln(tw, "\t"+shares(find(rows, system, "1-step").CPUMicros)+"\t"+shares(find(rows, system, "10-step").CPUMicros))
+		fmt.Fprintln(tw, "\t"+cpuBreakdown(find(rows, system, "1-step").CPUMicros)+"\t"+cpuBreakdown(find(rows, system, "10-step").CPUMicros))
 	}
 	return tw.Flush()
 }
@@ -64,7 +64,7 @@ func number(v float64) string {
 	}
 }
 
-func shares(cpu map[string]float64) string {
+func cpuBreakdown(cpu map[string]float64) string {
 	if len(cpu) == 0 {
 		return "-"
 	}

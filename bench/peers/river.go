@@ -50,8 +50,8 @@ func (c riverClient) submitMany(ctx context.Context, jobs []job) error {
 
 func (c riverClient) close() { c.pool.Close() }
 
-// riverPeer is River with PostgreSQL. A job counts as finished when River reports it, after its completion was
-// committed. cooldown is the minimum time between two fetches of a worker; 0 means River's default.
+// riverPeer returns the peer River with PostgreSQL. A job counts as finished when River reports its completion, which is
+// committed by then. cooldown is the minimum time between two fetches of a worker; 0 means River's default.
 func riverPeer(o options, name string, cooldown time.Duration) peer {
 	open := func(ctx context.Context, cfg *river.Config) (riverClient, error) {
 		pool, err := riverPool(ctx, o.postgres)

@@ -60,11 +60,11 @@ func (c *nodeCommands) bench(ctx context.Context, o benchOptions) error {
 	}
 	v := readVersion()
 	cfg := bench.Config{
-		Dir: o.dir, For: o.length, Runs: o.runs, Program: program, Version: v.Version, Commit: v.Commit, Progress: c.err,
+		Dir: o.dir, Duration: o.length, Runs: o.runs, Program: program, Version: v.Version, Commit: v.Commit, Progress: c.err,
 		Rows: splitList(o.rows), Durabilities: splitList(o.durability),
 	}
 	if o.quick {
-		cfg.For, cfg.Runs, cfg.Scale = time.Second, 1, 0.02
+		cfg.Duration, cfg.Runs, cfg.Scale = time.Second, 1, 0.02
 	}
 	report, err := bench.Run(ctx, cfg)
 	if len(report.Rows) == 0 {
