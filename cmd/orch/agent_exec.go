@@ -18,16 +18,17 @@ import (
 )
 
 const (
-	// exitTemporary is the exit status by which a program returns a call (EX_TEMPFAIL).
+	// exitTemporary is the exit status (EX_TEMPFAIL) with which a program returns a call, so that another agent can execute it.
 	exitTemporary = 75
-	// maxPrinted limits the bytes of a program's stdout, maxComplaint those of its stderr in an error.
+	// maxPrinted limits the bytes of a program's stdout. maxComplaint limits the bytes of its stderr in an error.
 	maxPrinted   = 4 << 20
 	maxComplaint = 2 << 10
 	// killAfter is how long a program may take to end after SIGTERM.
 	killAfter = 5 * time.Second
 )
 
-// make implements peer.Handler. The program and its child processes end with the call.
+// make implements peer.Handler: it executes a call by running the program. When the call ends, it stops the program and its
+// child processes.
 func (p program) make(ctx context.Context, a agents.Assignment, show func(work.Progress)) agents.Report {
 	cmd := exec.CommandContext(ctx, p.argv[0], p.argv[1:]...)
 	cmd.Stdin = bytes.NewReader(a.Args)
@@ -44,7 +45,7 @@ func (p program) make(ctx context.Context, a agents.Assignment, show func(work.P
 	return reportOf(p.run(ctx, cmd), out, complaint)
 }
 
-// run runs a program to its end, and ends the processes that it has left behind.
+// run runs a program until it ends, and then kills the child processes that are still running.
 func (p program) run(ctx context.Context, cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil {
 		return err
@@ -69,13 +70,13 @@ func (p program) run(ctx context.Context, cmd *exec.Cmd) error {
 // reportOf converts the end of a program to a report.
 func reportOf(err error, out, complaint *capped) agents.Report {
 	if errors.Is(err, exec.ErrWaitDelay) {
-		err = nil // it succeeded, but left a process behind that held its output open
+		err = nil // the program succeeded, but a child process kept its output open
 	}
 	exit, ended := errors.AsType[*exec.ExitError](err)
 	said := tailOf(strings.ToValidUTF8(complaint.kept.String(), "\ufffd"))
 	switch {
 	case ended && exit.ExitCode() == exitTemporary:
-		return agents.Report{Release: true, Error: said, Data: passedOn(out)}
+		return agents.Report{Release: true, Error: said, Data: handedOverOutput(out)}
 	case ended:
 		return agents.Report{Error: "the program has ended with " + exit.String() + ": " + said}
 	case err != nil:
@@ -86,19 +87,20 @@ func reportOf(err error, out, complaint *capped) agents.Report {
 	return agents.Report{Result: resultOf(out.kept.Bytes())}
 }
 
-// maxPassedOn limits the bytes that a program hands over with a call that it returns.
-const maxPassedOn = 64 << 10
+// maxHandedOver limits the bytes that a program hands over with a call that it returns.
+const maxHandedOver = 64 << 10
 
-// passedOn returns the output of a program that returns its call, if that is JSON that can be handed over.
-func passedOn(out *capped) json.RawMessage {
+// handedOverOutput returns the output of a program that returns its call, for the agent that executes the call next. It returns nil if
+// the output is not JSON or is too large.
+func handedOverOutput(out *capped) json.RawMessage {
 	printed := bytes.TrimSpace(out.kept.Bytes())
-	if len(printed) > maxPassedOn || !json.Valid(printed) {
+	if len(printed) > maxHandedOver || !json.Valid(printed) {
 		return nil
 	}
 	return printed
 }
 
-// resultOf returns the output as it is if it is JSON, else as a JSON string.
+// resultOf returns the output unchanged if it is JSON, otherwise as a JSON string.
 func resultOf(printed []byte) json.RawMessage {
 	printed = bytes.TrimSpace(printed)
 	if len(printed) == 0 {
@@ -119,8 +121,8 @@ func tailOf(text string) string {
 	return text
 }
 
-// capped keeps the first bytes that are written, and drops the rest. It does not embed its buffer, because ReadFrom of the
-// buffer would accept everything.
+// capped stores the first bytes that are written to it, and drops the rest. It does not embed its buffer, because the method
+// ReadFrom of the buffer would store everything.
 type capped struct {
 	kept bytes.Buffer
 	most int

@@ -12,8 +12,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// check validates the flags for registering an agent: INVALID_FORMAT, REQUIRED_FIELD or VALIDATION_ERROR with the flag.
-// nameField is the flag or argument of the name.
+// check validates the flags for registering an agent. It returns INVALID_FORMAT, REQUIRED_FIELD or VALIDATION_ERROR with the
+// flag as the field. nameField is the flag or argument that contains the name of the agent.
 func (o *registerOptions) check(name, nameField string) error {
 	if len(o.capabilities) == 0 {
 		return fault.New(fault.RequiredField, "an agent has at least one").WithField("--capability").
@@ -45,14 +45,15 @@ func (o *registerOptions) check(name, nameField string) error {
 	return &e
 }
 
-// checkRun validates the flags of `orch agent run` that were set: INVALID_FORMAT or VALIDATION_ERROR with the flag.
-func (o *agentRunOptions) checkRun(given *pflag.FlagSet) error {
-	if given.Changed("url") {
+// checkRun validates the flags of `orch agent run` that were set. It returns INVALID_FORMAT or VALIDATION_ERROR with the flag as
+// the field.
+func (o *agentRunOptions) checkRun(flags *pflag.FlagSet) error {
+	if flags.Changed("url") {
 		if err := checkNodeURL(o.url); err != nil {
 			return err
 		}
 	}
-	if given.Changed("concurrency") && (o.concurrency < 1 || o.concurrency > agents.MaxTasks) {
+	if flags.Changed("concurrency") && (o.concurrency < 1 || o.concurrency > agents.MaxTasks) {
 		return fault.New(fault.ValidationError, "%d is no number of programs", o.concurrency).WithField("--concurrency").
 			WithHint("use 1 to %d; more than --max-tasks never run", agents.MaxTasks)
 	}
@@ -63,7 +64,7 @@ func (o *agentRunOptions) checkRun(given *pflag.FlagSet) error {
 	return nil
 }
 
-// checkNodeURL returns why a text is not the URL of a node, nil if it is.
+// checkNodeURL returns INVALID_FORMAT if text is not the URL of a node.
 func checkNodeURL(text string) error {
 	u, err := url.Parse(text)
 	if err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.RawQuery == "" && u.Fragment == "" {

@@ -11,10 +11,10 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// maxProgressLine limits the bytes of a line of a program that watchers see.
+// maxProgressLine limits the bytes of a line of output that is reported as progress.
 const maxProgressLine = 200
 
-// progressLines converts the output of a program to progress: its newest line, and the ratio if a line begins with done/total.
+// progressLines converts the output of a program to progress: the newest line, and the ratio if the line begins with done/total.
 type progressLines struct {
 	show func(work.Progress)
 
@@ -25,10 +25,10 @@ type progressLines struct {
 // stream returns a writer for one of the streams of the program.
 func (s *progressLines) stream() io.Writer { return &lineSplitter{all: s} }
 
-// farForm matches a line such as "3/10 linking".
-var farForm = regexp.MustCompile(`^(\d{1,9})/(\d{1,9})(?:\s+(.*))?$`)
+// ratioLine matches a line such as "3/10 linking".
+var ratioLine = regexp.MustCompile(`^(\d{1,9})/(\d{1,9})(?:\s+(.*))?$`)
 
-// report reports a line.
+// report reports a line as progress.
 func (s *progressLines) report(line string) {
 	line = strings.TrimSpace(strings.ToValidUTF8(line, "\ufffd"))
 	if line == "" || s.show == nil {
@@ -36,16 +36,16 @@ func (s *progressLines) report(line string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if far := farForm.FindStringSubmatch(line); far != nil {
-		s.last.Done, _ = strconv.ParseFloat(far[1], 64)
-		s.last.Total, _ = strconv.ParseFloat(far[2], 64)
-		line = far[3]
+	if ratio := ratioLine.FindStringSubmatch(line); ratio != nil {
+		s.last.Done, _ = strconv.ParseFloat(ratio[1], 64)
+		s.last.Total, _ = strconv.ParseFloat(ratio[2], 64)
+		line = ratio[3]
 	}
 	s.last.Message = line
 	s.show(s.last)
 }
 
-// lineSplitter splits a stream into lines and keeps the beginning of each.
+// lineSplitter splits a stream into lines and truncates long ones.
 type lineSplitter struct {
 	all  *progressLines
 	line []byte

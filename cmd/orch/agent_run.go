@@ -121,7 +121,7 @@ func (c *agentCommands) executeCalls(ctx context.Context, o agentRunOptions, fil
 	return err
 }
 
-// interruptedTwice returns a channel that is closed by the second interrupt or SIGTERM from now on. The next one ends the
+// interruptedTwice returns a channel that is closed by the second interrupt or SIGTERM after the call. A third one ends the
 // process.
 func (c *agentCommands) interruptedTwice() (twice <-chan struct{}, end func()) {
 	signals, again, over := make(chan os.Signal, 2), make(chan struct{}), make(chan struct{})
@@ -142,7 +142,7 @@ func (c *agentCommands) interruptedTwice() (twice <-chan struct{}, end func()) {
 	return again, func() { close(over); group.Wait() }
 }
 
-// credentialError is the error for a credential that the node no longer accepts.
+// credentialError returns the error for a credential that the node no longer accepts.
 func (o agentRunOptions) credentialError(err error, file string) error {
 	if !fault.Has(err, fault.Unauthorized) && !fault.Has(err, fault.TokenExpired) {
 		return err
@@ -155,10 +155,10 @@ func (o agentRunOptions) credentialError(err error, file string) error {
 	return &e
 }
 
-// lockAgent acquires a lock that keeps other processes from being the same agent: each would consider the calls of the other lost.
-// Where locks are not available, it acquires none.
+// lockAgent acquires a lock that prevents another process from running as the same agent. Two such processes would each consider
+// the calls of the other one lost. On systems without file locks, it does nothing.
 func lockAgent(ctx context.Context, file string, cred peer.Credential) (unlock func(), err error) {
-	const patience = 2 * time.Second // a process that was stopped may be about to end
+	const patience = 2 * time.Second // another process with the lock may be stopping
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	unlock, err = wholefile.Lock(ctx, filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+".lock"))
@@ -172,7 +172,7 @@ func lockAgent(ctx context.Context, file string, cred peer.Credential) (unlock f
 	}
 }
 
-// file returns the path of the credential.
+// file returns the path of the credential file.
 func (o agentRunOptions) file(home string) (string, error) {
 	switch {
 	case o.credential != "":
@@ -207,7 +207,7 @@ func (c *agentCommands) enrol(ctx context.Context, o agentRunOptions, file strin
 	return cred, err
 }
 
-// readCredential reads the file of a credential. An expired one counts as missing.
+// readCredential reads a credential file. It treats an expired credential like a missing file.
 func readCredential(file string, now time.Time) (peer.Credential, error) {
 	var cred peer.Credential
 	content, err := os.ReadFile(file)
@@ -241,7 +241,7 @@ func saveCredential(file string, c peer.Credential) error {
 	return nil
 }
 
-// currentSecret returns the secret as it was last renewed.
+// currentSecret returns the secret in the credential file, which may have been renewed since the start; first is the fallback.
 func currentSecret(file string, first peer.Credential) string {
 	content, err := os.ReadFile(file)
 	var c peer.Credential
@@ -257,6 +257,6 @@ type program struct {
 	// name is the name of the agent, url the URL of the node.
 	name, url string
 	token     func() string
-	// cut is closed when a program whose call has ended must not be waited for.
+	// cut is closed to kill the running programs at once.
 	cut <-chan struct{}
 }

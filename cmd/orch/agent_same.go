@@ -22,7 +22,7 @@ import (
 	"github.com/orch-dev/orch/internal/wholefile"
 )
 
-// recordSet records which flags the user has set. Only these are compared with a registered agent.
+// recordSet records the flags that the user has set. Only these flags are compared with a registered agent.
 func (o *registerOptions) recordSet(set *pflag.FlagSet) {
 	o.set = nil
 	for _, name := range []string{"type", "version", "description", "capability", "max-tasks", "call-timeout", "retries"} {
@@ -32,7 +32,7 @@ func (o *registerOptions) recordSet(set *pflag.FlagSet) {
 	}
 }
 
-// checkProgram returns why a program cannot be run. It is called before an agent is registered.
+// checkProgram returns an error if a program cannot be run. It is called before an agent is registered.
 func checkProgram(program string) error {
 	_, err := exec.LookPath(program)
 	switch {
@@ -47,8 +47,8 @@ func checkProgram(program string) error {
 	}
 }
 
-// sameAgent compares the flags with the registered agent, and updates the URL of its node. If the node no longer knows the
-// agent, it registers the agent again, provided that the flags suffice for that.
+// sameAgent checks that the flags match the registered agent, and updates the URL of the node in the credential. If the agent was
+// removed from the node, it registers the agent again, provided that the flags describe it completely.
 func (c *agentCommands) sameAgent(ctx context.Context, o agentRunOptions, file string, cred peer.Credential) (peer.Credential, error) {
 	switch {
 	case o.name != "" && o.name != cred.Name:
@@ -82,7 +82,7 @@ func (c *agentCommands) sameAgent(ctx context.Context, o agentRunOptions, file s
 	return c.registerAgain(ctx, o, file, cred)
 }
 
-// registerAgain registers an agent again that was removed. It keeps the former credential, which may belong to another node.
+// registerAgain registers a removed agent again. It keeps a copy of the former credential, which may belong to another node.
 func (c *agentCommands) registerAgain(ctx context.Context, o agentRunOptions, file string, cred peer.Credential) (peer.Credential, error) {
 	if len(o.capabilities) == 0 {
 		return cred, fault.New(fault.NotFound, "the node does not know the agent %s (%s) of %s; it was removed", cred.Name, cred.Agent, file).
@@ -100,11 +100,11 @@ func (c *agentCommands) registerAgain(ctx context.Context, o agentRunOptions, fi
 	return fresh, nil
 }
 
-// replaceCredential replaces the former credential by that of the newly registered agent, and returns where the former one is now. It
-// resumes after a crash: first both exist, then the new one replaces the former one.
+// replaceCredential replaces the former credential by that of the newly registered agent, and returns the path of the copy of
+// the former one. It can be repeated after a crash: it writes the copy before it replaces the file.
 func (c *agentCommands) replaceCredential(file string) (kept string, err error) {
 	if _, err := readCredential(file+".new", c.now()); err != nil {
-		return "", nil //nolint:nilerr // there is none, or it is unusable
+		return "", nil //nolint:nilerr // a missing or unusable credential needs no copy
 	}
 	if kept, err = c.backUpCredential(file); err == nil {
 		err = os.Rename(file+".new", file)
@@ -115,7 +115,7 @@ func (c *agentCommands) replaceCredential(file string) (kept string, err error) 
 	return kept, nil
 }
 
-// backUpCredential copies a credential to a name that is unused, or has an expired credential, and returns that name.
+// backUpCredential copies a credential to a new file, or over an expired credential, and returns the name of the copy.
 func (c *agentCommands) backUpCredential(file string) (string, error) {
 	content, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -130,14 +130,14 @@ func (c *agentCommands) backUpCredential(file string) (string, error) {
 		if err == nil && bytes.Equal(known, content) {
 			return kept, nil
 		}
-		if _, err := readCredential(kept, c.now()); errors.Is(err, fs.ErrNotExist) { // also one that has expired
+		if _, err := readCredential(kept, c.now()); errors.Is(err, fs.ErrNotExist) { // or the credential there has expired
 			return kept, wholefile.Replace(kept, content, 0o600)
 		}
 		kept = file + ".old." + strconv.Itoa(n)
 	}
 }
 
-// loopback reports whether a URL is on this machine.
+// loopback reports whether the host of a URL is this machine.
 func loopback(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// soon is how long an agent waits for a node that is about to start, as in "orch serve & orch agent run …".
-const soon = 10 * time.Second
+// startWait is how long an agent waits for a node that is starting, as in "orch serve & orch agent run …".
+const startWait = 10 * time.Second
 
-// dialSoon connects to a running node, or to one that starts within soon.
+// dialSoon connects to a running node. If there is none, it waits up to startWait for a node to start.
 func (c *agentCommands) dialSoon(ctx context.Context) (s session, err error) {
 	defer c.noteLater("no node runs here; waiting a moment for one: orch serve")()
 	err = retrySoon(ctx, func() (done bool, err error) {
@@ -23,7 +23,8 @@ func (c *agentCommands) dialSoon(ctx context.Context) (s session, err error) {
 	return s, err
 }
 
-// servedSoon returns the URL of the agent's node over HTTP, which a starting node serves last; "" if it does not serve HTTP.
+// servedSoon returns the HTTP URL of the agent's node, or "" if the node does not serve HTTP. It waits for a starting node, which
+// serves HTTP last.
 func (*agentCommands) servedSoon(ctx context.Context, s session, cred peer.Credential) string {
 	url := cred.URL
 	_ = retrySoon(ctx, func() (done bool, err error) { // without an answer there is no URL
@@ -39,9 +40,9 @@ func (*agentCommands) servedSoon(ctx context.Context, s session, cred peer.Crede
 	return url
 }
 
-// retrySoon repeats do until it is done, or soon has passed. Then it returns the last error.
+// retrySoon repeats do until done is true or startWait has passed, and returns the last error.
 func retrySoon(ctx context.Context, do func() (done bool, err error)) error {
-	limit := time.NewTimer(soon)
+	limit := time.NewTimer(startWait)
 	defer limit.Stop()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

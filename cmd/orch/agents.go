@@ -115,7 +115,7 @@ func (c *agentCommands) showAgents(list []agents.View) error {
 			}
 			row := []string{
 				g.Name, g.Type, string(g.Status), strconv.Itoa(g.Current) + "/" + strconv.Itoa(g.MaxTasks), seen,
-				strconv.Itoa(g.Record.Completed), g.RegisteredBy, strings.Join(g.CapabilityNames(), ","), hasText(g),
+				strconv.Itoa(g.Record.Completed), g.RegisteredBy, strings.Join(g.CapabilityNames(), ","), runningText(g),
 			}
 			if bound {
 				row = append(row, cmp.Or(g.For, "all"))
@@ -130,8 +130,8 @@ func (c *agentCommands) showAgents(list []agents.View) error {
 	return c.emit(v)
 }
 
-// hasText names the oldest call of an agent, and counts the others.
-func hasText(g agents.View) string {
+// runningText names the oldest running call of an agent, followed by the number of its other calls, such as "+2".
+func runningText(g agents.View) string {
 	if len(g.Calls) == 0 {
 		return "-"
 	}
@@ -192,7 +192,7 @@ func (o registerOptions) request(name string) (json.RawMessage, error) {
 	}})
 }
 
-// register registers an agent with a task, and collects its secret.
+// register registers an agent with a call of onboarding.registerAgent, and retrieves the secret of its credential.
 func (c *agentCommands) register(ctx context.Context, s session, name string, o registerOptions) (peer.Credential, error) {
 	args, err := o.request(name)
 	if err != nil {

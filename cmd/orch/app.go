@@ -7,7 +7,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// app is the command line of a process: its commands, and what they share.
+// app is the command line of a process: its connection to nodes and its tools, which all commands share.
 type app struct {
 	*connector
 
@@ -19,7 +19,7 @@ func newApp() *app {
 	return newAppAt(&connector{env: newEnv(), user: osUser(), nodes: newProcessNodes(os.Stderr)})
 }
 
-// newAppAt returns a command line that reaches nodes with a connector.
+// newAppAt returns a command line that uses cn to connect to nodes.
 func newAppAt(cn *connector) *app {
 	return &app{connector: cn, tools: &toolset{connector: cn, defined: &definitions{env: cn.env}}}
 }

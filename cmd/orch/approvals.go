@@ -16,7 +16,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// approvalCommands are the commands with which people decide: approvals, grants and answers.
+// approvalCommands are the commands for decisions of people: approvals, grants and answers.
 type approvalCommands struct {
 	*connector
 
@@ -98,7 +98,7 @@ func (c *approvalCommands) listApprovals(list []api.ApprovalView) error {
 	}})
 }
 
-// deadline says how long a pending approval is still open.
+// deadline returns the time that is left to decide about a pending approval, as text.
 func (c *approvalCommands) deadline(p api.ApprovalView) string {
 	if p.Status != statemachine.ApprovalPending {
 		return ""
@@ -106,7 +106,7 @@ func (c *approvalCommands) deadline(p api.ApprovalView) string {
 	return due(c.now(), p.ExpiresAt)
 }
 
-// what names the call, or the question to people.
+// what returns the name of the call that needs approval, or the question to people.
 func what(p api.ApprovalView) string {
 	if p.Tool == "" {
 		return p.Description
@@ -120,7 +120,7 @@ func (c *approvalCommands) showApproval(p api.ApprovalView) error {
 	}})
 }
 
-// approvalLines shows an approval completely, so that nobody decides blindly.
+// approvalLines returns a complete description of an approval, so that people know what they decide about.
 func approvalLines(p api.ApprovalView) []string {
 	lines := []string{p.ID + "  " + string(p.Status)}
 	add := func(name, value string) {
@@ -173,7 +173,7 @@ func approvalLines(p api.ApprovalView) []string {
 	return lines
 }
 
-// quorum says how many people have to agree if one is not enough.
+// quorum returns a text about the number of people who have to agree; "" if one is enough.
 func quorum(p api.ApprovalView) string {
 	if p.Quorum < 2 {
 		return ""
@@ -181,7 +181,7 @@ func quorum(p api.ApprovalView) string {
 	return fmt.Sprintf("%d of %d have agreed", len(p.Votes), p.Quorum)
 }
 
-// expiryText says what happens to a request if nobody decides, unless it only expires.
+// expiryText returns a text about what happens if nobody decides in time; "" if the approval only expires.
 func expiryText(p api.ApprovalView) string {
 	if p.Status != statemachine.ApprovalPending || p.OnExpiry == "block" {
 		return ""

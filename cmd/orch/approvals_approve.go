@@ -8,7 +8,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// This file continues an approved task where no node runs; otherwise it would not continue.
+// This file contains `orch approve`. If no node runs, the command itself continues the approved task.
 
 // approve grants an approval, and continues its task if this process is the node.
 func (c *approvalCommands) approve(ctx context.Context, r api.DecideRequest, o waitOptions) error {
@@ -43,14 +43,14 @@ func topTask(ctx context.Context, s session, id events.TaskID) (events.TaskID, e
 	}
 }
 
-// noteLeft says what will continue a task that was decided about while no node runs.
+// noteLeft notes on stderr which command continues the task, if a decision was made while no node runs.
 func (c *approvalCommands) noteLeft(s session, p api.ApprovalView) {
 	if s.Embedded() && p.Status != statemachine.ApprovalPending && !p.TaskState.Terminal() {
 		c.note("no node runs here; the task goes on with: orch watch %s (or: orch serve)", p.Task)
 	}
 }
 
-// withoutNode adds to the cause of a call without a worker what helps while no node runs.
+// withoutNode returns the cause "no worker" with a hint for the case that no node runs. It returns other causes unchanged.
 func withoutNode(c api.Cause, id events.TaskID) api.Cause {
 	if c.Kind == "no_worker" && c.Next == "orch worker --queue default" {
 		c.Sentence += " No node runs here."

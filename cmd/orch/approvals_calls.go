@@ -18,7 +18,7 @@ import (
 // maxCallLines limits the lines that show the calls that an approval covers.
 const maxCallLines = 400
 
-// callLines shows the calls that an approval covers, with their arguments.
+// callLines describes the calls that an approval covers, with their arguments.
 func callLines(p api.ApprovalView) []string {
 	var calls []struct {
 		Step string          `json:"step"`
@@ -43,10 +43,10 @@ func callLines(p api.ApprovalView) []string {
 	return lines
 }
 
-// maxDiffed limits the files that are compared with new content.
+// maxDiffed limits the size in bytes of files that are compared with new content.
 const maxDiffed = 1 << 20
 
-// diffLines shows what a call would change in a file that this process can read, nil if that is not known.
+// diffLines returns the diff that a call would make in a file. It returns nil if this process cannot tell.
 func diffLines(tool string, args json.RawMessage) []string {
 	var in struct {
 		FilePath string `json:"file_path"`
@@ -68,7 +68,7 @@ func diffLines(tool string, args json.RawMessage) []string {
 	return strings.Split(screen.EscapeLines(strings.TrimSuffix(text, "\n")), "\n")
 }
 
-// regularFile reads a file with an absolute path that is not too large to compare.
+// regularFile reads the file at an absolute path. It fails unless the file is a regular one of at most maxDiffed bytes.
 func regularFile(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	switch {

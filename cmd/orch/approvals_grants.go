@@ -36,7 +36,7 @@ func newGrants(c *approvalCommands) *cobra.Command {
 	return cmd
 }
 
-// grantsOf returns the approvals of the tasks that store grants, or of one session.
+// grantsOf returns the approvals that one task (args) or all tasks of grants have stored.
 func grantsOf(ctx context.Context, c *approvalCommands, s session, args []string) (grants []api.ApprovalView, err error) {
 	var keepers []events.TaskID
 	if len(args) > 0 {

@@ -10,21 +10,21 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// approvalID resolves a reference to an approval: its id, the beginning or the end of a pending one's id, or a task with a
-// single pending approval.
+// approvalID resolves a reference to an approval. The reference is the id of an approval, the beginning or end of the id of a
+// pending approval, or a task that has a single pending approval.
 func (c *approvalCommands) approvalID(ctx context.Context, s session, text string) (string, error) {
 	_, invalid := events.TaskOfApproval(text)
 	if invalid == nil {
 		return text, nil
 	}
-	meant, err := c.matchingPending(ctx, s, text)
+	candidates, err := c.matchingPending(ctx, s, text)
 	if err != nil {
 		return "", err
 	}
-	return uniqueID(text, meant, invalid)
+	return uniqueID(text, candidates, invalid)
 }
 
-// grantID resolves a reference to a permanent grant: its id, or the beginning or the end of that.
+// grantID resolves a reference to a permanent grant: its id, or the beginning or end of its id.
 func (c *approvalCommands) grantID(ctx context.Context, s session, text string) (string, error) {
 	_, invalid := events.TaskOfApproval(text)
 	if invalid == nil {
@@ -34,29 +34,30 @@ func (c *approvalCommands) grantID(ctx context.Context, s session, text string) 
 	if err != nil {
 		return "", err
 	}
-	var meant []string
+	var candidates []string
 	for _, g := range grants {
 		if g.Status == statemachine.ApprovalGranted && matchesID(text, g.ID) {
-			meant = append(meant, g.ID)
+			candidates = append(candidates, g.ID)
 		}
 	}
-	return uniqueID(text, meant, invalid)
+	return uniqueID(text, candidates, invalid)
 }
 
-// uniqueID returns the only id that a text may refer to.
-func uniqueID(text string, meant []string, invalid error) (string, error) {
-	switch len(meant) {
+// uniqueID returns the single element of candidates, the ids that text may refer to. It returns an error if there are several,
+// and invalid if there are none.
+func uniqueID(text string, candidates []string, invalid error) (string, error) {
+	switch len(candidates) {
 	case 0:
 		return "", invalid
 	case 1:
-		return meant[0], nil
+		return candidates[0], nil
 	default:
-		return "", fault.New(fault.ValidationError, "%q may mean %d approvals", text, len(meant)).WithField("approval_id").
-			WithHint("name one of %s", strings.Join(meant[:min(len(meant), 5)], ", "))
+		return "", fault.New(fault.ValidationError, "%q may mean %d approvals", text, len(candidates)).WithField("approval_id").
+			WithHint("name one of %s", strings.Join(candidates[:min(len(candidates), 5)], ", "))
 	}
 }
 
-// matchesID reports whether a text is the beginning or the end of an id, at least four characters.
+// matchesID reports whether text is the beginning or end of an id and has at least four characters.
 func matchesID(text, id string) bool {
 	const shortest = 4
 	text, id = strings.ToUpper(text), strings.ToUpper(id)
@@ -64,7 +65,7 @@ func matchesID(text, id string) bool {
 }
 
 // matchingPending returns the pending approvals that a text may refer to.
-func (c *approvalCommands) matchingPending(ctx context.Context, s session, text string) (meant []string, err error) {
+func (c *approvalCommands) matchingPending(ctx context.Context, s session, text string) (candidates []string, err error) {
 	var r api.ApprovalsRequest
 	if of := strings.ToUpper(text); strings.HasPrefix(of, "TASK_") || of == "@LAST" {
 		if r.Task, err = c.find(ctx, s, text); err != nil {
@@ -74,8 +75,8 @@ func (c *approvalCommands) matchingPending(ctx context.Context, s session, text 
 	reply, err := s.Approvals(ctx, r)
 	for _, p := range reply.Approvals {
 		if r.Task != "" || matchesID(text, p.ID) {
-			meant = append(meant, p.ID)
+			candidates = append(candidates, p.ID)
 		}
 	}
-	return meant, err
+	return candidates, err
 }

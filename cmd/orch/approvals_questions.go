@@ -83,8 +83,8 @@ func (c *approvalCommands) listQuestions(list []api.QuestionView) error {
 	}})
 }
 
-// message returns the text of a question: for a sampling the last text of its messages; without a text, the key of the
-// question.
+// message returns the text of a question. For an MCP sampling request, it is the last text of its messages. A question without a
+// text is represented by its key.
 func message(q api.QuestionView) string {
 	var p struct {
 		Message  string `json:"message"`
@@ -101,7 +101,7 @@ func message(q api.QuestionView) string {
 	return cmp.Or(p.Message, q.Key)
 }
 
-// lastText returns the last text in the content of a message: one block, or several.
+// lastText returns the last text in the content of a message, which is one block or a list of blocks.
 func lastText(content json.RawMessage) string {
 	type block struct {
 		Text string `json:"text"`
@@ -123,7 +123,7 @@ func (c *approvalCommands) showQuestion(q api.QuestionView) error {
 	}})
 }
 
-// questionLines shows a question completely.
+// questionLines returns a complete description of a question.
 func questionLines(q api.QuestionView) []string {
 	lines := []string{q.ID + "  " + string(q.Status)}
 	add := func(name, value string) {
@@ -169,7 +169,7 @@ func formOf(q api.QuestionView) json.RawMessage {
 	return p.Schema
 }
 
-// askedLines shows the parameters of a question. Its form is shown separately.
+// askedLines returns the parameters of a question. If form is set, it leaves out the form, which is shown separately.
 func askedLines(q api.QuestionView, form bool) []string {
 	if !form {
 		return screen.Object(q.Params)
@@ -205,7 +205,7 @@ result of the MCP request as JSON. The first answer is final.`,
 	return cmd
 }
 
-// check returns which flags exclude each other.
+// check returns an error if flags exclude each other. fields is set if the command line contains fields.
 func (o answerOptions) check(fields bool) error {
 	chosen := 0
 	for _, given := range []bool{o.accept, o.decline, o.json != ""} {
@@ -242,7 +242,7 @@ func (c *approvalCommands) answer(ctx context.Context, args []string, o answerOp
 	})
 }
 
-// accepted returns the MCP result that accepts an elicitation. The fields get the types of its form.
+// accepted returns the MCP result that accepts an elicitation. The values of fields are parsed with the types of the form.
 func accepted(ctx context.Context, s session, id string, fields []string) (json.RawMessage, error) {
 	reply, err := s.Questions(ctx, api.QuestionsRequest{ID: id})
 	if err != nil {

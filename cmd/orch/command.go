@@ -12,8 +12,8 @@ import (
 	"github.com/orch-dev/orch/internal/spell"
 )
 
-// asGroup makes cmd a group of other commands. Alone it shows its help, and a wrong name is an error that suggests the nearest
-// right one.
+// asGroup makes cmd a group of commands. Without a subcommand, cmd shows its help. With an unknown subcommand, it returns an
+// error that suggests the nearest name.
 func asGroup(cmd *cobra.Command) {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -54,8 +54,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	return wrong.WithHint("see: %s --help", cmd.CommandPath())
 }
 
-// takes checks the number of arguments. names are those of the usage line: a last name that ends with "..." may be repeated,
-// and names in brackets may be left out.
+// takes returns a check of the number of arguments. names are the arguments in the usage line. The last one may be repeated if
+// it ends with "...". Names in brackets are optional.
 func takes(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		for i, name := range names {

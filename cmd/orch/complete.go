@@ -11,12 +11,12 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// completeTime limits how long the shell waits for a completion.
+// completeTime limits the time to compute a completion.
 const completeTime = time.Second
 
 type completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
 
-// completeIDs completes ids of the newest tasks for the first n arguments, if a node runs.
+// completeIDs completes the first n arguments with the ids of the newest tasks. It returns none if no node runs.
 func (cn *connector) completeIDs(n int) completion {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= n || cn.configure(cmd) != nil {

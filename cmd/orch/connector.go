@@ -20,12 +20,13 @@ type connector struct {
 	*env
 
 	nodes nodes
-	// user is the operating system user who runs the command. identity is the identity that the node has authenticated, once a
-	// session is open.
+	// user is the operating system user who runs the command. identity is the identity that the node has authenticated; empty
+	// until a session is open.
 	user, identity string
 }
 
-// osUser returns the name of the user of the process from the operating system, not from a variable that anybody can set.
+// osUser returns the name of the user of the process. It asks the operating system, because environment variables can be set by
+// anybody.
 func osUser() string {
 	if u, err := user.Current(); err == nil {
 		return u.Username
@@ -33,7 +34,7 @@ func osUser() string {
 	return strconv.Itoa(os.Getuid())
 }
 
-// actor returns the actor for the log: the identity that the node has authenticated.
+// actor returns the actor for the log: the authenticated identity, or the user if no session is open.
 func (cn *connector) actor() string {
 	return cmp.Or(cn.identity, "user:"+cn.user)
 }
@@ -41,7 +42,8 @@ func (cn *connector) actor() string {
 // stopTime limits how long an embedded node may take to stop.
 const stopTime = 20 * time.Second
 
-// open connects to a node or starts one. An embedded node may be handed over meanwhile.
+// open connects to a node, or starts one in this process (an embedded node). An embedded node may be handed over to another node
+// while the session is open.
 func (cn *connector) open(ctx context.Context, m mode) (session, error) {
 	s, err := cn.nodes.Open(ctx, cn.cfg, m)
 	if err != nil || !s.Embedded() {
@@ -60,7 +62,7 @@ func (cn *connector) with(ctx context.Context, m mode, do func(s session) error)
 	return during(ctx, s, do)
 }
 
-// withLasting is with for a command that continues with another node if its node ends.
+// withLasting is like with, but its session continues with another node if its node stops.
 func (cn *connector) withLasting(ctx context.Context, m mode, do func(s session) error) error {
 	s, err := cn.nodes.Open(ctx, cn.cfg, m)
 	if err != nil {
@@ -70,7 +72,7 @@ func (cn *connector) withLasting(ctx context.Context, m mode, do func(s session)
 	return during(ctx, cn.lasting(ctx, s, m), do)
 }
 
-// lasting makes a session continue with another node if its own ends.
+// lasting returns a session that continues with another node if the node of s stops.
 func (cn *connector) lasting(ctx context.Context, s session, m mode) session {
 	return newReconnectingSession(s, func() (session, error) { return dialOrOpen(ctx, cn.nodes, cn.cfg, m) }, cn.now)
 }
@@ -84,7 +86,7 @@ func during(ctx context.Context, s session, do func(s session) error) error {
 	return err
 }
 
-// closeSession gives an embedded node time to stop, even after an interrupt.
+// closeSession closes a session. An embedded node gets stopTime to stop, even if ctx has ended.
 func closeSession(ctx context.Context, s session) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
@@ -102,8 +104,8 @@ func (cn *connector) withTask(ctx context.Context, m mode, text string, do func(
 	})
 }
 
-// find resolves a full id, a unique prefix or @last, the newest task of this user. If there is no such task, the error names
-// the one that was probably meant.
+// find resolves a reference to a task: a full id, a unique prefix of an id, or @last for the newest task of this user. If there
+// is no such task, the error suggests a task with a similar id.
 func (cn *connector) find(ctx context.Context, owner api.API, text string) (events.TaskID, error) {
 	reply, err := owner.Find(ctx, api.FindRequest{Text: text, Actor: cn.actor()})
 	if err == nil {
@@ -133,7 +135,7 @@ func nearestID(ctx context.Context, owner api.API, text string) string {
 	return spell.Nearest(text, ids)
 }
 
-// atNode calls f with the servers of the running node, or otherwise if none runs.
+// atNode calls f with the external MCP servers of the running node. If no node runs, it calls otherwise with the error.
 func (cn *connector) atNode(ctx context.Context, f func(node.Admin) error, otherwise func(error) error) error {
 	s, err := cn.nodes.Dial(ctx, cn.cfg)
 	switch {

@@ -40,9 +40,9 @@ a moment and says how far it is; --status asks for that again, and --wait follow
 }
 
 const (
-	// archiveWait is how long orch archive waits for the end of a run that it does not follow.
+	// archiveWait is how long orch archive waits for a run to end, unless it follows the run.
 	archiveWait = 2 * time.Second
-	// archiveEvery is the interval at which the progress of a followed run is shown.
+	// archiveEvery is the interval at which the progress of a followed run is displayed.
 	archiveEvery = time.Second
 )
 
@@ -68,8 +68,8 @@ func (c *dataCommands) archive(ctx context.Context, o archiveOptions) error {
 	})
 }
 
-// followArchive shows the progress of a run until it ends. With an embedded node, it returns the error that keeps the run from
-// continuing.
+// followArchive shows the progress of a run until it ends. If the node is embedded and the run cannot continue, it returns the
+// error of the run.
 func (c *dataCommands) followArchive(ctx context.Context, s session, r api.ArchiveReply) (api.ArchiveReply, error) {
 	tell := c.progressLine()
 	defer tell("")

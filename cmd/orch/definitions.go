@@ -27,7 +27,7 @@ func (d *definitions) servers() node.Servers {
 	return s
 }
 
-// newServers returns a registry that is not started.
+// newServers returns a registry of the defined servers. It is not started.
 func (d *definitions) newServers() (*registry.Registry, error) {
 	s := d.servers()
 	return registry.New(registry.Config{Dir: cmp.Or(s.Dir, s.Home), Home: s.Home, Workspace: s.Workspace, Getenv: s.Getenv, Still: s.Still, Logger: d.logger()})
@@ -50,7 +50,7 @@ func (d *definitions) definitionFiles(s node.Servers) ([]string, error) {
 	return files, nil
 }
 
-// escapeGlob makes a path match itself.
+// escapeGlob escapes a path, so that as a glob pattern it matches itself only.
 func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }

@@ -47,7 +47,7 @@ func (p *plainDisplay) update(n followUpdate) error {
 	return p.progress(n)
 }
 
-// progress writes the progress of steps, at most once per sayEvery.
+// progress writes the progress of steps, at most once per progressEvery for each step.
 func (p *plainDisplay) progress(n followUpdate) error {
 	if p.written == nil {
 		p.written = map[string]writtenProgress{}
@@ -125,7 +125,7 @@ func (l *liveDisplay) tick() error {
 	return l.frame.Draw(l.lines())
 }
 
-// close leaves the complete tree as the last frame.
+// close draws the complete tree as the last frame, which stays on the terminal.
 func (l *liveDisplay) close() error {
 	if l.task == nil {
 		return nil

@@ -2,11 +2,11 @@ package main
 
 import "github.com/orch-dev/orch/events"
 
-// attempts counts the attempts of the steps of a task as people do. In the log, a call that was parked to ask somebody is an
-// attempt as well, although it was never made. The zero value is ready to use.
+// attempts numbers the attempts of the steps of a task for people. The log also counts attempts that were parked to ask somebody
+// before the call was made; attempts leaves them out. The zero value is ready to use.
 type attempts struct{ asked map[string]int }
 
-// counted returns an event with the number of the attempt as it is shown. Events must come in the order of the log.
+// counted returns an event with the number of the attempt for people. It must be called with the events in the order of the log.
 func (a *attempts) counted(e events.Event) events.Event {
 	switch d := e.Data.(type) {
 	case *events.Parked:

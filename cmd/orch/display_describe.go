@@ -17,25 +17,25 @@ const clock = "2006-01-02T15:04:05.000Z"
 
 func stamp(t time.Time) string { return t.UTC().Format(clock) }
 
-// eventDescription is an event in words.
+// eventDescription is the description of an event for people.
 type eventDescription struct {
-	// kind is the kind of the event in words.
+	// kind is the kind of the event, as it is displayed.
 	kind string
 	// step is the step key, "" for events about the task.
 	step string
-	// text is the rest, not yet escaped.
+	// text contains the details. It is not escaped.
 	text string
 }
 
-// describe returns an event in words.
+// describe returns the description of an event.
 func describe(e events.Event) eventDescription {
 	f := describeStep(e)
 	f.kind = kindOf(e)
 	return f
 }
 
-// kindOf returns the kind of an event in words. file.read records the known content of a file, whether the task has read or
-// written it, so it is not shown as reading.
+// kindOf returns the kind of an event for people. An event file.read is not described as reading, because it records that the
+// task knows the content of a file, after reading or writing it.
 func kindOf(e events.Event) string {
 	if e.Kind == events.FileRead {
 		return "file.known"
@@ -92,7 +92,7 @@ func describeStep(e events.Event) eventDescription {
 	}
 }
 
-// mayRun says until when a call in doubt may still run.
+// mayRun returns a text about the time until which a call in doubt may still run.
 func mayRun(until time.Time) string {
 	if until.IsZero() {
 		return ""
@@ -145,7 +145,7 @@ func describeTask(e events.Event) string {
 	}
 }
 
-// waitsFor says what a parked step waits for.
+// waitsFor returns a text about what a parked step waits for.
 func waitsFor(d *events.Parked) string {
 	if len(d.Questions) > 0 {
 		return "waits for answers to " + strings.Join(d.Questions, ", ")
@@ -153,7 +153,7 @@ func waitsFor(d *events.Parked) string {
 	return "waits for approval " + d.Approval
 }
 
-// longestNote limits the bytes of a note on a line. The history as JSON contains all of it.
+// longestNote limits the bytes of a note on a line. The history as JSON contains the whole note.
 const longestNote = 120
 
 func clipNote(note json.RawMessage) string {
@@ -163,7 +163,7 @@ func clipNote(note json.RawMessage) string {
 	return strings.ToValidUTF8(string(note[:longestNote]), "") + "…"
 }
 
-// handedOn says which data an agent hands over with a call.
+// handedOn returns a text about the data that an agent hands over with a call.
 func handedOn(v events.Value) string {
 	switch {
 	case v.IsZero():
@@ -206,7 +206,7 @@ func waiting(d *events.Waiting) string {
 	return strings.Join(parts, " ")
 }
 
-// line formats the event as one safe line.
+// line formats the description as one escaped line.
 func (f eventDescription) line(rev uint64, at time.Time) string {
 	parts := []string{fmt.Sprintf("%4d  %s  %-23s", rev, stamp(at), f.kind)}
 	for _, part := range []string{f.step, f.text} {

@@ -45,10 +45,10 @@ func (d treeRenderer) task(t api.TaskView) []string {
 	return lines
 }
 
-// depth returns how deep a step key is nested: 1 for an instance such as "each[3].read".
+// depth returns the nesting depth of a step key: 0 for "read", 1 for "each[3].read".
 func depth(key string) int { return strings.Count(key, ".") }
 
-// leaf returns a step key without the for_each that the tree shows above it: "[3] read" for "each[3].read".
+// leaf returns the last part of a step key, with its index: "[3] read" for "each[3].read". The tree shows the for_each above.
 func leaf(key string) string {
 	at := strings.LastIndex(key, ".")
 	if at < 0 {
@@ -84,7 +84,7 @@ func (d treeRenderer) step(s api.StepView, width int) string {
 	return strings.TrimRight(strings.Join(parts, "  "), " ")
 }
 
-// agent says which agent holds or held a call for agents, and what the call is.
+// agent describes a call for agents, and the agent that executes or has executed it.
 func (d treeRenderer) agent(s api.StepView) string {
 	who := "no agent yet"
 	if s.Worker != "" {
@@ -93,7 +93,7 @@ func (d treeRenderer) agent(s api.StepView) string {
 	return strings.TrimRight(screen.Escape(who)+"  "+d.style.Dim(screen.Line(s.Title)), " ")
 }
 
-// timing says how long the step took, or has been running.
+// timing returns the time that the step took, or has been running.
 func (d treeRenderer) timing(s api.StepView) string {
 	text := ""
 	switch {
@@ -105,7 +105,7 @@ func (d treeRenderer) timing(s api.StepView) string {
 	return fmt.Sprintf("%6s", text)
 }
 
-// why says what the step waits for, or what went wrong.
+// why returns what the step waits for, or its error.
 func (d treeRenderer) why(s api.StepView) string {
 	var parts []string
 	if s.Error != nil {
@@ -114,7 +114,7 @@ func (d treeRenderer) why(s api.StepView) string {
 	if s.Signal != "" && !s.State.Terminal() {
 		parts = append(parts, "waits for signal "+screen.Escape(s.Signal))
 	}
-	if s.State == statemachine.StepParked && s.Reason == "" { // a step that waits for answers describes that itself
+	if s.State == statemachine.StepParked && s.Reason == "" { // a step that waits for answers has a Reason
 		parts = append(parts, "waits for approval "+s.Approval)
 	}
 	if s.Due != nil && !s.State.Terminal() {
@@ -208,8 +208,8 @@ func (e *env) showTask(t api.TaskView) error {
 	}})
 }
 
-// errorTexts returns the full texts of errors, of which the tree only shows the beginning: that of the task, and those of steps
-// that it does not contain.
+// errorTexts returns the full texts of the errors of a task. The tree shows only their beginnings. They are the error of the
+// task, and errors of steps that it does not contain.
 func errorTexts(t api.TaskView) []string {
 	var lines []string
 	told := ""
@@ -229,7 +229,7 @@ func errorTexts(t api.TaskView) []string {
 	return lines
 }
 
-// properties returns the properties of a task that have a value.
+// properties returns a line for each property of a task that has a value.
 func properties(t api.TaskView) []string {
 	lines := []string{""}
 	add := func(name, value string) {

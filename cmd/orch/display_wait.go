@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// quietFor is how long a command waits before it says that it waits.
+	// quietFor is how long a command waits before it writes that it waits.
 	quietFor = time.Second
-	// repeatEvery is the minimum interval between two such lines.
+	// repeatEvery is the minimum interval between two lines about the wait.
 	repeatEvery = 10 * time.Second
 )
 
-// waitDisplay shows nothing of a task except, on stderr, that the command waits, for what, and what people have to approve or
-// answer. It needs snapshots.
+// waitDisplay is the display of a command that only waits for a task. It writes to stderr what the task waits for, and what
+// people have to approve or answer. It needs snapshots.
 type waitDisplay struct {
 	nopDisplay
 
 	env *env
-	// next is when something may be written next, text what was last written.
+	// next is the earliest time of the next line, text is the last line.
 	next time.Time
 	text string
 	task *api.TaskView
@@ -33,7 +33,7 @@ type waitDisplay struct {
 // newWaitDisplay returns the display of a waiting command.
 func newWaitDisplay(e *env) *waitDisplay { return &waitDisplay{env: e, next: e.now().Add(quietFor)} }
 
-// begin starts the display of a task whose earlier commits need not be shown.
+// begin starts the display with the current state of a task. It does not show earlier commits.
 func (w *waitDisplay) begin(ctx context.Context, s session, t api.TaskView) {
 	w.task = &t
 	if runs(t) {
@@ -64,13 +64,13 @@ func (w *waitDisplay) update(n followUpdate) error {
 	return nil
 }
 
-// asks says what people have to do. Nothing else is written for a while.
+// asks writes what people have to do. The next line about the wait follows after repeatEvery at the earliest.
 func (w *waitDisplay) asks(what, next string) {
 	w.env.note("%s; %s", what, next)
 	w.next = w.env.now().Add(repeatEvery)
 }
 
-// tick says what the command waits for, if the wait is long or the reason has changed.
+// tick writes what the command waits for, if it has waited for some time or the reason has changed.
 func (w *waitDisplay) tick() error {
 	now := w.env.now()
 	if w.task == nil || now.Before(w.next) {
@@ -85,7 +85,7 @@ func (w *waitDisplay) tick() error {
 	return nil
 }
 
-// waitText says which task the command waits for, and what the task waits for if that is known.
+// waitText returns a text with the task that the command waits for, and the reason why the task waits if it is known.
 func waitText(t api.TaskView, why []api.Cause) string {
 	text := "waiting for " + string(t.ID) + ", which is " + string(t.State)
 	if len(why) > 0 { // the first cause is the most important one
@@ -103,7 +103,7 @@ func waitText(t api.TaskView, why []api.Cause) string {
 	return text
 }
 
-// noteLater writes a text unless stop is called soon.
+// noteLater writes a note after quietFor, unless stop is called before.
 func (e *env) noteLater(text string) (stop func()) {
 	done, over := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -132,7 +132,7 @@ func existing(path string) string {
 	}
 }
 
-// probeDisk warns before the log refuses appends.
+// probeDisk checks the free disk space. It warns before the space is so low that the log refuses appends.
 func (c *doctorCommands) probeDisk() finding {
 	const part, timely = "disk", 2
 	var fs syscall.Statfs_t
@@ -169,7 +169,7 @@ func (c *doctorCommands) probeRoot() finding {
 	}
 }
 
-// unwritable is the finding for a directory that cannot be written, with what to do about it or instead.
+// unwritable returns the finding for a directory that cannot be written. instead is an alternative to making it writable.
 func unwritable(part, dir, instead string) finding {
 	if errors.Is(syscall.Access(dir, writable), syscall.EROFS) {
 		return bad(part, dir+" is on a file system that is mounted read-only", "mount it writable, "+instead)
@@ -205,7 +205,7 @@ func probeSandbox(sandbox string, has proc.Support) finding {
 	}
 }
 
-// probeSecrets checks that the secrets of the settings are where they should be. It shows only their locations.
+// probeSecrets checks that the secrets of the settings can be read. The findings contain only their locations.
 func (c *doctorCommands) probeSecrets() []finding {
 	var findings []finding
 	places := c.cfg.Tools.Secrets()
@@ -231,7 +231,7 @@ const shownProblems = 5
 func (c *doctorCommands) probeFiles(ctx context.Context) []finding {
 	const part = "store files"
 	if c.cfg.Server != "" || c.cfg.NATS != "" {
-		return nil // they are on another machine
+		return nil // an external server has its files elsewhere
 	}
 	v, err := c.nodes.Inspect(ctx, c.cfg)
 	if err != nil {
@@ -267,7 +267,7 @@ func probeProgram(ctx context.Context, name string) finding {
 	return fine(name, "%s", first)
 }
 
-// probeNode checks the node: whether it runs or could, its store, its durability, its workers, and the clock against the log.
+// probeNode checks whether a node runs or can be started, its store, durability and workers, and the clock against the log.
 func (c *doctorCommands) probeNode(ctx context.Context) []finding {
 	s, err := c.nodes.Dial(ctx, c.cfg)
 	switch {
@@ -308,7 +308,7 @@ func (c *doctorCommands) probeStatus(ctx context.Context, s session) []finding {
 	return append(findings, c.probeClock(ctx, s))
 }
 
-// syncText says how a durability is reached.
+// syncText describes how the log is synced.
 func syncText(syncing string) string {
 	switch syncing {
 	case "group":
@@ -333,7 +333,7 @@ func nodeFinding(s session, status api.StatusReply) finding {
 	}
 }
 
-// storeFinding says whether the log accepts appends, and if not why, since when and what to do.
+// storeFinding reports whether the log accepts appends. If not, it contains the reason, the time, and what to do.
 func storeFinding(status api.StatusReply) finding {
 	const part = "store"
 	r := status.Refusing
@@ -373,7 +373,7 @@ func workerFinding(s session, status api.StatusReply) finding {
 	return fine(part, "%s%s", screen.Plural(there, "worker"), strings.Join(gone, ""))
 }
 
-// agentFindings describes the state of the registered agents, if there are any.
+// agentFindings reports the state of the registered agents; it returns nothing if there are none.
 func agentFindings(ctx context.Context, s session) []finding {
 	const part = "agents"
 	all, err := s.Agents(ctx)

@@ -11,8 +11,8 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// probeServers checks the definitions of MCP servers, and the state of those of the node. Without a node, it starts none of
-// them.
+// probeServers checks the definitions of external MCP servers, and the state of the node's servers. If no node runs, it does not
+// start servers.
 func (c *doctorCommands) probeServers(ctx context.Context) []finding {
 	const part = "mcp servers"
 	if !c.cfg.MCPEnabled {
@@ -40,7 +40,7 @@ func (c *doctorCommands) probeServers(ctx context.Context) []finding {
 	}
 }
 
-// probeDefinitions checks the files that a node here would read.
+// probeDefinitions checks the definition files that a node on this machine would read.
 func (c *doctorCommands) probeDefinitions(ctx context.Context) finding {
 	const part, mend = "mcp servers", "see all that is wrong: orch mcp validate"
 	files, err := c.defined.definitionFiles(c.defined.servers())
@@ -62,7 +62,7 @@ func (c *doctorCommands) probeDefinitions(ctx context.Context) finding {
 	}
 }
 
-// serverFinding counts servers by state, and names those that need attention.
+// serverFinding reports the number of servers in each state, and the names of those that need attention.
 func serverFinding(list []node.Server) finding {
 	const part = "mcp servers"
 	count := map[registry.Status]int{}

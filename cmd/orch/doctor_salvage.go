@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// salvage removes what is damaged and shows what was done, one line per record and one per task.
+// salvage removes damaged records from the store, and shows one line for each removed record and each affected task.
 func (c *doctorCommands) salvage(ctx context.Context) error {
 	done, err := c.nodes.Salvage(ctx, c.cfg)
 	if err != nil {
@@ -47,7 +47,7 @@ func salvageLines(done bus.Salvaged) []string {
 	return append(lines, "everything else is whole; the copies and a list are in "+done.Aside)
 }
 
-// lostText names what was removed, as far as there is room.
+// lostText lists the removed records, up to a limit.
 func lostText(l *bus.Lost) string {
 	var names []string
 	for _, task := range slices.Sorted(maps.Keys(l.Tasks)) {

@@ -23,10 +23,10 @@ type env struct {
 	// exe is the path of this program; empty if the system does not know it.
 	exe string
 	now func() time.Time
-	// inTTY, outTTY and errTTY report whether the streams are terminals. size returns that of the terminal.
+	// inTTY, outTTY and errTTY report whether the streams are terminals. size returns the size of the terminal.
 	inTTY, outTTY, errTTY bool
 	size                  func() (width, height int)
-	// redraw is the interval at which a tree on a terminal is redrawn without a change.
+	// redraw is the interval at which a tree on a terminal is redrawn, even if it has not changed.
 	redraw time.Duration
 
 	// cfg is set before a command runs.
@@ -77,7 +77,7 @@ func (e *env) width() int {
 
 // note writes a line for people to stderr. It escapes the arguments.
 func (e *env) note(format string, args ...any) {
-	_, _ = fmt.Fprintln(e.err, screen.EscapeLines(fmt.Sprintf(format, args...))) // stderr is closed: nobody reads
+	_, _ = fmt.Fprintln(e.err, screen.EscapeLines(fmt.Sprintf(format, args...))) // if stderr is closed, nobody reads the note
 }
 
 func (e *env) logger() *slog.Logger { return newLogger(e.err, e.cfg.LogLevel) }

@@ -29,11 +29,11 @@ const (
 type exitRow struct {
 	exit    int
 	meaning string
-	// codes are the fault codes that end with it.
+	// codes are the fault codes with this exit code.
 	codes []fault.Code
 }
 
-// exits returns the table from fault codes to exit codes.
+// exits returns the table of exit codes.
 func exits() []exitRow {
 	return []exitRow{
 		{exitOK, "it worked", nil},
@@ -63,8 +63,8 @@ func exits() []exitRow {
 	}
 }
 
-// exitError ends the command with an exit code that no fault code has. Only err is still to be reported; everything else has
-// been.
+// exitError ends the command with an exit code that does not follow from a fault code. err is the error to report; nil if the
+// command has already reported everything.
 type exitError struct {
 	exit int
 	err  error
@@ -78,7 +78,7 @@ func (e *exitError) Error() string {
 	return e.err.Error()
 }
 
-// Unwrap returns what is still to be reported, or nil.
+// Unwrap returns the error to report, or nil.
 func (e *exitError) Unwrap() error { return e.err }
 
 // exitOf returns the exit code for an error.
@@ -120,7 +120,7 @@ func exitOfTask(state statemachine.State) int {
 	}
 }
 
-// endOf returns nil for a task that is done, else an error with its exit code.
+// endOf returns nil for a task that is done. For any other state, it returns an error with the exit code of the state.
 func endOf(state statemachine.State) error {
 	if exit := exitOfTask(state); exit != exitOK {
 		return &exitError{exit: exit}

@@ -66,7 +66,7 @@ func (e *env) fileError(name string, err error) error {
 	return missing.WithHint("write a first plan: orch plan new %s", name)
 }
 
-// textArg returns the argument, or the content of stdin for "-".
+// textArg returns arg, or the content of stdin if arg is "-".
 func (e *env) textArg(arg string) (string, error) {
 	if arg != "-" {
 		return arg, nil
@@ -78,7 +78,7 @@ func (e *env) textArg(arg string) (string, error) {
 	return strings.TrimSuffix(string(data), "\n"), nil
 }
 
-// shortPaths makes paths of files below the working directory relative to it, so that people can read and open them.
+// shortPaths returns a JSON object in which the paths of files below the working directory are relative to it, for people.
 func (e *env) shortPaths(raw json.RawMessage) json.RawMessage {
 	fields, ok := screen.Fields(raw)
 	if !ok {

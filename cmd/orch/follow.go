@@ -11,7 +11,7 @@ import (
 
 // display shows the progress of a task. Its methods are called from one goroutine.
 type display interface {
-	// update shows what has changed.
+	// update shows a change.
 	update(n followUpdate) error
 	// tick is called at regular intervals.
 	tick() error
@@ -19,20 +19,20 @@ type display interface {
 	close() error
 }
 
-// followUpdate is what has changed since the previous update.
+// followUpdate contains the changes of a task since the previous update.
 type followUpdate struct {
 	api.WatchReply
 
-	// task and why are set for displays that need snapshots: the task, and why it waits if no step runs.
+	// task and why are set for displays that need snapshots: the state of the task, and the causes of its wait if no step runs.
 	task *api.TaskView
 	why  []api.Cause
-	// note is set if the connection broke. All other fields are empty then.
+	// note is a message about a broken connection. If it is set, all other fields are empty.
 	note string
 	err  error
 }
 
-// follow shows a task until it has ended, and returns its state. If ctx ends first, it returns ctx's error. every is the
-// interval of ticks.
+// follow shows a task until it has ended, and returns its state. If ctx ends first, it returns the error of ctx. It calls d.tick
+// at the interval every. snapshots reports whether the display needs snapshots.
 func follow(ctx context.Context, f *follower, every time.Duration, d display, snapshots bool) (statemachine.State, error) {
 	inner, cancel := context.WithCancel(ctx)
 	feed := make(chan followUpdate)
@@ -82,7 +82,7 @@ func (f *follower) feed(ctx context.Context, feed chan<- followUpdate, snapshots
 		}
 	}
 	f.notify = func(note string) { send(followUpdate{note: note}) }
-	for first := true; ; first = false { // progress alone needs no snapshot
+	for first := true; ; first = false { // an answer with only progress needs no snapshot
 		reply, err := f.next(ctx)
 		n := followUpdate{WatchReply: reply, err: err}
 		if err == nil && snapshots && (len(reply.Commits) > 0 || reply.Ended || first) {
@@ -98,7 +98,7 @@ func (f *follower) feed(ctx context.Context, feed chan<- followUpdate, snapshots
 	}
 }
 
-// snapshot adds the task, and why it does not move if no step runs.
+// snapshot adds the state of the task to an update, and the causes of its wait if no step runs.
 func (f *follower) snapshot(ctx context.Context, n *followUpdate) error {
 	t, err := f.session.Get(ctx, api.GetRequest{ID: f.id})
 	if isLost(err) {

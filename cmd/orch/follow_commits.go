@@ -14,7 +14,7 @@ import (
 // watchWait is how long one request of a watcher may be held open.
 const watchWait = 10 * time.Second
 
-// recorded yields the commits of a task from a revision on that are in the log now.
+// recorded yields the commits of a task that are in the log now, starting with revision from.
 func recorded(ctx context.Context, owner api.API, id events.TaskID, from uint64) iter.Seq2[api.CommitView, error] {
 	return func(yield func(api.CommitView, error) bool) {
 		for from > 0 {
@@ -37,20 +37,20 @@ func recorded(ctx context.Context, owner api.API, id events.TaskID, from uint64)
 type follower struct {
 	session session
 	id      events.TaskID
-	// after is the last known revision, seen is the last version of the progress.
+	// after is the last revision that was read, seen is the last version of the progress that was read.
 	after, seen uint64
-	// output asks for the output of programs as well, after the piece heard.
+	// output requests the output of programs too. heard is the last piece of output that was read.
 	output bool
 	heard  uint64
-	// redial reconnects to the node, which has been lost for some time; nil gives up at once.
+	// redial reconnects to a node after the connection was lost for the given time. If it is nil, a lost connection is an error.
 	redial func(ctx context.Context, lost time.Duration) (session, error)
 	// notify is called when the connection breaks, and when it is restored.
 	notify func(note string)
-	// people ends the wait for a task that only a person can continue; nil does not.
+	// people ends the wait if only a person can continue the task; nil waits.
 	people *peopleWatch
 }
 
-// patience is how long a follower tries to reach a lost node, retry the pause between attempts, and grace how long a node may
+// patience is how long a follower tries to reach a lost node. retry is the pause between attempts. grace is how long a node may
 // take to restart.
 const (
 	patience = time.Minute
@@ -58,10 +58,10 @@ const (
 	grace    = 5 * time.Second
 )
 
-// release closes the session of the follower if it is not the first one.
+// release closes the session of the follower, unless it is first, which the caller closes.
 func (f *follower) release(ctx context.Context, first session) {
 	if f.session != first {
-		_ = closeSession(ctx, f.session) // nothing is written any more
+		_ = closeSession(ctx, f.session) // the follower has read everything
 	}
 }
 
@@ -103,7 +103,7 @@ func (f *follower) retryRequest(ctx context.Context, request api.WatchRequest) (
 		if err != nil {
 			continue
 		}
-		_ = f.session.Close(limit) // it is broken already
+		_ = f.session.Close(limit) // its connection is already broken
 		f.adopt(fresh)
 		reply, err := fresh.Watch(ctx, request)
 		if !isLost(err) {

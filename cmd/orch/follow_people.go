@@ -16,57 +16,57 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// This file ends the wait for a task that only a person can continue, if no person can see that it waits.
+// This file ends the wait for a task that only a person can continue, if the command has no terminal to tell a person.
 
 const (
 	// peopleEvery is the interval at which a command checks whether its task waits for a person.
 	peopleEvery = 2 * time.Second
-	// maxPeopleTasks limits the tasks that one check reads: the task, and those that its steps run.
+	// maxPeopleTasks limits the tasks that one check reads: the task, and the child tasks of its steps.
 	maxPeopleTasks = 100
 	// maxPeopleLines limits the lines about what a task waits for.
 	maxPeopleLines = 5
 )
 
-// peopleWatch ends a wait when the task has been waiting only for people for some time. A nil peopleWatch never does.
+// peopleWatch ends the wait for a task that has been waiting only for people for some time. A nil peopleWatch never ends it.
 type peopleWatch struct {
 	now func() time.Time
-	// wait is that time. since is when the task was first found waiting, zero while something moves.
+	// wait is how long the task may wait for people. since is when it began to; zero while it does not.
 	wait  time.Duration
 	since time.Time
 }
 
-// approvalWait is the flag for how long a command waits for a person.
+// approvalWait is the flag --approval-wait: how long a command waits while its task waits for a person.
 type approvalWait struct {
-	most time.Duration
-	flag *pflag.Flag
+	limit time.Duration
+	flag  *pflag.Flag
 }
 
 func (o *approvalWait) add(cmd *cobra.Command) {
 	const name = "approval-wait"
-	cmd.Flags().DurationVar(&o.most, name, 0, "stop when the task has waited for a person alone for this time, with the exit code 9 (default without a terminal: at once; on one: never)")
+	cmd.Flags().DurationVar(&o.limit, name, 0, "stop when the task has waited for a person alone for this time, with the exit code 9 (default without a terminal: at once; on one: never)")
 	o.flag = cmd.Flags().Lookup(name)
 }
 
-// peopleWatch returns the watch of a command without a terminal. It returns nil on a terminal, unless the user has set a time.
+// peopleWatch returns the watch for a command. It returns nil if the command has a terminal, unless the user has set the flag.
 func (wt *waiter) peopleWatch(o approvalWait) *peopleWatch {
 	if (wt.outTTY || wt.errTTY) && (o.flag == nil || !o.flag.Changed) {
 		return nil
 	}
-	return &peopleWatch{now: wt.now, wait: o.most}
+	return &peopleWatch{now: wt.now, wait: o.limit}
 }
 
-// patience returns how long a follower may wait for commits before the next check.
-func (w *peopleWatch) patience(most time.Duration) time.Duration {
+// patience returns how long a follower may wait for commits before the next check, at most limit.
+func (w *peopleWatch) patience(limit time.Duration) time.Duration {
 	if w == nil {
-		return most
+		return limit
 	}
 	if w.since.IsZero() {
-		return min(most, peopleEvery)
+		return min(limit, peopleEvery)
 	}
-	return max(min(most, peopleEvery, w.wait-w.now().Sub(w.since)), 10*time.Millisecond)
+	return max(min(limit, peopleEvery, w.wait-w.now().Sub(w.since)), 10*time.Millisecond)
 }
 
-// check returns the error that ends the wait, nil if it continues.
+// check returns an error to end the wait, or nil to continue it.
 func (w *peopleWatch) check(ctx context.Context, s session, id events.TaskID, r api.WatchReply) error {
 	waits := r.State == statemachine.AwaitingApproval || r.State == statemachine.Blocked
 	if w == nil || r.Ended || len(r.Commits) > 0 && !waits {
@@ -96,13 +96,14 @@ type personCause struct {
 	api.Cause
 
 	task events.TaskID
-	// late is true for an approval that nobody can decide any more.
+	// late is true for an approval that can no longer be decided.
 	late bool
 }
 
 func (c personCause) open() bool { return !c.late }
 
-// onlyPeople returns what people have to do for a task if nothing else can move; nothing otherwise.
+// onlyPeople returns what people have to do for a task that waits only for people. For any other task, it returns nothing. left
+// is the number of tasks that may still be read.
 func onlyPeople(ctx context.Context, s session, id events.TaskID, left *int) ([]personCause, error) {
 	if *left--; *left < 0 {
 		return nil, nil
@@ -114,7 +115,7 @@ func onlyPeople(ctx context.Context, s session, id events.TaskID, left *int) ([]
 	var found []personCause
 	for _, c := range why.Causes {
 		switch {
-		case c.Kind == "approval" && c.Approval == "": // it waits for the other causes
+		case c.Kind == "approval" && c.Approval == "": // other causes contain the approvals
 		case c.Kind == "child":
 			below, err := onlyPeople(ctx, s, c.Task, left)
 			if err != nil || len(below) == 0 {
@@ -133,8 +134,8 @@ func onlyPeople(ctx context.Context, s session, id events.TaskID, left *int) ([]
 	return found, nil
 }
 
-// completeCauses completes the causes with the approvals of a task. It reports whether the task moves anyway: an approval was decided
-// meanwhile, or its plan says how to continue without a decision.
+// completeCauses adds the details of the approvals of a task to the causes. moves is true if the task continues without a person:
+// an approval was decided meanwhile, or the plan determines how to continue without a decision.
 func completeCauses(ctx context.Context, s session, id events.TaskID, found []personCause) (moves bool, err error) {
 	if !slices.ContainsFunc(found, func(c personCause) bool { return c.task == id && c.Approval != "" }) {
 		return false, nil
@@ -150,7 +151,7 @@ func completeCauses(ctx context.Context, s session, id events.TaskID, found []pe
 	return moves, err
 }
 
-// complete completes a cause with its approval, and reports whether the task continues without a person.
+// complete adds the details of an approval to a cause, and reports whether the task continues without a person.
 func (c *personCause) complete(p api.ApprovalView) bool {
 	switch p.Status {
 	case statemachine.ApprovalPending:
@@ -164,7 +165,7 @@ func (c *personCause) complete(p api.ApprovalView) bool {
 	}
 }
 
-// whoMay says who may decide about an approval.
+// whoMay returns a text about who may decide about an approval.
 func whoMay(p api.ApprovalView) string {
 	who := "any person with the right to approve"
 	if len(p.From) > 0 {
@@ -179,7 +180,8 @@ func whoMay(p api.ApprovalView) string {
 	return who
 }
 
-// waitsForPeople is the error that says what people have to do for a task, and how it continues then.
+// waitsForPeople returns the error for a task that waits only for people. It lists what they have to do, and how the task
+// continues after that.
 func waitsForPeople(id events.TaskID, causes []personCause) *fault.Error {
 	var what, next []string
 	for _, c := range causes[:min(len(causes), maxPeopleLines)] {

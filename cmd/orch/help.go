@@ -36,7 +36,7 @@ func newHelp() *cobra.Command {
 func topic(name, short string, text func(w io.Writer) error) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: short, Long: short}
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		_ = text(cmd.OutOrStdout()) // stdout is closed: nobody reads
+		_ = text(cmd.OutOrStdout()) // if stdout is closed, nobody reads the text
 	})
 	return cmd
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/orch-dev/orch/classify/secrets"
 )
 
-// newLogger returns the logger of a process. It removes secrets from its lines, because they contain much data from outside,
-// such as names, paths and the texts of errors.
+// newLogger returns the logger of a process. It removes secrets from the lines, because they contain untrusted data such as
+// names, paths and the texts of errors.
 func newLogger(to io.Writer, level string) *slog.Logger {
 	var least slog.Level
 	if least.UnmarshalText([]byte(level)) != nil {
@@ -19,7 +19,7 @@ func newLogger(to io.Writer, level string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{Level: least, ReplaceAttr: withoutSecrets}))
 }
 
-// withoutSecrets is a slog.HandlerOptions.ReplaceAttr that removes secrets. It returns other attributes unchanged.
+// withoutSecrets is a slog.HandlerOptions.ReplaceAttr that removes secrets from an attribute.
 func withoutSecrets(_ []string, a slog.Attr) slog.Attr {
 	text := textOf(a.Value)
 	if clean := secrets.Clean(text); clean != text {
@@ -28,7 +28,7 @@ func withoutSecrets(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// textOf returns the text of a value in a log line; "" if it cannot contain a secret, or is too short for one.
+// textOf returns the text of a value in a log line. It returns "" if the value cannot contain a secret.
 func textOf(v slog.Value) string {
 	const least = 8
 	text := ""

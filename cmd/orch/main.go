@@ -1,5 +1,4 @@
-// Command orch runs plans of tool calls as durable tasks: it is the node, the worker, and the command
-// line for both.
+// Command orch runs plans of tool calls as durable tasks. It contains the node, the worker, and the command line for both.
 package main
 
 import (
@@ -17,20 +16,18 @@ func main() {
 	os.Exit(code)
 }
 
-// heapFloor returns 64 MiB of memory that is never touched. It costs nothing, but the garbage collector counts it when it
-// chooses its next run, at twice the heap. So a small heap is not collected all the time. GOGC applies as usual to memory
-// beyond that.
+// heapFloor allocates 64 MiB that are never touched. They use no physical memory, but the garbage collector counts them: its
+// next run is at twice the size of the heap, so it does not run all the time while the heap is small.
 //
-// Memory that was in use before would be cleared, and clearing uses real memory for the whole block even if only a part was
-// used. Memory that was freed before main is at the end of the heap, where the small block takes it, so that the large block is
-// new.
+// The memory is allocated as two blocks. If a block reused memory that was freed before main, the runtime would clear it, and
+// the whole block would use physical memory. The small block takes such memory, so that the large block is new.
 func heapFloor() [2][]byte {
 	const used, unused = 4 << 20, 60 << 20
 	return [...][]byte{make([]byte, used), make([]byte, unused)}
 }
 
-// orch runs the command line of the process and returns its exit code. The first interrupt asks the command to stop, the second
-// one ends the process.
+// orch runs the command line of the process and returns its exit code. The first interrupt cancels the context of the command,
+// the second one ends the process.
 func orch() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
