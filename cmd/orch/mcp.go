@@ -16,13 +16,13 @@ import (
 	"github.com/orch-dev/orch/tools/onboarding"
 )
 
-// mcpCommands are the commands about MCP: those for clients of this program, and those about external servers.
+// mcpCommands are the commands about MCP: for MCP clients of this program, and for external MCP servers.
 type mcpCommands struct {
 	clients *mcpClientCommands
 	servers *mcpServerCommands
 }
 
-// mcpClientCommands are the commands that serve MCP clients, and that add this program to their configurations.
+// mcpClientCommands are the commands that serve MCP clients, and the commands that add this program to their configurations.
 type mcpClientCommands struct{ *connector }
 
 // mcpServerCommands are the commands about external MCP servers.
@@ -121,7 +121,7 @@ func (c *mcpClientCommands) serveMCP(ctx context.Context, o mcpOptions) error {
 	})
 }
 
-// reporter returns a function that reports calls which this face has refused to the node.
+// reporter returns a function for calls that the MCP server of this process has refused. It reports such a call to the node.
 func reporter(ctx context.Context, s session, log *slog.Logger) func(who, tool string, args json.RawMessage, why error) {
 	return func(who, tool string, args json.RawMessage, why error) {
 		ctx, stop := context.WithTimeout(ctx, offeredWithin)

@@ -37,7 +37,7 @@ has shown. Read the texts: models read them, and do what they say.`,
 	return cmd
 }
 
-// withDefinitions calls f with the servers of the node, or with their recorded definitions if no node runs.
+// withDefinitions calls f with an admin for the servers of the node. If no node runs, the admin uses the recorded definitions.
 func (c *mcpServerCommands) withDefinitions(ctx context.Context, f func(node.Admin) error) error {
 	return c.atNode(ctx, f, func(error) error {
 		return f(node.RecordedAdmin(c.home, c.logger()))
@@ -68,7 +68,7 @@ func (c *mcpServerCommands) showDefinitions(list []gateway.Definition, text func
 	}})
 }
 
-// waitingText shows each definition with its change. The texts come from servers and must be escaped.
+// waitingText shows each definition, and how it has changed. It escapes the texts, because they come from servers.
 func waitingText(list []gateway.Definition) string {
 	if len(list) == 0 {
 		return "nothing waits\n"
@@ -119,7 +119,7 @@ func (c *mcpServerCommands) acceptTools(ctx context.Context, server string, only
 	})
 }
 
-// waitingOf returns the unaccepted definitions of a server, or those of some of its tools.
+// waitingOf returns the unaccepted definitions of a server. If only is not empty, it returns only those of the named tools.
 func waitingOf(ctx context.Context, servers node.Admin, server string, only []string) ([]gateway.Definition, error) {
 	all, err := servers.Definitions(ctx, server)
 	if err != nil {
@@ -147,7 +147,7 @@ func waitingOf(ctx context.Context, servers node.Admin, server string, only []st
 	}), nil
 }
 
-// agree shows what is to be accepted, and asks for confirmation.
+// agree shows the definitions to be accepted, and asks for confirmation unless yes is set.
 func (c *mcpServerCommands) agree(ctx context.Context, waiting []gateway.Definition, yes bool) error {
 	text := waitingText(waiting)
 	if !yes {

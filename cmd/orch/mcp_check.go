@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/mcp/server"
 )
 
-// entryCheck is what a client gets from the program in its entry.
+// entryCheck is the result of starting the program that the entry in the configuration of a client names.
 type entryCheck struct {
 	clients.Trial
 
@@ -20,13 +20,13 @@ type entryCheck struct {
 	Profile string `json:"profile"`
 }
 
-// String is for people.
+// String returns the result as a line for people.
 func (c entryCheck) String() string {
 	return fmt.Sprintf("%d tools in %d bytes, profile %s, %s %s", c.Tools, c.Bytes, c.Profile, c.Server, c.Version)
 }
 
-// checkEntry starts the program in an entry like the client will. It returns nil if no check is wanted, and EXEC_FAILED, before
-// anything is written, if a client could not use it.
+// checkEntry starts the program of an entry like the client does. It returns nil if the user wants no check. It returns
+// EXEC_FAILED if a client could not use the program; nothing is written then.
 func (c *mcpClientCommands) checkEntry(ctx context.Context, config configuration, content []byte, name string) (*entryCheck, error) {
 	if !config.check {
 		return nil, nil
@@ -57,7 +57,7 @@ func profileIn(args []string) string {
 	return server.ProfileAll
 }
 
-// write replaces the content of a configuration and verifies it. It returns the path of the backup of the former content.
+// write replaces the content of a configuration file and verifies it. It returns the path of a backup of the former content.
 func (c configuration) write(after []byte, now time.Time) (backup string, err error) {
 	if backup, err = clients.Write(c.file, c.content, after, now); err != nil {
 		return backup, err

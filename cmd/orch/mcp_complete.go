@@ -11,8 +11,8 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// completeServers completes the name of an MCP server as the first argument: of the servers that are defined here, and of those
-// whose tools the node has. It starts no server.
+// completeServers completes the name of an external MCP server as the first argument. The names are those of the servers that
+// are defined on this machine, and of the servers whose tools the node offers. It starts no server.
 func (c *mcpServerCommands) completeServers(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 || c.configure(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -30,7 +30,8 @@ func (c *mcpServerCommands) completeServers(cmd *cobra.Command, args []string, _
 	return slices.Sorted(maps.Keys(names)), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeWaiting completes servers with unaccepted tools, and then these tools, as they are recorded.
+// completeWaiting completes the first argument with servers that have unaccepted tools, and further arguments with these tools.
+// It reads the recorded definitions.
 func (c *mcpServerCommands) completeWaiting(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if c.configure(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -42,16 +43,16 @@ func (c *mcpServerCommands) completeWaiting(cmd *cobra.Command, args []string, _
 		switch {
 		case len(args) == 0:
 			names[d.Server] = true
-		case d.Server == args[0] && !slices.Contains(args[1:], d.Tool) && harmless(d.Tool):
+		case d.Server == args[0] && !slices.Contains(args[1:], d.Tool) && safeWord(d.Tool):
 			names[d.Tool] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(names)), cobra.ShellCompDirectiveNoFileComp
 }
 
-// harmless reports whether a name that a server chose may be used in a command line. Some characters are special for shells,
-// and a leading hyphen makes a flag.
-func harmless(name string) bool {
+// safeWord reports whether a name that a server chose can be completed without quoting: it contains no special characters of the
+// shell and does not look like a flag.
+func safeWord(name string) bool {
 	return !strings.HasPrefix(name, "-") && !strings.ContainsFunc(name, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./", r)
 	})

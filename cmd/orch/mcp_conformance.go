@@ -12,8 +12,8 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// newMCPConformance returns the command that runs a node for the MCP conformance suite: the real one, with the suite's fixtures
-// as additional tools.
+// newMCPConformance returns the command that runs a node for the MCP conformance suite. The node is the real one, with the
+// fixtures of the suite as additional tools.
 func newMCPConformance(c *mcpClientCommands) *cobra.Command {
 	var address, token string
 	cmd := &cobra.Command{

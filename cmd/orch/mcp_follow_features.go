@@ -12,8 +12,8 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// features holds the resources and prompts of the external servers of a session's node, which may change to another node. It is
-// safe for concurrent use.
+// features implements server.Outside. It contains the resources and prompts of the external MCP servers of a session's node,
+// also after the session has changed to another node. It is safe for concurrent use.
 type features struct {
 	servers node.Admin
 
@@ -24,13 +24,13 @@ type features struct {
 
 var _ server.Outside = (*features)(nil)
 
-// followFeatures follows the features of the external servers of a node until stop is called.
+// followFeatures returns the features of the external MCP servers of a node, and updates them until stop is called.
 func followFeatures(ctx context.Context, servers node.Admin, log *slog.Logger) (f *features, stop func()) {
 	f = &features{servers: servers, replaced: make(chan struct{})}
 	return f, outsideFollower{next: f.next, log: log}.follow(ctx)
 }
 
-// next applies a version of the features that differs from the known one.
+// next waits until the features have a version other than known, applies them, and returns their version.
 func (f *features) next(ctx context.Context, known string, wait time.Duration) (string, error) {
 	offered, err := f.servers.OfferedFeatures(ctx, known, wait)
 	if err != nil || offered.Version == known {
@@ -58,12 +58,12 @@ func (f *features) FeaturesReplaced() <-chan struct{} {
 	return f.replaced
 }
 
-// ReadResource implements server.Outside. It returns UNAVAILABLE while there is no node.
+// ReadResource implements server.Outside. It returns UNAVAILABLE while no node runs.
 func (f *features) ReadResource(ctx context.Context, name, uri string) (json.RawMessage, error) {
 	return f.servers.ReadResource(ctx, name, uri)
 }
 
-// GetPrompt implements server.Outside. It returns UNAVAILABLE while there is no node.
+// GetPrompt implements server.Outside. It returns UNAVAILABLE while no node runs.
 func (f *features) GetPrompt(ctx context.Context, name, prompt string, args map[string]string) (json.RawMessage, error) {
 	return f.servers.GetPrompt(ctx, name, prompt, args)
 }

@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// outsideFollower applies what the external servers of a node offer, and every change of that.
+// outsideFollower applies the offer of the external MCP servers of a node (tools, or resources and prompts), and each change of
+// the offer.
 type outsideFollower struct {
-	// next waits until there is a version other than known, applies it and returns it.
+	// next waits until the offer has a version other than known, applies the offer, and returns its version.
 	next func(ctx context.Context, known string, wait time.Duration) (version string, err error)
 	log  *slog.Logger
 	// known is the version that was last applied.
@@ -38,10 +39,10 @@ func (f outsideFollower) follow(ctx context.Context) (stop func()) {
 func (f *outsideFollower) applyCurrent(ctx context.Context, within time.Duration) {
 	ctx, stop := context.WithTimeout(ctx, within)
 	defer stop()
-	_ = f.apply(ctx, 0) // run tries again
+	_ = f.apply(ctx, 0) // after a failure, run tries again
 }
 
-// apply applies the next version.
+// apply waits for a new version of the offer, at most for wait, and applies it.
 func (f *outsideFollower) apply(ctx context.Context, wait time.Duration) error {
 	version, err := f.next(ctx, f.known, wait)
 	if err != nil {
@@ -52,7 +53,7 @@ func (f *outsideFollower) apply(ctx context.Context, wait time.Duration) error {
 	return nil
 }
 
-// run applies every change. While there is no node, the last offer remains.
+// run applies each change until ctx ends. While no node runs, the last offer remains in effect.
 func (f *outsideFollower) run(ctx context.Context) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()

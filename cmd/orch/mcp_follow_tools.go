@@ -9,7 +9,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// followTools keeps the tools of the external servers of a node in a catalogue until stop is called.
+// followTools adds the tools of the external MCP servers of a node to a catalogue, and updates them until stop is called.
 func followTools(ctx context.Context, servers node.Admin, catalogue *tools.Catalogue, log *slog.Logger) (stop func()) {
 	next := func(ctx context.Context, known string, wait time.Duration) (string, error) {
 		offered, err := servers.Offered(ctx, known, wait)
@@ -23,7 +23,7 @@ func followTools(ctx context.Context, servers node.Admin, catalogue *tools.Catal
 		if err != nil {
 			log.LogAttrs(ctx, slog.LevelWarn, "outside_tools_left_out", slog.Any("error", err))
 		}
-		return offered.Version, nil // also if they cannot be applied: the same tools would fail again
+		return offered.Version, nil // also after a failure, because the same tools would fail again
 	}
 	return outsideFollower{next: next, log: log}.follow(ctx)
 }

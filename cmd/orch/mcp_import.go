@@ -35,7 +35,7 @@ be put into ~/.orch/mcp as it is.`,
 	return cmd
 }
 
-// importReport says what was done with each server of a client.
+// importReport is the result of an import for each server in the configuration of a client.
 type importReport struct {
 	Written  []string               `json:"written"`
 	DryRun   bool                   `json:"dry_run,omitempty"`

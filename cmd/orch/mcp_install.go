@@ -29,7 +29,7 @@ type installOptions struct {
 	tools           []string
 	profile         string
 	writes          string
-	// noCheck skips the check that starts the written entry like the client would.
+	// noCheck skips checkEntry.
 	noCheck bool
 }
 
@@ -71,7 +71,7 @@ func newMCPUninstall(c *mcpClientCommands) *cobra.Command {
 	return cmd
 }
 
-// addTo adds the flags that both commands have.
+// addTo adds the flags of both commands.
 func (o *installOptions) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.client, "client", "", "the client"+choices(clients.IDs()))
@@ -88,11 +88,11 @@ type configuration struct {
 	client  clients.Client
 	file    string
 	content []byte
-	// check is true if the entry must be started as a check before anything is written.
+	// check is set if checkEntry must succeed before the file is written.
 	check bool
 }
 
-// openConfiguration finds and reads the file of the selected client.
+// openConfiguration finds and reads the configuration file of the selected client.
 func (c *mcpClientCommands) openConfiguration(o installOptions) (configuration, error) {
 	if o.client == "" {
 		return configuration{}, fault.New(fault.RequiredField, "is missing").WithField("--client").WithHint("one of %s", strings.Join(clients.IDs(), ", "))
@@ -142,7 +142,7 @@ func (c *mcpClientCommands) installMCP(ctx context.Context, o installOptions) er
 	return c.changeConfiguration(ctx, config, after, o, append(next, config.client.Reload))
 }
 
-// tokenFor says how the client gets the token of this user.
+// tokenFor describes how to give the token of this user to the client.
 func (c *mcpClientCommands) tokenFor(client clients.Client) string {
 	file := filepath.Join(c.cfg.DataDir, "mcp.token")
 	if client.AsksForToken() {
@@ -163,7 +163,7 @@ func (c *mcpClientCommands) uninstallMCP(ctx context.Context, o installOptions) 
 	return c.changeConfiguration(ctx, config, after, o, []string{config.client.Reload})
 }
 
-// mcpEntry returns the entry for the client.
+// mcpEntry returns the entry for this program in the configuration of the client.
 func (c *mcpClientCommands) mcpEntry(o installOptions) (clients.Entry, error) {
 	e := clients.Entry{Name: o.name}
 	if o.profile == "" && len(o.tools) > 0 {
@@ -205,7 +205,7 @@ func (c *mcpClientCommands) mcpEntry(o installOptions) (clients.Entry, error) {
 		e.Args = append(e.Args, "--only-read")
 	}
 	if o.profile == server.ProfileAll {
-		e.Args = append(e.Args, "--portable-names") // one client refuses the whole list because of a dot
+		e.Args = append(e.Args, "--portable-names") // some clients refuse all tools if a name contains a dot
 	} else {
 		e.Args = append(e.Args, "--profile", o.profile)
 	}
@@ -215,7 +215,7 @@ func (c *mcpClientCommands) mcpEntry(o installOptions) (clients.Entry, error) {
 	return e, nil
 }
 
-// query returns the query of a URL that selects the profile.
+// query returns the URL query that selects the profile.
 func (o installOptions) query() string {
 	if o.profile == server.ProfileAll {
 		return ""
@@ -223,7 +223,7 @@ func (o installOptions) query() string {
 	return "?profile=" + o.profile
 }
 
-// faceURL returns the URL of the node for a client on this machine, for a value of the setting.
+// faceURL returns the URL of the MCP endpoint for clients on this machine. setting is the value of the setting http.
 func faceURL(setting string) (string, error) {
 	address, _ := faceAddress(setting)
 	host, port, err := net.SplitHostPort(address)
@@ -245,13 +245,14 @@ type configChange struct {
 	DryRun  bool   `json:"dry_run,omitempty"`
 	Backup  string `json:"backup,omitempty"`
 	Diff    string `json:"diff,omitempty"`
-	// Check is the result of the check, if there was one.
+	// Check is the result of checkEntry; nil without a check.
 	Check *entryCheck `json:"check,omitempty"`
-	// Next is what remains to be done, in order.
+	// Next lists the remaining steps for the user, in order.
 	Next []string `json:"next,omitempty"`
 }
 
-// changeConfiguration shows the change, asks for confirmation, and writes it.
+// changeConfiguration shows the change of a configuration, asks for confirmation, and writes it. next lists the remaining steps
+// for the user.
 func (c *mcpClientCommands) changeConfiguration(ctx context.Context, config configuration, after []byte, o installOptions, next []string) error {
 	done := configChange{Client: config.client.ID, File: config.file, DryRun: o.dryRun, Diff: patch.Between(config.file, config.content, after)}
 	shown := true

@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/mcp/oauth"
 )
 
-// newMCPLogins returns the commands about logins at MCP servers.
+// newMCPLogins returns the commands to log in to external MCP servers, and to log out.
 func newMCPLogins(c *mcpServerCommands) []*cobra.Command {
 	all := []*cobra.Command{newMCPLogin(c), newMCPLogout(c)}
 	for _, cmd := range all {
@@ -73,9 +73,9 @@ func (c *mcpServerCommands) openBrowser(ctx context.Context, address string) {
 	case runtime.GOOS == "darwin":
 		program = "open"
 	case c.getenv("DISPLAY") == "" && c.getenv("WAYLAND_DISPLAY") == "":
-		return // it would open a browser in this terminal
+		return // the command would start a browser inside this terminal
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), program, address) // the window stays open when the command has ended
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), program, address) // the window stays open after the command has ended
 	if err := cmd.Start(); err != nil {
 		c.note("no browser could be opened: open the address yourself")
 		return
@@ -98,7 +98,7 @@ func newMCPLogout(c *mcpServerCommands) *cobra.Command {
 // logoutJSON is the result of a logout.
 type logoutJSON struct {
 	Server string `json:"server"`
-	// Revoked reports whether the authorization server has ended the login as well.
+	// Revoked reports whether the authorization server has revoked the tokens.
 	Revoked bool `json:"revoked"`
 }
 

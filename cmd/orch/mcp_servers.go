@@ -18,8 +18,8 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// newMCPServers returns the commands about external MCP servers. Commands that start servers start those of the project only on
-// request, because its files name programs that somebody else may have chosen.
+// newMCPServers returns the commands about external MCP servers. These commands start the servers of a project only on request,
+// because the files of a project may name programs that somebody else has chosen.
 func newMCPServers(c *mcpServerCommands) []*cobra.Command {
 	starting := []*cobra.Command{newMCPList(c), newMCPTest(c), newMCPSwitch(c, true), newMCPSwitch(c, false)}
 	for _, cmd := range starting {
@@ -28,8 +28,8 @@ func newMCPServers(c *mcpServerCommands) []*cobra.Command {
 	return append(starting, newMCPReload(c), newMCPAccept(c), newMCPValidate(c), newMCPImport(c))
 }
 
-// withServers calls f with the servers of the node. If none runs, or with those of the project, it starts the defined servers
-// while f runs.
+// withServers calls f with an admin for the servers of the node. If no node runs, or if the servers of the project are requested,
+// the admin uses the defined servers, which run only during the call.
 func (c *mcpServerCommands) withServers(ctx context.Context, f func(node.Admin) error) error {
 	alone := func(error) error {
 		s, err := node.NewStandaloneAdmin(c.defined.servers(), c.logger())
@@ -110,7 +110,7 @@ func (c *mcpServerCommands) serverTable(w io.Writer, list []node.Server) error {
 	return table.Write(w, c.width())
 }
 
-// latency returns the latency of calls, or of connecting if there were no calls.
+// latency returns the latency of calls. If there were no calls, it returns the time to connect.
 func latency(m registry.Metrics) string {
 	if d := cmp.Or(m.AverageLatency, m.HandshakeLatency); d > 0 {
 		return screen.Duration(d)
@@ -282,7 +282,7 @@ func (c *mcpServerCommands) validateServers(ctx context.Context, files []string)
 	return nil
 }
 
-// firstError returns the first of several joined errors; the others are of the same kind.
+// firstError returns the first of several joined errors. The others are of the same kind.
 func firstError(err error) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()[0]

@@ -179,7 +179,7 @@ func (c *messageCommands) messageCall(ctx context.Context, name string, in map[s
 	return do(out)
 }
 
-// messageOutput returns the output of a call in a session that executes tasks.
+// messageOutput calls a messaging tool in a new task and returns its output. The node of the session must execute tasks.
 func (c *messageCommands) messageOutput(ctx context.Context, s session, name string, in map[string]any) (json.RawMessage, error) {
 	raw, err := json.Marshal(in)
 	if err != nil {
@@ -238,7 +238,7 @@ func (c *messageCommands) ackMessages(ctx context.Context, ids []string) error {
 	})
 }
 
-// newMessageGroup creates the commands that change a membership. Their names are those of the tool's arguments.
+// newMessageGroup creates a command that changes a membership. name is the name of the command and of the tool's argument.
 func newMessageGroup(c *messageCommands, name, short string) *cobra.Command {
 	return &cobra.Command{
 		Use: name + " GROUP", Short: short, Example: "  orch message " + name + " ops", Args: takes("GROUP"),
@@ -257,7 +257,8 @@ func newMessageGroup(c *messageCommands, name, short string) *cobra.Command {
 	}
 }
 
-// checkGroup returns why a group cannot be joined. A group that was joined under an earlier rule can be left.
+// checkGroup returns an error if the name of a group is invalid. It accepts any name for leaving a group, because the group may
+// have been joined before the current rules for names.
 func checkGroup(verb, group string) error {
 	if group == "" {
 		return fault.New(fault.RequiredField, "is empty").WithField("GROUP").WithHint("write it as NAME or group:NAME")
@@ -297,12 +298,12 @@ func (*messageCommands) messageBroker(s session) messages.Broker[messages.Delega
 	return rpc.NewMessageClient[messages.Delegation](s, bus.MessagesPrefix)
 }
 
-// self returns the user of this command, for their own inbox.
+// self returns the delegation with which a user reads their own inbox.
 func (c *messageCommands) self() messages.Delegation {
 	return messages.Delegation{For: c.actor(), By: c.actor()}
 }
 
-// completeAddresses completes the identities that have tokens, if a node runs.
+// completeAddresses completes an address with the identities that have tokens. It returns none if no node runs.
 func (c *messageCommands) completeAddresses(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	words := []string{messages.All, c.actor()}
 	if c.configure(cmd) != nil {
@@ -319,13 +320,13 @@ func (c *messageCommands) completeAddresses(cmd *cobra.Command, _ []string, _ st
 	if !ok {
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}
-	list, _ := store.ListTokens(ctx) // nor here
+	list, _ := store.ListTokens(ctx) // a completion cannot show an error
 	for _, t := range list {
 		kind := "user:"
 		if t.Role == bus.RoleAgent {
 			kind = events.AgentPrefix
 		}
-		if harmless(t.Name) {
+		if safeWord(t.Name) {
 			words = append(words, kind+t.Name)
 		}
 	}

@@ -52,7 +52,7 @@ func (o *readOptions) query() messages.Query {
 	}
 }
 
-// check validates the flags: VALIDATION_ERROR or INVALID_FORMAT with the flag.
+// check validates the flags. It returns VALIDATION_ERROR or INVALID_FORMAT with the flag as the field.
 func (o *readOptions) check() error {
 	switch {
 	case o.count < 0:
@@ -79,8 +79,8 @@ func (o *readOptions) checkSelection() error {
 	return &e
 }
 
-// reader returns whose inbox is read, and the mode that the node needs for that: the record of reading a foreign inbox is a
-// task.
+// reader returns whose inbox is read, and the mode that an embedded node needs. Reading the inbox of somebody else needs a node
+// that executes tasks, because a task records the reading.
 func (c *messageCommands) reader(o readOptions) (messages.Delegation, mode, error) {
 	who := c.self()
 	if err := o.check(); err != nil {
@@ -139,7 +139,7 @@ func (c *messageCommands) readInbox(ctx context.Context, o readOptions) error {
 	})
 }
 
-// fetchSelected reads the selected messages, and returns how many it left out.
+// fetchSelected returns the selected messages, and the number of messages that it left out because of the limit.
 func (c *messageCommands) fetchSelected(ctx context.Context, s session, who messages.Delegation, o readOptions) ([]messages.Message, int, error) {
 	if o.wait > 0 {
 		defer c.noteLater("waiting for a message, at most " + o.wait.String())()
@@ -163,7 +163,7 @@ func (c *messageCommands) fetchSelected(ctx context.Context, s session, who mess
 	}
 }
 
-// ackListed acknowledges messages after they were shown.
+// ackListed acknowledges the listed messages. It is called after they were shown.
 func (c *messageCommands) ackListed(ctx context.Context, s session, list []messages.Message) error {
 	for len(list) > 0 {
 		n := min(len(list), messages.MaxAcks)
@@ -200,7 +200,7 @@ func (c *messageCommands) showMessages(list []messages.Message, left int) error 
 	}})
 }
 
-// oneLine returns the content of a message in one line: its text if that is all.
+// oneLine returns the content of a message in one line. If the content is only a text, it returns the text.
 func oneLine(m messages.Message) string {
 	var fields map[string]json.RawMessage
 	var text string
@@ -231,7 +231,7 @@ func newMessageWatch(c *messageCommands) *cobra.Command {
 const (
 	// tailWait is how long one request of a watch waits.
 	tailWait = 30 * time.Second
-	// tailAgain is the pause of a watch while no node answers.
+	// tailAgain is the pause between two attempts of a watch while no node answers.
 	tailAgain = time.Second
 )
 
@@ -256,7 +256,7 @@ func (c *messageCommands) watchInbox(ctx context.Context, o readOptions) error {
 	return nil
 }
 
-// tail shows messages until ctx ends or enough were shown. It reconnects to a restarted node.
+// tail shows new messages until ctx ends or o.count messages were shown. It reconnects to a restarted node.
 func (c *messageCommands) tail(ctx context.Context, s session, who messages.Delegation, o readOptions) error {
 	q := o.query()
 	q.InOrder, q.Limit, q.Wait = true, messages.MaxPage, tailWait
@@ -296,7 +296,7 @@ func (c *messageCommands) tail(ctx context.Context, s session, who messages.Dele
 	return nil
 }
 
-// limitTo returns how many of n messages are still wanted.
+// limitTo returns how many of n messages to show if shown of count messages have been shown. A count of 0 is no limit.
 func limitTo(n, count, shown int) int {
 	if count == 0 {
 		return n

@@ -73,7 +73,7 @@ func (c *nodeCommands) bench(ctx context.Context, o benchOptions) error {
 	if o.file != "" {
 		err = errors.Join(err, writeReport(o.file, report))
 	}
-	// Results up to an interrupt count as well.
+	// After an interrupt, the results so far are reported too.
 	return errors.Join(err, c.emit(view{data: report, text: func(w io.Writer) error { return bench.Print(w, report) }}))
 }
 

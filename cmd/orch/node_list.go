@@ -64,10 +64,10 @@ func orDash(epoch uint64) string {
 	return strconv.FormatUint(epoch, 10)
 }
 
-// nodeName returns a readable name that distinguishes nodes.
+// nodeName returns the name of a node for people: host and process id.
 func nodeName(n election.View) string { return n.Host + ":" + strconv.Itoa(n.PID) }
 
-// clusterFindings lists the nodes of a cluster.
+// clusterFindings reports the nodes of a cluster; it returns nothing for a node without a cluster.
 func clusterFindings(ctx context.Context, s session) []finding {
 	const part = "cluster"
 	var reply node.NodesReply

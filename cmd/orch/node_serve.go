@@ -55,7 +55,7 @@ func (c *nodeCommands) serve(ctx context.Context) error {
 	return stopped(ctx, err)
 }
 
-// durability returns the durability of the log for display. An external server does not report it.
+// durability returns the durability of the log for display. It is unknown for an external server.
 func (c *nodeCommands) durability() string {
 	if c.cfg.NATS != "" {
 		return string(bus.Unknown)
@@ -81,7 +81,7 @@ the worker at once.`,
 	return cmd
 }
 
-// stopped returns nil if a service ended because ctx did.
+// stopped returns nil if a service was cancelled by the end of ctx, which is a regular stop. Otherwise it returns err.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil && fault.Has(err, fault.Cancelled) {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// view is the output of a command in every format.
+// view is the output of a command in all formats.
 type view struct {
 	// data is the JSON document.
 	data any
@@ -19,7 +19,7 @@ type view struct {
 	rows []any
 	// names are the lines of -o name.
 	names []string
-	// text writes the format for people.
+	// text writes the output for people.
 	text func(w io.Writer) error
 }
 
@@ -45,7 +45,7 @@ func (e *env) emit(v view) error {
 	}
 }
 
-// rowsOf converts a list to the rows of a view; it is never nil.
+// rowsOf converts a list to the rows of a view. The result is never nil, because nil rows have another meaning.
 func rowsOf[T any](items []T) []any {
 	rows := make([]any, len(items))
 	for i, item := range items {
@@ -80,18 +80,18 @@ func writeJSON(w io.Writer, v any) error {
 	return err
 }
 
-// progressLine returns a function that shows progress in one line on a terminal; "" removes it.
+// progressLine returns a function that shows text in one line on a terminal. An empty text removes the line.
 func (e *env) progressLine() func(text string) {
 	shown := e.errTTY && e.cfg.Output == "text"
 	return func(text string) {
 		if shown {
-			_, _ = io.WriteString(e.err, "\r"+text+"\x1b[K") // stderr is closed: nobody reads
+			_, _ = io.WriteString(e.err, "\r"+text+"\x1b[K") // if stderr is closed, nobody reads the line
 		}
 	}
 }
 
-// confirm shows a text on stderr and asks a question. It returns CANCELLED if the answer is no. If nobody can answer, it
-// returns INVALID_PARAMS with a hint how to look at the text.
+// confirm shows a text on stderr and asks a question. It returns CANCELLED if the answer is no. Without a terminal it returns
+// INVALID_PARAMS with the hint look, which explains how to read the text.
 func (e *env) confirm(ctx context.Context, text, question, look string) error {
 	if !e.inTTY || !e.errTTY {
 		return fault.New(fault.InvalidParams, "there is no terminal to ask on").WithHint("%s, then pass --yes", look)
@@ -101,7 +101,7 @@ func (e *env) confirm(ctx context.Context, text, question, look string) error {
 	}
 	answer := make(chan string, 1)
 	go func() { // a read cannot be cancelled; it ends with the process
-		line, _ := bufio.NewReader(e.in).ReadString('\n') // no line means no
+		line, _ := bufio.NewReader(e.in).ReadString('\n') // without a line, the answer is no
 		answer <- strings.ToLower(strings.TrimSpace(line))
 	}()
 	select {

@@ -48,7 +48,7 @@ type validation struct {
 	File  string `json:"file"`
 	Name  string `json:"name"`
 	Steps int    `json:"steps"`
-	// Warnings are allowed but probably unintended parts of the plan.
+	// Warnings are parts of the plan that are valid but probably not intended.
 	Warnings []plan.Problem `json:"warnings,omitempty"`
 }
 
@@ -135,7 +135,7 @@ func newPlanNew(c *planCommands) *cobra.Command {
 	return cmd
 }
 
-// newPlanFile writes the skeleton to stdout, or to a file that must not exist yet.
+// newPlanFile writes the skeleton of a plan to stdout, or to a new file. It fails if the file exists.
 func (c *planCommands) newPlanFile(args []string, name string) error {
 	text := plan.Skeleton(name)
 	if len(args) == 0 || args[0] == stdinName {
@@ -204,7 +204,7 @@ func (c *planCommands) runPlan(ctx context.Context, o submitOptions, dry bool) e
 	}})
 }
 
-// preview is what a plan would run.
+// preview lists the steps that a plan would run.
 type preview struct {
 	Name   string          `json:"name"`
 	Inputs json.RawMessage `json:"inputs"`

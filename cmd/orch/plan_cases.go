@@ -94,7 +94,7 @@ func (c *planCommands) testPlan(ctx context.Context, file string) ([]plantest.Ou
 	return all, nil
 }
 
-// testedLines shows the results of the cases, and what was expected of those that failed.
+// testedLines shows the result of each case, and the expectations of failed cases.
 func testedLines(cases []testedCase) []string {
 	var lines []string
 	for _, c := range cases {

@@ -11,7 +11,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// inputsFile reads an object from a file.
+// inputsFile reads inputs from a file that contains a JSON object.
 func (l *planLoader) inputsFile(name string) (values, error) {
 	src, err := l.read(name, maxInputs)
 	if err != nil {
@@ -27,7 +27,8 @@ func (l *planLoader) inputsFile(name string) (values, error) {
 	return v, nil
 }
 
-// planInputs returns the checked inputs for a plan: arguments, defaults, and paths made absolute.
+// planInputs returns the checked inputs for a plan. They come from arguments and a file, and are completed by the defaults of the
+// plan. Paths are absolute.
 func (l *planLoader) planInputs(p *plan.Plan, args []string, file string) (json.RawMessage, error) {
 	schema := readSchema(p.Inputs)
 	all := values{}
@@ -73,7 +74,7 @@ func (l *planLoader) checkInputs(p *plan.Plan, schema inputSchema, given values)
 	return json.Marshal(full)
 }
 
-// absolute makes values of the format "path" absolute, also inside a list.
+// absolute returns value with absolute paths, if its property has the format "path" or is a list of such values.
 func (l *planLoader) absolute(p property, value json.RawMessage) json.RawMessage {
 	if p.Format == "path" {
 		return l.absolutePath(value)

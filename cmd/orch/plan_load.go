@@ -19,7 +19,7 @@ func (l *planLoader) loadPlan(ctx context.Context, name string) (*plan.Plan, err
 	return l.parsePlan(ctx, name, func(p plan.Problem) { l.note("warning: %s", p) })
 }
 
-// parsePlan reads and checks a plan file. It calls warn for parts that are allowed but probably unintended.
+// parsePlan reads and checks a plan file. It calls warn for parts that are valid but probably not intended.
 func (l *planLoader) parsePlan(ctx context.Context, name string, warn func(plan.Problem)) (*plan.Plan, error) {
 	src, err := l.read(name, plan.MaxSource)
 	if err != nil {
@@ -33,7 +33,7 @@ func (l *planLoader) parsePlan(ctx context.Context, name string, warn func(plan.
 	return plan.Parse(name, src, options)
 }
 
-// planOptions returns the files and tools for checking a plan.
+// planOptions returns the options for checking a plan: access to files, and the tools.
 func (l *planLoader) planOptions(ctx context.Context) plan.Options {
 	return plan.Options{
 		ReadFile: func(path string) ([]byte, error) { return l.read(path, plan.MaxSource) },

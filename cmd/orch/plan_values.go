@@ -11,14 +11,14 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// maxInputs limits a file of inputs, in bytes.
+// maxInputs limits the size of a file with inputs, in bytes.
 const maxInputs = 8 << 20
 
 // values are named JSON values.
 type values map[string]json.RawMessage
 
-// parsePairs parses arguments "name=value" and "name:=json". A value gets the type that the schema has for its name; without one,
-// guess decides.
+// parsePairs parses arguments "name=value" and "name:=json". The schema determines the type of a value. guess converts values
+// that the schema does not contain.
 func parsePairs(args []string, schema inputSchema, flag string, guess func(string) json.RawMessage) (values, error) {
 	v := values{}
 	for _, arg := range args {
@@ -52,7 +52,7 @@ func parsePairs(args []string, schema inputSchema, flag string, guess func(strin
 	return v, nil
 }
 
-// typed parses text as the first of the property's types that matches.
+// typed parses text as the first type of the property that matches.
 func (p property) typed(name, text string) (json.RawMessage, error) {
 	if slices.Contains(p.Type, "string") {
 		return asText(text), nil
@@ -68,7 +68,7 @@ func (p property) typed(name, text string) (json.RawMessage, error) {
 	return nil, e
 }
 
-// parseJSON parses the JSON of a flag ("--payload"), or of an argument name:=json.
+// parseJSON parses the JSON in a flag such as --payload, or in an argument name:=json.
 func parseJSON(name, text string) (json.RawMessage, error) {
 	if !json.Valid([]byte(text)) {
 		return nil, fault.New(fault.InvalidFormat, "%q is no valid JSON", text).WithField(name).
@@ -77,7 +77,7 @@ func parseJSON(name, text string) (json.RawMessage, error) {
 	return json.RawMessage(text), nil
 }
 
-// quotingHint says how JSON is quoted for the shell.
+// quotingHint returns a hint how to quote JSON for the shell.
 func quotingHint(name string) string {
 	const value = `{"key": "value"}'`
 	if strings.HasPrefix(name, "--") {
@@ -116,7 +116,7 @@ func asText(text string) json.RawMessage {
 	return raw
 }
 
-// asJSON returns text unchanged if it is JSON, else as a JSON string.
+// asJSON returns text unchanged if it is JSON, otherwise as a JSON string.
 func asJSON(text string) json.RawMessage {
 	if json.Valid([]byte(text)) && strings.TrimSpace(text) != "" {
 		return json.RawMessage(text)
@@ -124,7 +124,7 @@ func asJSON(text string) json.RawMessage {
 	return asText(text)
 }
 
-// jsonPlace converts an error of the JSON decoder to one with file:line:col.
+// jsonPlace adds file:line:col to an error of the JSON decoder.
 func jsonPlace(name string, src []byte, err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError

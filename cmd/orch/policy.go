@@ -133,7 +133,7 @@ func criteriaLine(r policy.Rule) string {
 	return strings.Join(parts, "; ")
 }
 
-// policyPair is the policy in effect and the one that is tested.
+// policyPair contains the policy in effect (before) and the tested policy (after).
 type policyPair struct{ before, after *policy.Policy }
 
 // policyReport is the result of `orch policy test`.
@@ -174,7 +174,7 @@ func (c *policyCommands) testPolicy(ctx context.Context, file string, o policyTe
 	return failed
 }
 
-// loadPolicy creates a policy from a file; an empty path is a policy without rules.
+// loadPolicy creates a policy from a file. For an empty path, it creates a policy without rules.
 func (c *policyCommands) loadPolicy(path string) (*policy.Policy, *policy.Rules, error) {
 	rules, err := node.ReadRules(path)
 	if err != nil {
@@ -244,7 +244,7 @@ func (c *policyCommands) exampleTable(w io.Writer, tried []policy.ExampleResult)
 	return table.Write(w, c.width())
 }
 
-// addPolicy adds the flag of the setting, which otherwise only nodes have.
+// addPolicy adds the flag of the setting policy, which only commands that run nodes have by default.
 func addPolicy(cmd *cobra.Command) {
 	addSome(cmd.Flags(), false, func(k config.Key) bool { return k.Name == policySetting })
 }

@@ -16,19 +16,20 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// pastReport is what a policy file would change for past calls.
+// pastReport is the result of applying a tested policy to past calls.
 type pastReport struct {
 	Tasks int `json:"tasks"`
 	Calls int `json:"calls"`
-	// Unjudged counts calls whose arguments are not in the log itself, or whose tool this program does not have.
+	// Unjudged is the number of calls that cannot be checked, because the log does not contain their arguments or this program
+	// does not have their tool.
 	Unjudged int `json:"unjudged"`
 	Denied   int `json:"denied"`
 	Asked    int `json:"asked"`
-	// Changed holds the calls that would now be denied or need approval, the newest first.
+	// Changed contains the calls that the tested policy would deny or that would need approval, the newest first.
 	Changed []pastCall `json:"changed"`
 }
 
-// pastCall is a past call that a policy file treats more strictly.
+// pastCall is a past call that the tested policy treats more strictly.
 type pastCall struct {
 	Task   events.TaskID  `json:"task"`
 	Step   string         `json:"step"`
@@ -48,13 +49,13 @@ type pastReader struct {
 	policies  policyPair
 	catalogue *tools.Catalogue
 	since     time.Time
-	// agents caches who submitted tasks.
+	// agents caches the identities that submitted tasks.
 	agents map[events.TaskID]string
 	report pastReport
 }
 
-// past applies policies to the calls in the log. If a node has to be started for that, it starts without a policy file, because
-// it runs no calls.
+// past applies policies to the calls in the log. If it has to start a node, it starts it without a policy file, because the node
+// runs no calls.
 func (c *policyCommands) past(ctx context.Context, j policyPair, catalogue *tools.Catalogue, o policyTest) (*pastReport, error) {
 	since, err := parseMoment("--since", o.since, c.now())
 	if err != nil {
@@ -78,7 +79,7 @@ func (c *policyCommands) past(ctx context.Context, j policyPair, catalogue *tool
 	return &r.report, err
 }
 
-// all reads every task that has changed within the selected time.
+// all reads the tasks that have changed within the selected time.
 func (r *pastReader) all(ctx context.Context) error {
 	request := api.ListRequest{Since: r.since, Limit: 1000}
 	for {
@@ -97,7 +98,7 @@ func (r *pastReader) all(ctx context.Context) error {
 	}
 }
 
-// task reads the calls of a task, each once however often it was tried.
+// task reads the calls of a task. It counts a retried call once.
 func (r *pastReader) task(ctx context.Context, id events.TaskID) error {
 	r.report.Tasks++
 	agent, err := r.agent(ctx, id)
@@ -121,7 +122,7 @@ func (r *pastReader) task(ctx context.Context, id events.TaskID) error {
 	return nil
 }
 
-// agent returns who submitted a task, or its topmost parent.
+// agent returns the identity that submitted a task, or the topmost parent of a child task.
 func (r *pastReader) agent(ctx context.Context, id events.TaskID) (string, error) {
 	if agent, ok := r.agents[id]; ok {
 		return agent, nil

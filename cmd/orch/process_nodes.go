@@ -25,17 +25,17 @@ import (
 	"github.com/orch-dev/orch/tools/builtin"
 )
 
-// processNodes implements nodes: it connects to running nodes, and runs nodes in this process.
+// processNodes implements the interface nodes: it connects to running nodes, and runs nodes in this process.
 type processNodes struct {
-	// logs receives the log of a node or worker in this process.
+	// logs receives the log messages of a node or worker in this process.
 	logs io.Writer
 	// extra are tools besides the built-in ones.
 	extra []tools.Tool
-	// catalogue is created once, when it is first needed.
+	// catalogue returns the tools of this program. The first call creates them.
 	catalogue func() (*tools.Catalogue, error)
 }
 
-// newProcessNodes returns the nodes of this process, with extra tools.
+// newProcessNodes returns a processNodes. The nodes that it runs have the extra tools in addition.
 func newProcessNodes(logs io.Writer, extra ...tools.Tool) processNodes {
 	return processNodes{logs: logs, extra: extra, catalogue: sync.OnceValues(func() (*tools.Catalogue, error) {
 		return tools.New(append(builtin.All(builtin.Config{}), extra...)...)
@@ -45,7 +45,7 @@ func newProcessNodes(logs io.Writer, extra ...tools.Tool) processNodes {
 // noWorker is the concurrency of a node without a worker.
 const noWorker = -1
 
-// replicas returns how many servers store the streams: one for the embedded server.
+// replicas returns the number of NATS servers that store each stream: 1 for the embedded server.
 func replicas(cfg config.Config) int {
 	if cfg.NATS == "" {
 		return 1
@@ -53,7 +53,7 @@ func replicas(cfg config.Config) int {
 	return cfg.Replicas
 }
 
-// config converts settings to the configuration of a node.
+// config converts settings to the configuration of a node that runs in mode m.
 func (p processNodes) config(cfg config.Config, m mode) node.Config {
 	c := node.Config{
 		DataDir: cfg.DataDir, Root: cfg.Root, Paused: cfg.Paused, Operator: bus.OwnerOf(cfg.DataDir),
@@ -91,7 +91,7 @@ func (p processNodes) config(cfg config.Config, m mode) node.Config {
 	return c
 }
 
-// days converts a setting in days.
+// days converts a number of days to a duration.
 func days(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
 
 // servers returns the configuration of the external MCP servers of a node.
@@ -157,13 +157,14 @@ func (p processNodes) start(ctx context.Context, cfg config.Config, m mode) (ses
 	return embedded{n.API(), n.Agents(), n}, nil
 }
 
-// errNoConcurrency is the error for a concurrency of zero where calls must be executed.
+// errNoConcurrency returns the error for a concurrency of 0 if who has to execute calls.
 func errNoConcurrency(who string) *fault.Error {
 	return fault.New(fault.ValidationError, "%s can do nothing with 0 calls at the same time", who).WithField("concurrency")
 }
 
-// redial waits a moment for a node that another process is starting, or for the end of that process. It returns conflict if
-// neither happens.
+// redial opens a session after a start failed with the error conflict, because another process holds the data directory. It
+// waits a moment until that process answers as a node, or until it ends and a node can be started here. Otherwise it returns
+// conflict.
 func (p processNodes) redial(ctx context.Context, cfg config.Config, m mode, conflict error) (session, error) {
 	const between, patience = 100 * time.Millisecond, 5 * time.Second
 	limit := time.NewTimer(patience)
@@ -196,10 +197,11 @@ func (p processNodes) Serve(ctx context.Context, cfg config.Config, waits func(b
 	return node.Serve(ctx, c, stopTime, waits, ready)
 }
 
-// defaultFace is the default address of the MCP face.
+// defaultFace is the default address of the HTTP server for MCP.
 const defaultFace = "127.0.0.1:7424"
 
-// faceAddress returns the address of the MCP face, and whether the node starts without it if the address is in use.
+// faceAddress returns the address of the HTTP server for MCP. optional reports whether the node starts without it if the address
+// is in use.
 func faceAddress(setting string) (address string, optional bool) {
 	switch setting {
 	case "auto":
@@ -232,8 +234,8 @@ func (p processNodes) Work(ctx context.Context, cfg config.Config) error {
 	return node.RunWorker(ctx, c)
 }
 
-// Verify implements nodes. A running node checks its own store. Without one, this process does, and checks the files first: no
-// node starts on damaged ones.
+// Verify implements nodes. A running node checks its own store. If no node runs, this process first checks the files, because a
+// node does not start on damaged files, and then starts a node to check the store.
 func (p processNodes) Verify(ctx context.Context, cfg config.Config, progress func(done, total uint64)) (verifyResult, error) {
 	idle, err := p.inspectIdle(ctx, cfg)
 	if err != nil || idle.Found > 0 {
@@ -249,7 +251,7 @@ func (p processNodes) Verify(ctx context.Context, cfg config.Config, progress fu
 		}
 		return err
 	})
-	if before, ok := idle.Report.(bus.Report); ok { // what the start has repaired since
+	if before, ok := idle.Report.(bus.Report); ok { // the start may have repaired damage
 		report.Mended = append(before.Mended, report.Mended...)
 	}
 	return verifyResultOf(report), err
@@ -314,7 +316,7 @@ func (p processNodes) withSession(ctx context.Context, cfg config.Config, fn fun
 	return err
 }
 
-// withNextNode calls fn with the node that has taken over.
+// withNextNode calls fn with a session of the node that has taken over.
 func (p processNodes) withNextNode(ctx context.Context, cfg config.Config, fn func(session) error) error {
 	s, err := dialOrOpen(ctx, p, cfg, idle)
 	if err != nil {
@@ -361,7 +363,7 @@ func (p processNodes) Tokens(ctx context.Context, cfg config.Config, do func(bus
 	})
 }
 
-// actingTokens creates and revokes tokens in the name of the user.
+// actingTokens is a bus.TokenStore that creates and revokes tokens as the user.
 type actingTokens struct {
 	bus.TokenStore
 
@@ -399,7 +401,7 @@ type remote struct {
 	client
 }
 
-// client is what node.Dial returns.
+// client contains the methods of *rpc.Remote that commands use.
 type client interface {
 	api.API
 	agents.Service

@@ -33,7 +33,7 @@ func (c *readCommands) get(ctx context.Context, text string) error {
 	})
 }
 
-// textLines returns the lines of a text from outside, escaped.
+// textLines returns the lines of an untrusted text, escaped.
 func textLines(text string) []string {
 	return strings.Split(strings.ReplaceAll(screen.EscapeLines(strings.TrimSpace(text)), "\n", "\n  "), "\n")
 }

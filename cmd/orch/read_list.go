@@ -162,7 +162,7 @@ func parseLabels(pairs []string) (map[string]string, error) {
 	return m, nil
 }
 
-// parseMoment parses an age such as 2h or 3d, a date, or a time; "" is the zero time.
+// parseMoment parses an age such as 2h or 3d, a date, or a time. It returns the zero time for "".
 func parseMoment(field, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -179,7 +179,7 @@ func parseMoment(field, text string, now time.Time) (time.Time, error) {
 		WithHint("write it as 2h, 3d, 2026-01-31 or 2026-01-31T12:00:00Z")
 }
 
-// parseSpan parses a duration. In addition to the units of Go, it knows days.
+// parseSpan parses a duration. In addition to the units of time.ParseDuration, it accepts days, such as 3d.
 func parseSpan(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		d, err := time.ParseDuration(days + "h")

@@ -92,7 +92,7 @@ type logEntry struct {
 	Message string             `json:"message"`
 }
 
-// line formats the entry so that no message can look like a second entry (S0-151).
+// line formats the entry as one escaped line, so that a message cannot look like another entry (S0-151).
 func (e logEntry) line() string {
 	return fmt.Sprintf("[%s] [%s] [%s] %s", stamp(e.At), e.State, screen.Escape(e.Level), screen.Escape(e.Message))
 }
@@ -145,7 +145,7 @@ func (l *logBuilder) remember(r *events.Ready) {
 	l.tools[r.Step] = r.Tool
 }
 
-// entry returns the entry for an event that belongs in the log: messages, calls and their results.
+// entry returns the log entry for a message, a call or the result of a call. It returns false for other events.
 func (l *logBuilder) entry(at time.Time, e events.Event) (logEntry, bool) {
 	line := func(level, step, format string, args ...any) (logEntry, bool) {
 		return logEntry{At: at, State: l.state, Level: level, Step: step, Message: fmt.Sprintf(format, args...)}, true

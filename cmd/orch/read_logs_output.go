@@ -11,13 +11,13 @@ import (
 // callOutput shows the output of running calls between the log entries of their task.
 type callOutput struct {
 	log *logBuilder
-	// waiting are the pieces that are not written yet, in order.
+	// waiting contains the pieces that are not written yet, in order.
 	waiting []api.Output
-	// ends are the offsets at which the last piece of each attempt ended.
+	// ends contains the end offset of the last written piece, by attempt.
 	ends map[string]int64
 }
 
-// beforeEnd writes the output of the calls that a commit ends, before their results.
+// beforeEnd writes the remaining output of the calls that end with a commit. It is called before their results are written.
 func (o *callOutput) beforeEnd(c api.CommitView) error {
 	for _, e := range c.Events {
 		var step string
@@ -77,7 +77,7 @@ func (o *callOutput) piece(p api.Output) error {
 
 func (o *callOutput) line(step, text string) error {
 	if i := strings.LastIndexByte(strings.TrimSuffix(text, "\r"), '\r'); i >= 0 {
-		text = text[i+1:] // a line that was overwritten
+		text = text[i+1:] // on a terminal, the rest overwrites the text before \r
 	}
 	return o.log.write(logEntry{At: o.log.env.now(), State: o.log.state, Level: "OUTPUT", Step: step, Message: step + ": " + text})
 }

@@ -20,7 +20,7 @@ type queueOptions struct {
 	limit                         int
 }
 
-// anyAgentName selects by role or capabilities alone. No agent has this name.
+// anyAgentName is a name that no agent has. A request with it selects tasks by role or capabilities alone.
 const anyAgentName = "*"
 
 func newQueue(c *readCommands) *cobra.Command {

@@ -71,7 +71,7 @@ func replayLine(r api.ReplayReply) string {
 	return fmt.Sprintf("%s, %s, %s, 0 tool calls%s (%s)", chain, screen.Plural(r.Commits, "commit"), screen.Plural(r.Events, "event"), live, screen.Duration(r.Duration))
 }
 
-// folded draws the fold of a history like a task.
+// folded draws the state that results from folding a history, in the same form as a task.
 func (d treeRenderer) folded(t *statemachine.Task) []string {
 	v := api.TaskView{ID: t.ID, State: t.State, Reason: t.Reason, Paused: t.Paused, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt}
 	if t.Submitted != nil {

@@ -34,12 +34,13 @@ that agents have delegated. Any task of the tree will do as ID. The oldest tasks
 	return cmd
 }
 
-// relative is a task in its tree.
+// relative is a task in the tree of its parents and child tasks.
 type relative struct {
 	ID    events.TaskID      `json:"id"`
 	Name  string             `json:"name"`
 	State statemachine.State `json:"state"`
-	// Step is the step of the parent that the task is for, By who submitted it, Agent the agent type of a child task.
+	// Step is the step of the parent that started the task. By is the identity that submitted it. Agent is the agent type of a
+	// child task.
 	Step  string `json:"step,omitempty"`
 	By    string `json:"by,omitempty"`
 	Agent string `json:"agent,omitempty"`
@@ -50,11 +51,11 @@ type relative struct {
 	Reason    string        `json:"reason,omitempty"`
 	Calls     []agentCall   `json:"calls,omitempty"`
 	Tasks     []*relative   `json:"tasks,omitempty"`
-	// Left counts the tasks of the whole tree that are not shown. It is set in the topmost task.
+	// Left is the number of tasks in the whole tree that are not shown. It is set in the topmost task.
 	Left int `json:"left,omitempty"`
 }
 
-// agentCall is a call for agents of a task.
+// agentCall is a step of a task whose call is executed by an agent.
 type agentCall struct {
 	Step     string                 `json:"step"`
 	Title    string                 `json:"title,omitempty"`
@@ -112,7 +113,7 @@ func (c *readCommands) relativeOf(t api.TaskView) *relative {
 	return r
 }
 
-// ids appends the ids of a task and of all tasks below.
+// ids appends the ids of the task and of all its descendants to all.
 func (r *relative) ids(all []string) []string {
 	all = append(all, string(r.ID))
 	for _, t := range r.Tasks {
@@ -121,10 +122,11 @@ func (r *relative) ids(all []string) []string {
 	return all
 }
 
-// familyRenderer draws the tree that tasks form.
+// familyRenderer draws a tree of tasks.
 type familyRenderer struct{ treeRenderer }
 
-// lines draws a task and all tasks below: its agent calls, each with the tasks that are for it, then other tasks.
+// lines draws a task and its descendants: first its agent calls, each followed by the child tasks of that call, and then the
+// other child tasks.
 func (d familyRenderer) lines(r *relative, indent string) []string {
 	lines := []string{indent + d.head(r)}
 	shown := map[string]bool{}
@@ -179,7 +181,7 @@ func (d familyRenderer) call(c agentCall) string {
 	return strings.Join(parts, "  ")
 }
 
-// family builds the tree from the tasks of a list.
+// family builds a tree from a list of tasks.
 func (c *readCommands) family(ctx context.Context, s session, reply api.ListReply) (*relative, error) {
 	known := map[events.TaskID]*relative{}
 	var root *relative

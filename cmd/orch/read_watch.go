@@ -53,7 +53,7 @@ func (c *readCommands) watch(ctx context.Context, text string, o watchOptions) e
 	})
 }
 
-// watchDisplay returns the display for stdout. snapshots reports whether the display needs them.
+// watchDisplay returns the display for stdout. snapshots reports whether the display needs snapshots.
 func (c *readCommands) watchDisplay() (d display, snapshots bool) {
 	switch {
 	case c.cfg.Output == "jsonl":
@@ -67,7 +67,7 @@ func (c *readCommands) watchDisplay() (d display, snapshots bool) {
 	}
 }
 
-// watched writes the result when the task has ended.
+// watched writes the result of an ended task.
 func (c *readCommands) watched(ctx context.Context, f *follower) error {
 	switch c.cfg.Output {
 	case "jsonl":

@@ -14,8 +14,8 @@ import (
 	"github.com/orch-dev/orch/internal/config"
 )
 
-// reconnectingSession is a session that outlives its node. If the node is gone, it connects to the next one, or starts one in
-// this process. An MCP client stays for days; the node of another client, or that of orch serve, may not.
+// reconnectingSession is a session that outlives its node. If the node has stopped, it connects to another node, or starts one
+// in this process. It is for MCP clients, which stay connected for days while nodes start and stop.
 type reconnectingSession struct {
 	api.Client
 
@@ -26,23 +26,23 @@ type reconnectingSession struct {
 
 	mu      sync.Mutex
 	current session
-	// formerNodes are nodes of this process that were handed over. Calls may continue in them.
+	// formerNodes are the nodes of this process that were handed over. Their calls may still run.
 	formerNodes []session
 }
 
-// newReconnectingSession makes a session reconnect.
+// newReconnectingSession returns a session that starts with s and reconnects with reopen.
 func newReconnectingSession(s session, reopen func() (session, error), now func() time.Time) *reconnectingSession {
 	l := &reconnectingSession{reopen: reopen, now: now, current: s}
 	l.Client = api.NewClient(l.send)
 	return l
 }
 
-// restartGrace is how long a lost node may take to restart before this process starts one. Without that, a restarted orch serve
-// would find its data directory in use.
+// restartGrace is how long a stopped node may take to restart before this process starts a node. Otherwise a restarting orch
+// serve would find its data directory in use.
 const restartGrace = 5 * time.Second
 
-// dialOrOpen waits for a node that is being restarted, and otherwise opens one. A node that holds the data directory may take
-// longer to start.
+// dialOrOpen waits up to restartGrace for a restarting node, and otherwise starts a node. While another process holds the data
+// directory, it waits longer.
 func dialOrOpen(ctx context.Context, n nodes, cfg config.Config, m mode) (session, error) {
 	began := time.Now()
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -88,13 +88,13 @@ func (l *reconnectingSession) session() session {
 	return l.current
 }
 
-// handedOver reports whether a session is a node of this process that was handed over to another node.
+// handedOver reports whether s is the session of a node in this process that was handed over to another node.
 func handedOver(s session) bool {
 	own, ok := s.(embedded)
 	return ok && own.node.HandedOver()
 }
 
-// currentSession returns the session for a request. It replaces a session whose node was handed over.
+// currentSession returns the session for a request. If the node of the session was handed over, it first replaces the session.
 func (l *reconnectingSession) currentSession(ctx context.Context) session {
 	s := l.session()
 	if handedOver(s) {
@@ -103,8 +103,8 @@ func (l *reconnectingSession) currentSession(ctx context.Context) session {
 	return l.session()
 }
 
-// renew replaces the session of a node that is gone; false if there is no other node. Concurrent callers get the session that
-// the first one found.
+// renew replaces a session after its node has stopped. It returns false if no other node can be used. Of concurrent callers,
+// only the first one replaces the session.
 func (l *reconnectingSession) renew(ctx context.Context, gone session) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,14 +118,14 @@ func (l *reconnectingSession) renew(ctx context.Context, gone session) bool {
 	if handedOver(gone) {
 		l.formerNodes = append(l.formerNodes, gone)
 	} else {
-		_ = gone.Close(ctx) // its node is gone
+		_ = gone.Close(ctx) // the node has stopped, so an error does not matter
 	}
 	l.current = s
 	return true
 }
 
-// send sends a request. If the node is gone, it repeats the request at another node if that is allowed. Otherwise it returns
-// the error, and the next request uses another node.
+// send sends a request. If the node has stopped, it repeats the request at another node, provided that the request may be
+// repeated. Otherwise it returns the error, and the next request uses another node.
 func (l *reconnectingSession) send(ctx context.Context, c api.Call) error {
 	s := l.currentSession(ctx)
 	err := c.Make(ctx, s)
@@ -142,13 +142,13 @@ func (l *reconnectingSession) send(ctx context.Context, c api.Call) error {
 	return err
 }
 
-// Ask implements session. It does not switch to another node: the connection finds a restarted node by itself, and background
-// requests are no reason to start one here.
+// Ask implements session. It does not start another node, because such requests run in the background. The connection itself
+// reconnects to a restarted node.
 func (l *reconnectingSession) Ask(ctx context.Context, method string, in, out any) error {
 	return l.currentSession(ctx).Ask(ctx, method, in, out)
 }
 
-// Submit implements session. The id makes a repeated request the same task.
+// Submit implements session. It sets the id of the task, so that a repeated request does not create a second task.
 func (l *reconnectingSession) Submit(ctx context.Context, r api.SubmitRequest) (api.SubmitReply, error) {
 	if r.ID == "" {
 		r.ID = events.NewTaskID(l.now())
@@ -156,7 +156,7 @@ func (l *reconnectingSession) Submit(ctx context.Context, r api.SubmitRequest) (
 	return l.Client.Submit(ctx, r)
 }
 
-// SubmitBatch implements session. The ids make repeated requests the same tasks.
+// SubmitBatch implements session. It sets the ids of the tasks, so that a repeated request does not create them twice.
 func (l *reconnectingSession) SubmitBatch(ctx context.Context, r api.SubmitBatchRequest) (api.SubmitBatchReply, error) {
 	r.Tasks = slices.Clone(r.Tasks)
 	for i := range r.Tasks {

@@ -32,7 +32,7 @@ func (e *env) report(err error, args []string) int {
 		return exit
 	}
 	if e.wantsJSON(args) {
-		_ = writeJSON(e.err, jsonOf(err, exit)) // nobody is left to tell
+		_ = writeJSON(e.err, jsonOf(err, exit)) // if stderr is closed, nobody reads the error
 		return exit
 	}
 	_, _ = io.WriteString(e.err, e.textOf(err))
@@ -42,13 +42,13 @@ func (e *env) report(err error, args []string) int {
 // reportError writes an error to stderr that does not end the command.
 func (e *env) reportError(err error) {
 	if e.wantsJSON(nil) {
-		_ = writeJSON(e.err, jsonOf(err, exitOf(err))) // nobody is left to tell
+		_ = writeJSON(e.err, jsonOf(err, exitOf(err))) // if stderr is closed, nobody reads the error
 		return
 	}
 	_, _ = io.WriteString(e.err, e.textOf(err))
 }
 
-// wantsJSON also works for errors that occur before the settings are known.
+// wantsJSON reports whether errors are written as JSON. It also works for errors that occur before the settings are read.
 func (e *env) wantsJSON(args []string) bool {
 	output := e.cfg.Output
 	if output == "" {
@@ -57,7 +57,7 @@ func (e *env) wantsJSON(args []string) bool {
 	return output == "json" || output == "jsonl"
 }
 
-// askedOutput finds -o in arguments that could not be parsed.
+// askedOutput returns the value of -o in arguments that could not be parsed, or output if there is none.
 func askedOutput(args []string, output string) string {
 	for i, arg := range args {
 		switch {
@@ -92,7 +92,7 @@ func (e *env) textOf(err error) string {
 	style := e.style(e.errTTY)
 	fe := fault.From(err).Rewrite(secrets.Clean)
 	name := string(fe.Code)
-	if fe.Reason != "" { // the name that the documentation uses
+	if fe.Reason != "" { // the documentation lists reasons by this name
 		name += ", " + screen.Escape(fe.Reason)
 	}
 	text := style.Bad("error:") + " " + screen.Escape(fe.Sentence()) + style.Dim(" ("+name+")") + "\n"

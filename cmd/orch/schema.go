@@ -42,7 +42,7 @@ func (c *choice) UnmarshalJSON(data []byte) error { //nolint:unparam // the inte
 	return nil
 }
 
-// choices returns the allowed values of an input for people; none if nothing is listed.
+// choices returns the allowed values of an input for people. It returns none if the schema lists no values.
 func (p property) choices() []string {
 	var list []string
 	for _, value := range p.Enum {
@@ -50,7 +50,7 @@ func (p property) choices() []string {
 	}
 	for _, c := range slices.Concat(p.OneOf, p.AnyOf) {
 		switch {
-		case c.Const == nil: // a schema of another kind
+		case c.Const == nil: // not a single value
 		case c.Title == "":
 			list = append(list, fmt.Sprint(c.Const))
 		default:
@@ -63,10 +63,10 @@ func (p property) choices() []string {
 	return list
 }
 
-// jsonTypes is the keyword type: one name, or several.
+// jsonTypes is the value of the JSON Schema keyword "type": one name, or a list of names.
 type jsonTypes []string
 
-// UnmarshalJSON decodes both forms.
+// UnmarshalJSON decodes a single name or a list.
 func (t *jsonTypes) UnmarshalJSON(data []byte) error {
 	var one string
 	if json.Unmarshal(data, &one) == nil {
@@ -76,7 +76,7 @@ func (t *jsonTypes) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]string)(t))
 }
 
-// readSchema decodes the known parts of a schema. The owner of the schema does the real check.
+// readSchema decodes the parts of a schema that inputSchema contains. It does not validate the schema.
 func readSchema(raw json.RawMessage) inputSchema {
 	var s inputSchema
 	if json.Unmarshal(raw, &s) != nil {

@@ -31,15 +31,15 @@ func (e *env) configure(cmd *cobra.Command) error {
 	return nil
 }
 
-// settingMark is the annotation of flags that are settings. A command may have another flag with the name of a setting.
+// settingMark is the annotation of flags that are settings. It distinguishes them from other flags with the name of a setting.
 const settingMark = "orch_setting"
 
-// addSettings adds the flags of settings: those of nodes, or those of every command.
+// addSettings adds the flags of settings: the settings of nodes if node is set, otherwise the settings of all commands.
 func addSettings(flags *pflag.FlagSet, node, hidden bool) {
 	addSome(flags, hidden, func(k config.Key) bool { return k.Node == node })
 }
 
-// addSome adds the flags of the settings that wanted selects.
+// addSome adds the flags of the settings for which wanted returns true.
 func addSome(flags *pflag.FlagSet, hidden bool, wanted func(config.Key) bool) {
 	for _, k := range config.Keys() {
 		if !wanted(k) || flags.Lookup(k.Flag()) != nil {

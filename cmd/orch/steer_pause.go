@@ -93,7 +93,7 @@ func (c *steerCommands) pause(ctx context.Context, args []string, o pauseOptions
 	})
 }
 
-// check checks that exactly one target is named.
+// check returns an error unless the command line names exactly one target. ids is the number of task ids.
 func (o pauseOptions) check(ids int) error {
 	named := ids
 	for _, is := range []bool{o.queue != "", o.tool != "", o.node} {

@@ -39,7 +39,7 @@ func newUndo(c *steerCommands) *cobra.Command {
 	return cmd
 }
 
-// undo calls the tool in a task. The person who runs the command approves it.
+// undo calls the tool PROJECT_UNDO in a new task, and approves the call as the person who runs the command.
 func (c *steerCommands) undo(ctx context.Context, text string, o undoOptions) error {
 	return c.withTask(ctx, working, text, func(s session, id events.TaskID) error {
 		args, err := undoArgs(ctx, s, id, o)
@@ -78,7 +78,7 @@ func undoArgs(ctx context.Context, s session, id events.TaskID, o undoOptions) (
 	return json.Marshal(args)
 }
 
-// approveOwn waits for a call and grants its approval, because the approver is the person who runs this command.
+// approveOwn waits for the call of a task and approves it, because the person who runs this command is the approver.
 func (c *steerCommands) approveOwn(ctx context.Context, s session, id events.TaskID) (api.ResultReply, error) {
 	for {
 		r, err := s.Result(ctx, api.ResultRequest{ID: id, Wait: offeredWithin, Attend: true})
@@ -98,7 +98,7 @@ func (c *steerCommands) approveOwn(ctx context.Context, s session, id events.Tas
 	}
 }
 
-// showUndone writes what was reverted. What could not be reverted is an error.
+// showUndone writes which files were reverted. It returns an error if some could not be reverted.
 func (c *steerCommands) showUndone(r api.ResultReply, dry bool) error {
 	if r.Error != nil {
 		return r.Error

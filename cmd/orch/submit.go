@@ -42,7 +42,7 @@ type submitOptions struct {
 	waitOptions
 }
 
-// viaSubmit marks the tasks of orch submit, which @last refers to.
+// viaSubmit marks the tasks that orch submit creates. The reference @last finds tasks by this mark.
 const viaSubmit = "submit"
 
 func newSubmit(c *submitCommands) *cobra.Command {

@@ -51,7 +51,7 @@ type batchResult struct {
 	api.SubmitBatchItem
 }
 
-// batch submits the tasks of a file.
+// batch submits the tasks in a file of JSON lines.
 type batch struct {
 	commands *submitCommands
 	file     string
@@ -208,7 +208,7 @@ func (b *batch) plan(ctx context.Context, l batchLine) (*plan.Plan, error) {
 	}
 }
 
-// run submits everything in chunks, and waits for it.
+// run submits the tasks in chunks, and waits for them.
 func (b *batch) run(ctx context.Context, s session) error {
 	for i := range b.requests {
 		b.requests[i].Actor = b.commands.actor()
@@ -243,7 +243,7 @@ func (b *batch) run(ctx context.Context, s session) error {
 	return waited
 }
 
-// chunk returns the next requests that fit into one message.
+// chunk returns the requests, starting at index from, that fit into one message.
 func (b *batch) chunk(from int) []api.SubmitRequest {
 	size := 0
 	for i, r := range b.requests[from:] {
@@ -356,7 +356,7 @@ func (b *batch) summary(counts map[string]int) {
 	}
 }
 
-// upper returns ids in upper case, as they are stored. People may write them in lower case.
+// upper returns ids in upper case, the form in which they are stored. People may write them in lower case.
 func upper(ids []events.TaskID) []events.TaskID {
 	for i, id := range ids {
 		ids[i] = events.TaskID(strings.ToUpper(string(id)))

@@ -41,8 +41,8 @@ func (c *submitCommands) redrive(ctx context.Context, texts []string, o waitOpti
 	})
 }
 
-// redriveAll redrives every task that can be. If several cannot, it reports each, and returns an error with their number and
-// the code of the first.
+// redriveAll redrives tasks, and continues after a failure. If several tasks cannot be redriven, it reports each of them, and
+// returns an error with their number and the code of the first error.
 func (c *submitCommands) redriveAll(ctx context.Context, s session, texts []string) (replies []api.SubmitReply, refused error) {
 	count := 0
 	for _, text := range texts {

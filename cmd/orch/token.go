@@ -117,7 +117,7 @@ func (c *tokenCommands) createToken(ctx context.Context, name string, o tokenOpt
 	})
 }
 
-// expiryText says when a token expires.
+// expiryText returns a text about when a token expires.
 func (c *tokenCommands) expiryText(t bus.Token) string {
 	switch {
 	case t.ExpiresAt.IsZero():
@@ -163,7 +163,7 @@ func (c *tokenCommands) listTokens(ctx context.Context) error {
 	})
 }
 
-// shown says which tools a token shows.
+// shown returns a text about the tools that the holder of a token sees.
 func shown(t bus.Token) string {
 	text := strings.Join(t.Tools, ",")
 	if t.ReadOnly {
@@ -175,7 +175,7 @@ func shown(t bus.Token) string {
 	return text
 }
 
-// creatorText says who created a token, or which node did.
+// creatorText returns a text about the identity or the node that created a token.
 func creatorText(t bus.Token) string {
 	if t.Local != "" {
 		return t.Local

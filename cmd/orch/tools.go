@@ -54,14 +54,14 @@ were last seen.`,
 type shownTool struct {
 	tools.Description
 
-	// Refused is why calls are refused now.
+	// Refused is the reason why calls are refused at present; nil if they are not.
 	Refused *fault.Error `json:"refused,omitempty"`
 }
 
 // toolSummary is one line of the list.
 type toolSummary struct {
 	Name string `json:"name"`
-	// Server is the MCP server of the tool, empty for tools of this program.
+	// Server is the external MCP server of the tool; empty for tools of this program.
 	Server   string         `json:"server,omitempty"`
 	Effect   tools.Effect   `json:"effect"`
 	Approval tools.Approval `json:"approval"`
@@ -89,7 +89,7 @@ func (c *toolCommands) listTools(ctx context.Context) error {
 	}})
 }
 
-// toolSummaries returns the tools of this program, and then those of each MCP server.
+// toolSummaries returns the tools of this program, followed by the tools of each external MCP server.
 func (c *toolCommands) toolSummaries(ctx context.Context) ([]toolSummary, error) {
 	catalogue, err := c.tools.catalogue(ctx)
 	if err != nil {
@@ -174,7 +174,8 @@ func propertyLines(raw json.RawMessage) []string {
 	return lines
 }
 
-// exampleOf returns the arguments for an example call of a tool: those of its example, or the required ones.
+// exampleOf returns the arguments for an example call of a tool: the arguments of its example, or the required arguments if it
+// has no example.
 func exampleOf(d shownTool) string {
 	fields, ok := screen.Fields(d.Example)
 	if !ok || len(fields) == 0 {

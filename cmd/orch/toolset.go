@@ -12,23 +12,23 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// offeredWithin is how long a command waits for a node's answer about the tools of external servers.
+// offeredWithin is how long a command waits for the answer of a node about the tools of external MCP servers.
 const offeredWithin = time.Second
 
-// toolset holds the tools that a command may name: those of this program and those of external MCP servers.
+// toolset provides the tools that a command may name: the tools of this program and of external MCP servers.
 type toolset struct {
 	*connector
 
 	defined *definitions
-	// refused contains why calls of external tools are refused, nil for those that are not. The map is nil until the node was
-	// asked.
+	// refused maps the name of each external tool to the reason why calls are refused; nil if they are not. The map itself is nil
+	// until the external tools are known.
 	refused map[string]*fault.Error
-	// unseenHandled is true if servers that were never seen need no connection any more: it was made, or a node makes it.
+	// unseenHandled is set when servers without a record have been connected, by this command or by a node.
 	unseenHandled bool
 }
 
-// catalogue returns the tools of this program and of external servers: those of the running node, else those that were last
-// recorded. It asks the node once.
+// catalogue returns the tools of this program and of external MCP servers. The external tools are those of the running node, or
+// the last recorded ones if no node runs. Only the first call asks the node.
 func (ts *toolset) catalogue(ctx context.Context) (*tools.Catalogue, error) {
 	c, err := ts.nodes.Tools()
 	if err != nil || ts.refused != nil {
@@ -37,7 +37,7 @@ func (ts *toolset) catalogue(ctx context.Context) (*tools.Catalogue, error) {
 	return c, ts.addTools(c, ts.outside(ctx, false))
 }
 
-// addTools adds the tools of external servers to the catalogue.
+// addTools adds the tools of external MCP servers to the catalogue.
 func (ts *toolset) addTools(c *tools.Catalogue, entries []gateway.Entry) error {
 	ts.refused = map[string]*fault.Error{}
 	outside, err := node.Mirrors(entries)
@@ -54,7 +54,7 @@ func (ts *toolset) addTools(c *tools.Catalogue, entries []gateway.Entry) error {
 	return nil
 }
 
-// connectUnseen connects to servers that were never seen, if a name may be that of one of their tools.
+// connectUnseen connects to servers without a record, if name may be the name of one of their tools.
 func (ts *toolset) connectUnseen(ctx context.Context, c *tools.Catalogue, name string) error {
 	source, _, outside := strings.Cut(strings.Replace(name, "__", ".", 1), ".")
 	if !outside || ts.unseenHandled || source == "" {
@@ -64,30 +64,31 @@ func (ts *toolset) connectUnseen(ctx context.Context, c *tools.Catalogue, name s
 	return ts.addTools(c, ts.outside(ctx, true))
 }
 
-// outside returns the tools of external servers. It starts no server, unless meet is set and a server was never seen.
-func (ts *toolset) outside(ctx context.Context, meet bool) []gateway.Entry {
+// outside returns the tools of external MCP servers. If connectNew is set and no node runs, it starts the servers without a
+// record. It starts no other servers.
+func (ts *toolset) outside(ctx context.Context, connectNew bool) []gateway.Entry {
 	asking, stop := context.WithTimeout(ctx, offeredWithin)
 	defer stop()
 	if s, err := ts.nodes.Dial(asking, ts.cfg); err == nil {
 		offered, err := node.NewAdmin(s).Offered(asking, "", 0)
-		_ = closeSession(asking, s) // nothing is lost with it
+		_ = closeSession(asking, s) // the answer has been received
 		if err == nil {
-			ts.unseenHandled = true // the node has
+			ts.unseenHandled = true // the node connects to all servers
 			return offered.Tools
 		}
 	}
 	if !ts.cfg.MCPEnabled {
 		return nil
 	}
-	recorded, err := node.RecordedTools(ctx, ts.defined.servers(), meet, ts.logger())
+	recorded, err := node.RecordedTools(ctx, ts.defined.servers(), connectNew, ts.logger())
 	if err != nil {
 		return nil
 	}
 	return recorded
 }
 
-// lookUp returns the tool with exactly this name, or server.tool. It asks the node only for tools that this program does not
-// have.
+// lookUp returns the tool with exactly this name, which may have the form server.tool. It asks the node only if this program does
+// not have the tool.
 func (ts *toolset) lookUp(ctx context.Context, name string) (tools.Tool, bool) {
 	own, err := ts.nodes.Tools()
 	if err != nil {
@@ -106,7 +107,7 @@ func (ts *toolset) lookUp(ctx context.Context, name string) (tools.Tool, bool) {
 	return all.Get(name)
 }
 
-// tool finds a tool by its name. Tools of this program are also found in lower case.
+// tool finds a tool by its name. For tools of this program, the name may be in lower case.
 func (ts *toolset) tool(ctx context.Context, name string) (tools.Tool, error) {
 	own, err := ts.nodes.Tools()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// release is the version of this source tree, as the file VERSION says it. A test compares the two.
+// release is the version of this source tree. A test checks that it is equal to the file VERSION.
 const release = "0.1.0"
 
 // versionInfo is the output of `orch version`.
@@ -41,8 +41,8 @@ func newVersion(e *env) *cobra.Command {
 	}
 }
 
-// releaseCommit is the commit of a released program, with "-modified" behind it if the sources were changed. The linker sets it: the build itself records nothing of the repository, so that
-// it is the same wherever it is made.
+// releaseCommit is the commit of a released program, followed by "-modified" if the sources were changed. The linker sets it.
+// The build itself does not record the repository, so that builds are reproducible.
 var releaseCommit string
 
 func readVersion() versionInfo {
@@ -56,8 +56,8 @@ func readVersion() versionInfo {
 	return v
 }
 
-// addBuild adds what the build recorded: the version of the NATS server, and the commit. A build of a downloaded module has
-// its commit in the version of the module, where no tag names it.
+// addBuild adds the facts that the build recorded: the version of the NATS server, and the commit. For a downloaded module
+// without a tag, the commit is part of the module version.
 func (v *versionInfo) addBuild(info *debug.BuildInfo) {
 	for _, m := range info.Deps {
 		if m.Path == "github.com/nats-io/nats-server/v2" {

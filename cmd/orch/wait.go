@@ -15,10 +15,10 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// waiter follows tasks and calls for commands that wait for their end.
+// waiter waits for tasks and calls, for the commands that start them.
 type waiter struct{ *connector }
 
-// waitOptions are the flags for how a command waits for the task that it started.
+// waitOptions are the flags that determine how a command waits for the task that it has started.
 type waitOptions struct {
 	wait, detach, quiet bool
 	timeout             time.Duration
@@ -36,7 +36,7 @@ func addWait(cmd *cobra.Command, o *waitOptions) {
 	cmd.MarkFlagsMutuallyExclusive("wait", "detach")
 }
 
-// afterStart prints the id of a new task, and waits for it as the flags say.
+// afterStart prints the id of a new task, and waits for the task unless the user detached.
 func (wt *waiter) afterStart(ctx context.Context, s session, reply api.SubmitReply, o waitOptions) error {
 	detach := o.detach || !o.wait
 	if detach && !s.Embedded() {
@@ -69,7 +69,7 @@ func (wt *waiter) noteStarted(reply api.SubmitReply) {
 	}
 }
 
-// await follows a task on stderr and writes its outputs to stdout when it has ended.
+// await shows the progress of a task on stderr, and writes its outputs to stdout when it has ended.
 func (wt *waiter) await(ctx context.Context, s session, id events.TaskID, o waitOptions) error {
 	f := wt.follower(s, id, 0)
 	f.people = wt.peopleWatch(o.people)
@@ -99,7 +99,7 @@ func (wt *waiter) awaitDisplay(o waitOptions) (d display, snapshots bool) {
 	}
 }
 
-// follower returns a follower of the task from a revision on.
+// follower returns a follower of the task that starts after a revision.
 func (wt *waiter) follower(s session, id events.TaskID, after uint64) *follower {
 	f := &follower{session: s, id: id, after: after, notify: func(note string) {
 		if note != "" {
@@ -112,8 +112,8 @@ func (wt *waiter) follower(s session, id events.TaskID, after uint64) *follower 
 	return f
 }
 
-// redial reconnects to a lost node. An embedded node of another command does not come back, so after a grace period a node is
-// started here.
+// redial reconnects to a node. After a grace period it starts a node in this process, because the lost node may have been that of
+// another command, which does not restart.
 func (wt *waiter) redial(ctx context.Context, lost time.Duration) (session, error) {
 	if lost < grace {
 		return wt.nodes.Dial(ctx, wt.cfg)
@@ -121,8 +121,8 @@ func (wt *waiter) redial(ctx context.Context, lost time.Duration) (session, erro
 	return wt.open(ctx, working)
 }
 
-// followTask follows a task for a command. If the user interrupts or the timeout expires (0: none), it explains how to come back,
-// and returns an error with the exit code for that.
+// followTask follows a task until it ends. If the user interrupts or the timeout expires (0 is none), it writes how to continue
+// to watch the task, and returns an error with the exit code for that case.
 func (wt *waiter) followTask(ctx context.Context, f *follower, timeout time.Duration, d display, snapshots bool) (statemachine.State, error) {
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if timeout > 0 {
@@ -143,7 +143,7 @@ func (wt *waiter) followTask(ctx context.Context, f *follower, timeout time.Dura
 	}
 }
 
-// noteDetached says what happens to a task that is no longer watched.
+// noteDetached writes what happens to a task that is no longer watched.
 func (wt *waiter) noteDetached(f *follower) {
 	if f.session.Embedded() {
 		wt.note("stopping: calls that run have 10 seconds to end, unless you interrupt again; the task is kept as it is and goes on with: orch watch %s (or: orch serve)", f.id)
@@ -152,7 +152,7 @@ func (wt *waiter) noteDetached(f *follower) {
 	wt.note("detached; the task goes on. Re-attach with: orch watch %s", f.id)
 }
 
-// timeoutError ends a wait whose timeout has expired.
+// timeoutError returns the error for a wait whose timeout has expired.
 func (wt *waiter) timeoutError(ctx context.Context, f *follower, timeout time.Duration) error {
 	r, err := f.session.Result(ctx, api.ResultRequest{ID: f.id})
 	if err != nil {
@@ -177,7 +177,7 @@ func (wt *waiter) finish(ctx context.Context, f *follower) error {
 	return endOf(r.State)
 }
 
-// showResult writes the outputs to stdout, or to stderr why there are none.
+// showResult writes the outputs of a task to stdout. It writes the error of the task, or the reason for missing outputs, to stderr.
 func (wt *waiter) showResult(r api.ResultReply) error {
 	if r.Error != nil {
 		wt.note("%s %s: %s", r.ID, r.State, r.Error.Error())

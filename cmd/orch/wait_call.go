@@ -19,7 +19,7 @@ type callOptions struct {
 	people  approvalWait
 }
 
-// callWait returns how long a request waits for a call inside a task.
+// callWait returns how long one request waits for the end of a call.
 func callWait(timeout time.Duration) time.Duration {
 	if timeout == 0 {
 		return 10 * time.Minute
@@ -27,7 +27,7 @@ func callWait(timeout time.Duration) time.Duration {
 	return timeout
 }
 
-// awaitCall waits for the task of one call and shows the call, not the task.
+// awaitCall waits for the task of a single call and shows the result of the call.
 func (wt *waiter) awaitCall(ctx context.Context, s session, id events.TaskID, o callOptions) error {
 	r, err := wt.callReply(ctx, s, id, o)
 	if err != nil {
@@ -36,7 +36,7 @@ func (wt *waiter) awaitCall(ctx context.Context, s session, id events.TaskID, o 
 	return wt.showCall(r)
 }
 
-// callReply waits for the task of one call.
+// callReply waits for the task of a single call and returns the result of the call.
 func (wt *waiter) callReply(ctx context.Context, s session, id events.TaskID, o callOptions) (api.CallReply, error) {
 	f := wt.follower(s, id, 0)
 	f.people = wt.peopleWatch(o.people)
@@ -80,7 +80,7 @@ func (wt *waiter) showCall(r api.CallReply) error {
 	}})
 }
 
-// exitOfCall returns the exit code of a failed call. It distinguishes a failure of the tool from a fault of orch.
+// exitOfCall returns the exit code of a failed call. The code distinguishes a failure of the tool from a failure of orch.
 func exitOfCall(code fault.Code) int {
 	if exit := exitOfCode(code); exit != exitInternal && exit != exitRunning {
 		return exit

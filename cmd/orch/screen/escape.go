@@ -1,5 +1,5 @@
-// Package screen brings text to terminals: escaping of what others wrote, aligned tables, readable
-// durations and values, and a block that is redrawn in place. It knows nothing of tasks.
+// Package screen formats text for terminals: it escapes untrusted text, aligns tables, formats durations and values, and
+// redraws a block of lines in place.
 package screen
 
 import (
@@ -11,14 +11,14 @@ import (
 	"github.com/orch-dev/orch/internal/unseen"
 )
 
-// Escape makes foreign text safe for one line: control characters, line breaks, invalid bytes and
-// marks that change the direction of text become visible escapes such as \n and \x1b (S0-151).
+// Escape makes untrusted text safe for one line. It replaces control characters, line breaks, invalid bytes and
+// characters that change the direction of text by visible escapes such as \n and \x1b (S0-151).
 func Escape(s string) string { return escape(s, false) }
 
-// EscapeLines is Escape, but keeps line breaks and tabs, for text that may have several lines.
+// EscapeLines is like Escape, but keeps line breaks and tabs.
 func EscapeLines(s string) string { return escape(s, true) }
 
-// escape also shows what a terminal would show nothing of, although models read it.
+// escape also replaces characters that a terminal does not show, because a language model would read them.
 func escape(s string, lines bool) string {
 	if utf8.ValidString(s) && !unseen.In(s) && (lines || !strings.ContainsAny(s, "\n\t")) {
 		return s
@@ -57,8 +57,8 @@ func visible(r rune) string {
 	}
 }
 
-// EscapeJSON makes JSON text safe for a terminal without changing its value: what is hostile and not
-// white space of the format can only stand inside its strings.
+// EscapeJSON makes JSON text safe for a terminal without changing its value. In valid JSON, unsafe characters occur only
+// inside strings, where they can be escaped.
 func EscapeJSON(data []byte) []byte {
 	text := string(data)
 	if !unseen.In(text) {
@@ -77,13 +77,13 @@ func EscapeJSON(data []byte) []byte {
 	return []byte(b.String())
 }
 
-// Brief is the most characters of a reason that stands in a line with other things.
+// Brief is the maximum number of characters of a text that shares a line with others.
 const Brief = 160
 
-// Line makes one line of a text that may have several, of Brief characters at most.
+// Line escapes a text of several lines and joins it to one line of at most Brief characters.
 func Line(s string) string { return Clip(Escape(strings.Join(strings.Fields(s), " ")), Brief) }
 
-// Clip shortens s to a number of characters; the last one is then an ellipsis.
+// Clip shortens s to width characters. If it shortens s, the last character is an ellipsis.
 func Clip(s string, width int) string {
 	if width <= 0 || utf8.RuneCountInString(s) <= width {
 		return s

@@ -6,30 +6,30 @@ import (
 	"strings"
 )
 
-// Frame is a block of lines at the bottom of a terminal that is redrawn in place. What was drawn last
-// stays.
+// Frame is a block of lines at the bottom of a terminal that is redrawn in place. The last drawn block stays on the
+// terminal.
 type Frame struct {
 	w     io.Writer
 	size  func() (width, height int)
 	drawn int
 }
 
-// NewFrame returns a frame on a terminal. size tells its columns and rows at any time.
+// NewFrame returns a frame on a terminal. size returns the current columns and rows of the terminal.
 func NewFrame(w io.Writer, size func() (width, height int)) *Frame {
 	return &Frame{w: w, size: size}
 }
 
-// Draw replaces the block. Lines that do not fit are clipped, and those at the top are left out.
+// Draw replaces the block. It clips long lines. If there are too many lines, it leaves out those at the top.
 func (f *Frame) Draw(lines []string) error {
 	width, height := f.size()
 	if height > 1 && len(lines) > height-1 {
-		gone := len(lines) - height + 2
-		lines = append([]string{fmt.Sprintf("… %s above", Plural(gone, "line"))}, lines[gone:]...)
+		hidden := len(lines) - height + 2
+		lines = append([]string{fmt.Sprintf("… %s above", Plural(hidden, "line"))}, lines[hidden:]...)
 	}
 	return f.replace(lines, width)
 }
 
-// Last replaces the block by its final, complete form.
+// Last replaces the block by its final form, with all lines.
 func (f *Frame) Last(lines []string) error {
 	width, _ := f.size()
 	return f.replace(lines, width)
@@ -49,7 +49,7 @@ func (f *Frame) replace(lines []string, width int) error {
 	return err
 }
 
-// clipStyled is Clip for text that holds the escape sequences of Style, which have no width.
+// clipStyled is Clip for text that contains escape sequences of Style. They have no width.
 func clipStyled(s string, width int) string {
 	if width <= 0 {
 		return s
@@ -79,22 +79,22 @@ func reset(styled bool) string {
 	return ""
 }
 
-// Style colours text, or leaves it as it is when Color is false.
+// Style colours text. If Color is false, it returns text unchanged.
 type Style struct{ Color bool }
 
-// Good marks what succeeded.
+// Good marks a success.
 func (s Style) Good(text string) string { return s.paint("32", text) }
 
-// Bad marks what failed.
+// Bad marks a failure.
 func (s Style) Bad(text string) string { return s.paint("31", text) }
 
-// Warn marks what needs care.
+// Warn marks a warning.
 func (s Style) Warn(text string) string { return s.paint("33", text) }
 
-// Active marks what runs now.
+// Active marks something that is running.
 func (s Style) Active(text string) string { return s.paint("36", text) }
 
-// Dim marks what matters less.
+// Dim marks a detail.
 func (s Style) Dim(text string) string { return s.paint("2", text) }
 
 // Bold marks names.

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Table is rows of cells that are aligned when it is written. The zero value is empty.
+// Table is a table of text. The zero value is an empty table.
 type Table struct{ rows [][]string }
 
 // Row adds a row. Cells are escaped.
@@ -18,8 +18,8 @@ func (t *Table) Row(cells ...string) {
 	t.rows = append(t.rows, safe)
 }
 
-// Write writes the table with columns separated by two spaces. Lines longer than width are clipped;
-// width 0 leaves them whole.
+// Write writes the table with aligned columns, separated by two spaces. It clips lines to width characters; 0 means no
+// limit.
 func (t *Table) Write(w io.Writer, width int) error {
 	widths := t.widths()
 	var b strings.Builder

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Duration writes d with the two units that matter: 840ms, 3.2s, 4m05s, 3h07m, 2d04h.
+// Duration formats d with its two largest units: 840ms, 3.2s, 4m05s, 3h07m, 2d04h.
 func Duration(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch d = d.Abs(); {
@@ -28,7 +28,7 @@ func Duration(d time.Duration) string {
 	}
 }
 
-// Age writes the time since at in one unit: now, 5s, 12m, 3h, 9d.
+// Age formats the time since at in one unit: now, 5s, 12m, 3h, 9d.
 func Age(now, at time.Time) string {
 	switch d := now.Sub(at); {
 	case at.IsZero():
@@ -46,7 +46,7 @@ func Age(now, at time.Time) string {
 	}
 }
 
-// Number writes n with commas between thousands: 12,345.
+// Number formats n with commas between thousands: 12,345.
 func Number(n int) string {
 	digits := strconv.Itoa(n)
 	first := len(digits) % 3
@@ -71,13 +71,13 @@ func Plural(n int, noun string) string {
 	return Number(n) + " " + noun + "s"
 }
 
-// Field is one entry of an object, in the order of its text.
+// Field is a name and its value in a JSON object.
 type Field struct {
 	Name  string
 	Value json.RawMessage
 }
 
-// Fields returns the entries of a JSON object in their order; ok is false for anything else.
+// Fields returns the fields of a JSON object in the order of the text. ok is false if raw is not an object.
 func Fields(raw json.RawMessage) (fields []Field, ok bool) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
@@ -95,8 +95,8 @@ func Fields(raw json.RawMessage) (fields []Field, ok bool) {
 	return fields, true
 }
 
-// Value writes a JSON value for people: text without quotes, the rest as compact JSON. It is escaped
-// but for the line breaks of text.
+// Value formats a JSON value for people: a string without quotes, any other value as compact JSON. The result is escaped,
+// except for line breaks in strings.
 func Value(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -109,8 +109,8 @@ func Value(raw json.RawMessage) string {
 	return Escape(compact.String())
 }
 
-// Object writes an object as lines "name: value"; values of several lines follow indented. What is
-// no object is written as Value does.
+// Object formats a JSON object as lines "name: value". A value of several lines follows on indented lines. Object formats
+// any other JSON value like Value.
 func Object(raw json.RawMessage) []string {
 	fields, ok := Fields(raw)
 	if !ok {
