@@ -202,7 +202,7 @@ func (r agentCredentials) renewable(all []bus.Token, old bus.Token) (time.Time, 
 	}
 	until, sponsor, err := r.validUntil(all, old.Sponsor)
 	if err == nil && sponsor == "" {
-		err = fault.New(fault.Forbidden, "%s, who has registered the agent, has no token any more", old.Sponsor).WithHint("register the agent anew")
+		err = fault.New(fault.Forbidden, "%s, who has registered the agent, has no token any more", old.Sponsor).WithHint("register the agent again")
 	}
 	return until, err
 }

@@ -99,13 +99,13 @@ func (ag *agentDesk) verifyAgent(_ context.Context, secret string) (agents.Membe
 	t, err := ag.credentials.tokens.VerifyToken(secret)
 	if fault.Has(err, fault.Unauthorized) {
 		return agents.Member{}, fault.New(fault.Unauthorized, "the agent was removed, or this is not its newest secret").
-			WithHint("use the one that was renewed last, or register anew: orch agents register NAME")
+			WithHint("use the one that was renewed last, or register again: orch agents register NAME")
 	}
 	if err != nil {
 		return agents.Member{}, err
 	}
 	if t.Agent == nil {
-		return agents.Member{}, fault.New(fault.Forbidden, "%s is no registered agent", t.Name).WithHint("orch agents register")
+		return agents.Member{}, fault.New(fault.Forbidden, "%s is not a registered agent", t.Name).WithHint("orch agents register")
 	}
 	return memberOf(t), nil
 }

@@ -96,12 +96,12 @@ func callFault(method string, err error) error {
 			WithHint("start one with: orch serve")
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
 		return fault.Wrap(fault.Timeout, err, "the node did not answer "+method+" in time").WithReason(bus.OutcomeUnknown).
-			WithHint("it may have been done; look before you repeat it")
+			WithHint("the request may have been executed; check before you repeat it")
 	case errors.Is(err, context.Canceled):
 		return fault.From(err)
 	case errors.Is(err, nats.ErrDisconnected):
 		return fault.Wrap(fault.Unavailable, err, "the connection to the node was lost during "+method).WithReason(bus.OutcomeUnknown).
-			WithHint("it may have been done; look before you repeat it")
+			WithHint("the request may have been executed; check before you repeat it")
 	default:
 		return fault.Wrap(fault.Unavailable, err, "the node cannot be reached for "+method).
 			WithHint("check that it runs: orch doctor")

@@ -277,8 +277,8 @@ func interruptedError(subject string, err error) error {
 	case !cancelled && !fault.Has(err, fault.Unavailable), fault.From(err).Reason != "":
 		return err
 	case cancelled && !mayRepeat(subject):
-		return fault.New(fault.Unavailable, "the node has stopped in the midst of the request, which may have been done").
-			WithReason(bus.OutcomeUnknown).WithHint("look whether it was, then repeat it")
+		return fault.New(fault.Unavailable, "the node has stopped during the request, which may have been executed").
+			WithReason(bus.OutcomeUnknown).WithHint("check whether it was executed before you repeat it")
 	default:
 		return fault.New(fault.Unavailable, "the node is stopping").WithReason(nodeStopping).WithHint("try again on a running node")
 	}
@@ -418,7 +418,7 @@ func decodeStrict(data []byte, into any) error {
 	case errors.As(err, &wrong):
 		return fault.Wrap(fault.InvalidParams, err, wrongText(wrong)).WithField(fieldOf(wrong.JSONPointer))
 	default:
-		return fault.Wrap(fault.ParseError, err, "the request is no valid JSON")
+		return fault.Wrap(fault.ParseError, err, "the request is not valid JSON")
 	}
 }
 

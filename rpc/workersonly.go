@@ -49,7 +49,7 @@ func (w workersOnly) ReportThen(ctx context.Context, o work.Outcome, done func(e
 // noAgent returns FORBIDDEN for a worker that claims to be an agent, by its name or by other fields of its request.
 func noAgent(worker string, claimed bool) error {
 	if claimed || strings.HasPrefix(worker, agents.Prefix) {
-		return fault.New(fault.Forbidden, "a worker is no registered agent").WithField("worker").
+		return fault.New(fault.Forbidden, "a worker is not a registered agent").WithField("worker").
 			WithHint("agents speak to the node over HTTP, with credentials of their own")
 	}
 	return nil

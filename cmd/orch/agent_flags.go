@@ -17,7 +17,7 @@ import (
 func (o *registerOptions) check(name, nameField string) error {
 	if len(o.capabilities) == 0 {
 		return fault.New(fault.RequiredField, "an agent has at least one").WithField("--capability").
-			WithHint("say what it can do, as the plans that need it say it in requires, such as --capability build")
+			WithHint("name what it can do with the words that plans use in requires, such as --capability build")
 	}
 	p := agents.Profile{
 		Type: o.kind, Version: o.version, Description: o.description, Capabilities: asCapabilities(o.capabilities),
@@ -30,12 +30,12 @@ func (o *registerOptions) check(name, nameField string) error {
 	e := *fault.From(err)
 	switch e.Field {
 	case "configuration.maxConcurrentTasks":
-		return fault.New(e.Code, "%d is no number of calls at the same time", o.maxTasks).WithField("--max-tasks").WithHint("use 1 to %d", agents.MaxTasks)
+		return fault.New(e.Code, "%d is not a valid number of concurrent calls", o.maxTasks).WithField("--max-tasks").WithHint("use 1 to %d", agents.MaxTasks)
 	case "configuration.timeout":
-		return fault.New(e.Code, "%s is no time for a call", o.timeout).WithField("--call-timeout").
+		return fault.New(e.Code, "%s is not a valid time limit of a call", o.timeout).WithField("--call-timeout").
 			WithHint("use 1s to 24h")
 	case "configuration.retryPolicy.maxRetries":
-		return fault.New(e.Code, "%d is no number of retries: it %s", o.retries, e.Message).WithField("--retries")
+		return fault.New(e.Code, "%d is not a valid number of retries: it %s", o.retries, e.Message).WithField("--retries")
 	}
 	flags := map[string]string{
 		"agentInfo.name": nameField, "agentInfo.type": "--type", "agentInfo.version": "--version",
@@ -54,11 +54,11 @@ func (o *agentRunOptions) checkRun(flags *pflag.FlagSet) error {
 		}
 	}
 	if flags.Changed("concurrency") && (o.concurrency < 1 || o.concurrency > agents.MaxTasks) {
-		return fault.New(fault.ValidationError, "%d is no number of programs", o.concurrency).WithField("--concurrency").
-			WithHint("use 1 to %d; more than --max-tasks never run", agents.MaxTasks)
+		return fault.New(fault.ValidationError, "%d is not a valid number of programs", o.concurrency).WithField("--concurrency").
+			WithHint("use 1 to %d; values above --max-tasks have no effect", agents.MaxTasks)
 	}
 	if o.drain <= 0 {
-		return fault.New(fault.ValidationError, "%s is no time to end in", o.drain).WithField("--drain").
+		return fault.New(fault.ValidationError, "must be positive, not %s", o.drain).WithField("--drain").
 			WithHint("use a time such as 10s; a second Ctrl-C ends the programs at once")
 	}
 	return nil
@@ -70,7 +70,7 @@ func checkNodeURL(text string) error {
 	if err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.RawQuery == "" && u.Fragment == "" {
 		return nil
 	}
-	return fault.New(fault.InvalidFormat, "%q is no address of a node", text).WithField("--url").
+	return fault.New(fault.InvalidFormat, "%q is not the address of a node", text).WithField("--url").
 		WithHint("write it as http://HOST:PORT or https://HOST, such as http://127.0.0.1:7424")
 }
 
@@ -101,7 +101,7 @@ func (o *registerOptions) flags(cmd *cobra.Command) {
 	f.StringSliceVar(&o.capabilities, "capability", nil, "what it can do, as name or name:category (repeatable)")
 	f.StringArrayVar(&o.schemas, "input-schema", nil, "JSON Schema of the data that a capability takes, as name=FILE (repeatable)")
 	f.IntVar(&o.maxTasks, "max-tasks", 1, "how many calls it takes at the same time, 1 to 1000")
-	f.DurationVar(&o.timeout, "call-timeout", time.Hour, "how long a call may take whose step says nothing, 1s to 24h")
-	f.IntVar(&o.retries, "retries", 0, "how often a call is tried again that has failed and may be repeated, where its step says nothing, 0 to 100")
+	f.DurationVar(&o.timeout, "call-timeout", time.Hour, "time limit of a call, unless its step sets one, 1s to 24h")
+	f.IntVar(&o.retries, "retries", 0, "how often a failed call that may be repeated is retried, unless its step sets that, 0 to 100")
 	completeFlag(cmd, "type", completeWords(agents.Types()))
 }

@@ -18,11 +18,11 @@ func TestFlagsOfAgentsAreChecked(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"no tasks":            {[]string{"agents", "register", "dee", "--capability", "x", "--max-tasks", "0"}, []string{"error: --max-tasks: 0 is no number of calls", "hint: use 1 to 1000"}},
+		"no tasks":            {[]string{"agents", "register", "dee", "--capability", "x", "--max-tasks", "0"}, []string{"error: --max-tasks: 0 is not a valid number of concurrent calls", "hint: use 1 to 1000"}},
 		"too many tasks":      {[]string{"agents", "register", "dee", "--capability", "x", "--max-tasks", "1001"}, []string{"--max-tasks: 1001"}},
-		"negative time":       {[]string{"agents", "register", "dee", "--capability", "x", "--call-timeout", "-5s"}, []string{"error: --call-timeout: -5s is no time for a call", "hint: use 1s to 24h"}},
+		"negative time":       {[]string{"agents", "register", "dee", "--capability", "x", "--call-timeout", "-5s"}, []string{"error: --call-timeout: -5s is not a valid time limit of a call", "hint: use 1s to 24h"}},
 		"long time":           {[]string{"agents", "register", "dee", "--capability", "x", "--call-timeout", "25h"}, []string{"--call-timeout: 25h0m0s"}},
-		"retries":             {[]string{"agents", "register", "dee", "--capability", "x", "--retries", "-1"}, []string{"error: --retries: -1 is no number of retries: it must be 0 to 100"}},
+		"retries":             {[]string{"agents", "register", "dee", "--capability", "x", "--retries", "-1"}, []string{"error: --retries: -1 is not a valid number of retries: it must be 0 to 100"}},
 		"bad name":            {[]string{"agents", "register", "d e", "--capability", "x"}, []string{`error: NAME: "d e" is not a valid name of an agent`, "hint: use 3 to 50 letters"}},
 		"bad type":            {[]string{"agents", "register", "dee", "--capability", "x", "--type", "cook"}, []string{"error: --type:"}},
 		"bad version":         {[]string{"agents", "register", "dee", "--capability", "x", "--version", "1"}, []string{"error: --version:"}},
@@ -30,13 +30,13 @@ func TestFlagsOfAgentsAreChecked(t *testing.T) {
 		"no capability":       {[]string{"agents", "register", "dee"}, []string{"error: --capability: an agent has at least one"}},
 		"run: bad name":       {[]string{"agent", "run", "--name", "d e", "--capability", "x", "--exec", "--", "true"}, []string{"error: --name:"}},
 		"run: no tasks":       {[]string{"agent", "run", "--name", "dee", "--capability", "x", "--max-tasks", "0", "--exec", "--", "true"}, []string{"error: --max-tasks:"}},
-		"run: other scheme":   {[]string{"agent", "run", "--name", "dee", "--url", "ftp://x", "--exec", "--", "true"}, []string{`error: --url: "ftp://x" is no address of a node`, "hint: write it as http://HOST:PORT"}},
+		"run: other scheme":   {[]string{"agent", "run", "--name", "dee", "--url", "ftp://x", "--exec", "--", "true"}, []string{`error: --url: "ftp://x" is not the address of a node`, "hint: write it as http://HOST:PORT"}},
 		"run: no scheme":      {[]string{"agent", "run", "--name", "dee", "--url", "localhost:7424", "--exec", "--", "true"}, []string{"error: --url:"}},
 		"run: no host":        {[]string{"agent", "run", "--name", "dee", "--url", "http://:7424", "--exec", "--", "true"}, []string{"error: --url:"}},
 		"run: empty address":  {[]string{"agent", "run", "--name", "dee", "--url", "", "--exec", "--", "true"}, []string{"error: --url:"}},
-		"run: negative drain": {[]string{"agent", "run", "--name", "dee", "--drain", "-5s", "--exec", "--", "true"}, []string{"error: --drain: -5s is no time to end in", "hint: use a time such as 10s"}},
+		"run: negative drain": {[]string{"agent", "run", "--name", "dee", "--drain", "-5s", "--exec", "--", "true"}, []string{"error: --drain: must be positive, not -5s", "hint: use a time such as 10s"}},
 		"run: no drain":       {[]string{"agent", "run", "--name", "dee", "--drain", "0", "--exec", "--", "true"}, []string{"error: --drain:"}},
-		"run: no programs":    {[]string{"agent", "run", "--name", "dee", "--concurrency", "0", "--exec", "--", "true"}, []string{"error: --concurrency: 0 is no number of programs", "hint: use 1 to 1000"}},
+		"run: no programs":    {[]string{"agent", "run", "--name", "dee", "--concurrency", "0", "--exec", "--", "true"}, []string{"error: --concurrency: 0 is not a valid number of programs", "hint: use 1 to 1000"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -148,9 +148,9 @@ func (o agentRunOptions) credentialError(err error, file string) error {
 		return err
 	}
 	e := *fault.From(err)
-	e.Hint = "the agent was removed; run this again with --capability to register it anew"
+	e.Hint = "the agent was removed; run this again with --capability to register it again"
 	if o.credential != "" {
-		e.Hint = "the agent was removed, or " + file + " is an older credential; register it anew: orch agents register NAME -o json > " + file
+		e.Hint = "the agent was removed, or " + file + " is an older credential; register it again: orch agents register NAME -o json > " + file
 	}
 	return &e
 }
@@ -180,7 +180,7 @@ func (o agentRunOptions) file(home string) (string, error) {
 	case o.name == "":
 		return "", fault.New(fault.RequiredField, "is missing").WithField("--name").WithHint("give the agent a name, or --credential FILE")
 	case filepath.Base(o.name) != o.name:
-		return "", fault.New(fault.InvalidFormat, "%q is no name of an agent", o.name).WithField("--name")
+		return "", fault.New(fault.InvalidFormat, "%q is not a valid name of an agent", o.name).WithField("--name")
 	}
 	return filepath.Join(home, ".orch", "agents", o.name+".json"), nil
 }
@@ -218,10 +218,10 @@ func readCredential(file string, now time.Time) (peer.Credential, error) {
 		return cred, fault.Wrap(fault.CodeOf(err), err, "the credential cannot be read").WithField(file)
 	}
 	if json.Unmarshal(content, &cred) != nil || cred.Secret == "" { // the cause might quote the content
-		return cred, fault.New(fault.InvalidFormat, "this is no credential of an agent").WithField(file)
+		return cred, fault.New(fault.InvalidFormat, "this is not the credential of an agent").WithField(file)
 	}
 	if !cred.ExpiresAt.IsZero() && !now.Before(cred.LatestExpiry()) {
-		return cred, fault.Wrap(fault.TokenExpired, fs.ErrNotExist, "the credential has expired").WithField(file).WithHint("register the agent anew: orch agents register")
+		return cred, fault.Wrap(fault.TokenExpired, fs.ErrNotExist, "the credential has expired").WithField(file).WithHint("register the agent again: orch agents register")
 	}
 	return cred, nil
 }

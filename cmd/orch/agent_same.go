@@ -86,7 +86,7 @@ func (c *agentCommands) sameAgent(ctx context.Context, o agentRunOptions, file s
 func (c *agentCommands) registerAgain(ctx context.Context, o agentRunOptions, file string, cred peer.Credential) (peer.Credential, error) {
 	if len(o.capabilities) == 0 {
 		return cred, fault.New(fault.NotFound, "the node does not know the agent %s (%s) of %s; it was removed", cred.Name, cred.Agent, file).
-			WithHint("say what it can do, to register it anew: --capability NAME")
+			WithHint("say what it can do, to register it again: --capability NAME")
 	}
 	fresh, err := c.enrol(ctx, o, file+".new")
 	if err != nil {
@@ -96,7 +96,7 @@ func (c *agentCommands) registerAgain(ctx context.Context, o agentRunOptions, fi
 	if err != nil {
 		return cred, err
 	}
-	c.note("the node did not know %s (%s) any more: it is registered anew; the former credential is in %s", cred.Name, cred.Agent, kept)
+	c.note("the node did not know %s (%s) any more: it is registered again; the former credential is in %s", cred.Name, cred.Agent, kept)
 	return fresh, nil
 }
 

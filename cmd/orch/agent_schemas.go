@@ -17,7 +17,7 @@ func (o *registerOptions) parseCapabilities() ([]agents.Capability, error) {
 		name, file, ok := strings.Cut(text, "=")
 		at := slices.IndexFunc(list, func(c agents.Capability) bool { return c.Name == name })
 		if !ok || at < 0 {
-			return nil, fault.New(fault.InvalidFormat, "%q is no name=FILE of a --capability", text).WithField("--input-schema")
+			return nil, fault.New(fault.InvalidFormat, "%q is not of the form name=FILE with the name of a --capability", text).WithField("--input-schema")
 		}
 		content, err := os.ReadFile(file)
 		if err != nil {

@@ -49,7 +49,7 @@ const (
 func (c *dataCommands) archive(ctx context.Context, o archiveOptions) error {
 	d, err := parseSpan(o.age)
 	if err != nil || d < 0 {
-		return fault.New(fault.InvalidFormat, "%q is no duration", o.age).WithField("--age").WithHint("write it as 12h or 7d")
+		return fault.New(fault.InvalidFormat, "%q is not a duration", o.age).WithField("--age").WithHint("write it as 12h or 7d")
 	}
 	return c.with(ctx, idle, func(s session) error {
 		r, err := s.Archive(ctx, api.ArchiveRequest{Age: d, StatusOnly: o.status, Wait: archiveWait})

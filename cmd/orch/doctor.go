@@ -112,7 +112,7 @@ func (c *doctorCommands) probeData() finding {
 	case err != nil:
 		return bad(part, err.Error(), "give yourself access to it, or choose another one: --data-dir")
 	case !info.IsDir():
-		return bad(part, c.cfg.DataDir+" is no directory", "choose another one: --data-dir")
+		return bad(part, c.cfg.DataDir+" is not a directory", "choose another one: --data-dir")
 	case info.Mode().Perm()&0o077 != 0:
 		return bad(part, fmt.Sprintf("%s is open to others (mode %o)", c.cfg.DataDir, info.Mode().Perm()), "chmod 700 "+c.cfg.DataDir)
 	case syscall.Access(c.cfg.DataDir, writable) != nil:
@@ -159,7 +159,7 @@ func (c *doctorCommands) probeRoot() finding {
 	case err != nil:
 		return bad(part, err.Error(), "choose a directory that exists: --root")
 	case !info.IsDir():
-		return bad(part, c.cfg.Root+" is no directory", "choose a directory: --root")
+		return bad(part, c.cfg.Root+" is not a directory", "choose a directory: --root")
 	case c.cfg.ReadOnly:
 		return fine(part, "%s, read-only", c.cfg.Root)
 	case syscall.Access(c.cfg.Root, writable) != nil:

@@ -122,7 +122,7 @@ func (c *messageCommands) sendMessage(ctx context.Context, args []string, o send
 func (c *messageCommands) sendArgs(args []string, o sendOptions) (map[string]any, error) {
 	life, err := parseSpan(o.ttl)
 	if err != nil || life < messages.MinTTL || life > messages.MaxTTL {
-		return nil, fault.New(fault.InvalidFormat, "%q is no life of a message", o.ttl).WithField("--ttl").
+		return nil, fault.New(fault.InvalidFormat, "%q is not a valid lifetime of a message", o.ttl).WithField("--ttl").
 			WithHint("write it as 90s, 12h or 7d; 7d is the most")
 	}
 	in := map[string]any{"type": o.typ, "priority": o.priority, "ttl_seconds": int(life.Seconds())}

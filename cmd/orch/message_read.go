@@ -56,13 +56,13 @@ func (o *readOptions) query() messages.Query {
 func (o *readOptions) check() error {
 	switch {
 	case o.count < 0:
-		return fault.New(fault.ValidationError, "%d is no number of messages", o.count).WithField("--count").WithHint("use 1 and above, or 0 for no end")
+		return fault.New(fault.ValidationError, "%d is not a valid number of messages", o.count).WithField("--count").WithHint("use 1 and above, or 0 for no end")
 	case o.timeout < 0:
-		return fault.New(fault.ValidationError, "%s is no time to wait", o.timeout).WithField("--timeout").WithHint("use a time such as 30s, or 0 for no end")
+		return fault.New(fault.ValidationError, "%s is not a valid time to wait", o.timeout).WithField("--timeout").WithHint("use a time such as 30s, or 0 for no end")
 	case o.wait < 0 || o.wait > messages.MaxWait:
-		return fault.New(fault.ValidationError, "%s is no time to wait", o.wait).WithField("--wait").WithHint("use 0s to %s", messages.MaxWait)
+		return fault.New(fault.ValidationError, "%s is not a valid time to wait", o.wait).WithField("--wait").WithHint("use 0s to %s", messages.MaxWait)
 	case o.limit < 0 || o.limit > messages.MaxPage:
-		return fault.New(fault.ValidationError, "%d is no number of messages", o.limit).WithField("--limit").WithHint("use 1 to %d, or --all", messages.MaxPage)
+		return fault.New(fault.ValidationError, "%d is not a valid number of messages", o.limit).WithField("--limit").WithHint("use 1 to %d, or --all", messages.MaxPage)
 	}
 	return o.checkSelection()
 }

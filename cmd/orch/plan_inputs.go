@@ -18,7 +18,7 @@ func (l *planLoader) inputsFile(name string) (values, error) {
 		return nil, err
 	}
 	if !utf8.Valid(src) {
-		return nil, fault.New(fault.InvalidFormat, "%s is no valid UTF-8", name).WithField("--inputs-file")
+		return nil, fault.New(fault.InvalidFormat, "%s is not valid UTF-8", name).WithField("--inputs-file")
 	}
 	v := values{}
 	if err := json.Unmarshal(src, &v); err != nil {

@@ -26,14 +26,14 @@ func parsePairs(args []string, schema inputSchema, flag string, guess func(strin
 		forced := strings.HasSuffix(name, ":")
 		name = strings.TrimSuffix(name, ":")
 		if !ok || name == "" {
-			return nil, fault.New(fault.InvalidFormat, "%q is no name=value", arg).WithField(flag).
+			return nil, fault.New(fault.InvalidFormat, "%q is not of the form name=value", arg).WithField(flag).
 				WithHint("write name=value, or name:=json for a value of another type than text")
 		}
 		if _, twice := v[name]; twice {
 			return nil, fault.New(fault.InvalidParams, "is given twice").WithField(name)
 		}
 		if !utf8.ValidString(arg) {
-			return nil, fault.New(fault.InvalidFormat, "is no valid UTF-8").WithField(strings.ToValidUTF8(name, "?")).
+			return nil, fault.New(fault.InvalidFormat, "is not valid UTF-8").WithField(strings.ToValidUTF8(name, "?")).
 				WithHint("convert it, or give the path of a file")
 		}
 		var err error
@@ -71,7 +71,7 @@ func (p property) typed(name, text string) (json.RawMessage, error) {
 // parseJSON parses the JSON in a flag such as --payload, or in an argument name:=json.
 func parseJSON(name, text string) (json.RawMessage, error) {
 	if !json.Valid([]byte(text)) {
-		return nil, fault.New(fault.InvalidFormat, "%q is no valid JSON", text).WithField(name).
+		return nil, fault.New(fault.InvalidFormat, "%q is not valid JSON", text).WithField(name).
 			WithHint("quote it for the shell: %s", quotingHint(name))
 	}
 	return json.RawMessage(text), nil
@@ -128,7 +128,7 @@ func asJSON(text string) json.RawMessage {
 func jsonPlace(name string, src []byte, err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
-	offset, message := int64(0), "this is no valid JSON"
+	offset, message := int64(0), "this is not valid JSON"
 	switch {
 	case errors.As(err, &syntax):
 		offset, message = syntax.Offset, syntax.Error()

@@ -155,7 +155,7 @@ func parseLabels(pairs []string) (map[string]string, error) {
 	for _, pair := range pairs {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok || key == "" {
-			return nil, fault.New(fault.InvalidFormat, "%q is no key=value", pair).WithField("--label")
+			return nil, fault.New(fault.InvalidFormat, "%q is not of the form key=value", pair).WithField("--label")
 		}
 		m[key] = value
 	}

@@ -147,7 +147,7 @@ func (b *batch) request(ctx context.Context, text []byte) (api.SubmitRequest, er
 	}
 	if l.Delay != "" {
 		if r.Delay, err = time.ParseDuration(l.Delay); err != nil {
-			return r, fault.New(fault.InvalidFormat, "%q is no duration", l.Delay).WithField("delay")
+			return r, fault.New(fault.InvalidFormat, "%q is not a duration", l.Delay).WithField("delay")
 		}
 	}
 	r.Plan, r.Inputs, err = b.planAndInputs(ctx, l)

@@ -69,14 +69,14 @@ func TestWrongInputs(t *testing.T) {
 		"yes=1":         `"1" is not of the type boolean`,
 		"files=a":       `write it as JSON: files='["a", "b"]'`,
 		"map=[]":        `"[]" is not of the type object`,
-		"n:={":          `"{" is no valid JSON`,
+		"n:={":          `"{" is not valid JSON`,
 		"rep=x":         "rep",
-		"=x":            "is no name=value",
-		"plain":         "is no name=value",
+		"=x":            "is not of the form name=value",
+		"plain":         "is not of the form name=value",
 		"any:=[1,2]":    "any",
-		"any=a\xff":     "any is no valid UTF-8",
-		"any:=\"\xff\"": "any is no valid UTF-8",
-		"\xff=a":        "? is no valid UTF-8",
+		"any=a\xff":     "any is not valid UTF-8",
+		"any:=\"\xff\"": "any is not valid UTF-8",
+		"\xff=a":        "? is not valid UTF-8",
 	} {
 		p := newProbe(t, &fakeSession{})
 		p.write(t, "typed.yaml", typedPlan)
@@ -92,7 +92,7 @@ func TestInputsFileThatIsNoText(t *testing.T) {
 	p.write(t, "typed.yaml", typedPlan)
 	p.write(t, "inputs.json", "{\"any\": \"a\xff\"}")
 	assert.Equal(t, exitUsage, p.run(t.Context(), []string{"submit", "typed.yaml", "-I", "inputs.json"}))
-	assert.Contains(t, p.err.String(), "inputs.json is no valid UTF-8")
+	assert.Contains(t, p.err.String(), "inputs.json is not valid UTF-8")
 }
 
 func TestSubmitATool(t *testing.T) {

@@ -83,7 +83,7 @@ func (o tokenOptions) lifetime() (time.Duration, error) {
 	}
 	d, err := parseSpan(o.expires)
 	if err != nil || d <= 0 {
-		return 0, fault.New(fault.InvalidFormat, "%q is no life of a token", o.expires).WithField("--expires").
+		return 0, fault.New(fault.InvalidFormat, "%q is not a valid lifetime of a token", o.expires).WithField("--expires").
 			WithHint("write it as 12h, 90d or never")
 	}
 	return d, nil
