@@ -26,26 +26,26 @@ func faceRows() []measurement {
 }
 
 // connector connects one client. request sends a request and waits for the answer, end disconnects the client.
-type connector func(ctx context.Context, over http.RoundTripper, url, token string) (request func(context.Context) error, end func(), err error)
+type connector func(ctx context.Context, transport http.RoundTripper, url, token string) (request func(context.Context) error, end func(), err error)
 
 // callRow measures calls with one kind of client.
 func callRow(id, name string, connect connector) measurement {
-	of := func(role Role) func(context.Context, Config, string, string) (*system, error) {
+	starter := func(role Role) func(context.Context, Config, string, string) (*system, error) {
 		return func(ctx context.Context, c Config, dir, durability string) (*system, error) {
 			return c.clients(ctx, role, dir, durability, connect)
 		}
 	}
-	l := layout{name: "node and driver", orch: of(RoleFace), bare: of(RoleBareFace)}
+	l := layout{name: "node and driver", orch: starter(RoleFace), bare: starter(RoleBareFace)}
 	w := workload{id: id, name: name, inFlight: faceClients}
-	return measurement{[]string{id}, func(ctx context.Context, lab *benchRun, durability string) ([]Row, error) {
-		return l.measure(ctx, lab.Config, w, []string{id}, durability)
+	return measurement{[]string{id}, func(ctx context.Context, run *benchRun, durability string) ([]Row, error) {
+		return l.measure(ctx, run.Config, w, []string{id}, durability)
 	}}
 }
 
 // leanCaller returns a connector for minimal clients.
 func leanCaller(stateless bool) connector {
-	return func(ctx context.Context, over http.RoundTripper, url, token string) (func(context.Context) error, func(), error) {
-		client, err := newFaceClient(ctx, over, url, token, stateless)
+	return func(ctx context.Context, transport http.RoundTripper, url, token string) (func(context.Context) error, func(), error) {
+		client, err := newFaceClient(ctx, transport, url, token, stateless)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -59,18 +59,18 @@ func (c Config) clients(ctx context.Context, role Role, dir, durability string, 
 	if err != nil {
 		return nil, err
 	}
-	over := newFaceTransport()
+	transport := newFaceTransport()
 	idle := make(chan func(context.Context) error, faceClients)
 	var ends []func()
 	stop := func() {
 		for _, end := range ends {
 			end()
 		}
-		over.CloseIdleConnections()
+		transport.CloseIdleConnections()
 		server.stop()
 	}
 	for i := range faceClients {
-		request, end, err := connect(ctx, over, server.line, clientName(i))
+		request, end, err := connect(ctx, transport, server.line, clientName(i))
 		if err != nil {
 			stop()
 			return nil, fault.Wrap(fault.Unavailable, err, "a client of the benchmark cannot connect")
@@ -92,8 +92,8 @@ func clientName(i int) string { return "client-" + strconv.Itoa(i%faceClients) }
 // measureGets measures tasks/get of finished tasks.
 func measureGets(ctx context.Context, l *benchRun, durability string) ([]Row, error) {
 	start := func(ctx context.Context, c Config, dir, durability string) (*system, error) {
-		return c.clients(ctx, RoleFace, dir, durability, func(ctx context.Context, over http.RoundTripper, url, token string) (func(context.Context) error, func(), error) {
-			client, err := newFaceClient(ctx, over, url, token, false)
+		return c.clients(ctx, RoleFace, dir, durability, func(ctx context.Context, transport http.RoundTripper, url, token string) (func(context.Context) error, func(), error) {
+			client, err := newFaceClient(ctx, transport, url, token, false)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -154,9 +154,9 @@ func (c Config) sessions(ctx context.Context, role Role, durability string, n in
 		return m, err
 	}
 	defer server.stop()
-	over := newFaceTransport()
-	defer over.CloseIdleConnections()
-	first, err := newFaceClient(ctx, over, server.line, clientName(0), false)
+	transport := newFaceTransport()
+	defer transport.CloseIdleConnections()
+	first, err := newFaceClient(ctx, transport, server.line, clientName(0), false)
 	if err != nil {
 		return m, err
 	}
@@ -170,7 +170,7 @@ func (c Config) sessions(ctx context.Context, role Role, durability string, n in
 	if err != nil {
 		return m, err
 	}
-	end, err := openStreams(ctx, over, server.line, n)
+	end, err := openStreams(ctx, transport, server.line, n)
 	defer func() { end(context.WithoutCancel(ctx)) }()
 	if err != nil {
 		return m, err
@@ -194,7 +194,7 @@ func (c Config) sessions(ctx context.Context, role Role, durability string, n in
 }
 
 // openStreams opens n sessions with a stream each, and returns a function to end them.
-func openStreams(ctx context.Context, over http.RoundTripper, url string, n int) (end func(context.Context), err error) {
+func openStreams(ctx context.Context, transport http.RoundTripper, url string, n int) (end func(context.Context), err error) {
 	ctx, stop := context.WithCancel(ctx)
 	var clients []*faceClient
 	end = func(ctx context.Context) {
@@ -205,7 +205,7 @@ func openStreams(ctx context.Context, over http.RoundTripper, url string, n int)
 		stop()
 	}
 	for i := range n {
-		c, err := newFaceClient(ctx, over, url, clientName(i), false)
+		c, err := newFaceClient(ctx, transport, url, clientName(i), false)
 		if err == nil {
 			err = c.listen(ctx)
 		}

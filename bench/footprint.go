@@ -99,10 +99,10 @@ func (f *footprints) run(ctx context.Context) error {
 }
 
 func (f *footprints) rows() []Row {
-	one := func(id, name, unit string, value float64) Row { return figure(id, name, unit, []float64{value}) }
+	row := func(id, name, unit string, value float64) Row { return figure(id, name, unit, []float64{value}) }
 	return []Row{
-		one("rss-idle", "memory of the server, idle", "MiB", f.idle.now),
-		one("rss-after", fmt.Sprintf("memory of the server half a minute after %d tasks (peak %.0f)", f.tasks, f.after.peak), "MiB", f.after.now),
-		one("disk", "disk per finished 1-step task", "KiB", float64(f.full-f.empty)/1024/float64(f.tasks)),
+		row("rss-idle", "memory of the server, idle", "MiB", f.idle.now),
+		row("rss-after", fmt.Sprintf("memory of the server half a minute after %d tasks (peak %.0f)", f.tasks, f.after.peak), "MiB", f.after.now),
+		row("disk", "disk per finished 1-step task", "KiB", float64(f.full-f.empty)/1024/float64(f.tasks)),
 	}
 }

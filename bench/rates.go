@@ -30,8 +30,8 @@ func rates() []measurement {
 			if w.inFlight == 1 {
 				ids = []string{l.prefix + w.id + "-p50", l.prefix + w.id + "-p99"}
 			}
-			list = append(list, measurement{ids, func(ctx context.Context, lab *benchRun, durability string) ([]Row, error) {
-				return l.measure(ctx, lab.Config, w, ids, durability)
+			list = append(list, measurement{ids, func(ctx context.Context, run *benchRun, durability string) ([]Row, error) {
+				return l.measure(ctx, run.Config, w, ids, durability)
 			}})
 		}
 	}

@@ -49,7 +49,7 @@ type Goal struct {
 
 // goals returns the targets by row id: the first for durability fsync, the second for relaxed.
 func goals() map[string][2]Goal {
-	both := func(g Goal) [2]Goal { return [2]Goal{g, g} }
+	sameGoal := func(g Goal) [2]Goal { return [2]Goal{g, g} }
 	return map[string][2]Goal{
 		"1-step":              {{Least: 8_000}, {Least: 12_000}},
 		"10-step":             {{Least: 2_500}, {Least: 4_000}},
@@ -58,24 +58,24 @@ func goals() map[string][2]Goal {
 		"submit":              {{Least: 12_000}, {Least: 25_000}},
 		"batch":               {{Least: 40_000}, {Least: 60_000}},
 		"embedded-1-step":     {{Least: 20_000}, {Least: 25_000, Ratio: 0.5}},
-		"mcp-call-stateful":   both(Goal{Least: 1_500, Ratio: 0.75}),
-		"mcp-call-stateless":  both(Goal{Least: 800, Ratio: 0.75}),
-		"gate-noop":           both(Goal{Most: 25}),
-		"gate-read":           both(Goal{Most: 25}),
-		"gateway-stdio":       both(Goal{Most: 1.3}),
-		"gateway-http":        both(Goal{Most: 1.3}),
-		"cold-start-new":      both(Goal{Most: 100}),
-		"cold-start-existing": both(Goal{Most: 100}),
-		"rss-idle":            both(Goal{Most: 45}),
-		"rss-after":           both(Goal{Most: 150}),
-		"disk":                both(Goal{Most: 1.2}),
-		"sleepers":            both(Goal{Most: 1.2}),
-		"replay-1k-alone":     both(Goal{Most: 10}),
-		"replay-100k-alone":   both(Goal{Most: 600}),
-		"replay-1k-among":     both(Goal{Most: 80}),
-		"replay-100k-among":   both(Goal{Most: 1_000}),
-		"restart-clean":       both(Goal{Most: 1}),
-		"restart-kill":        both(Goal{Most: 5}),
+		"mcp-call-stateful":   sameGoal(Goal{Least: 1_500, Ratio: 0.75}),
+		"mcp-call-stateless":  sameGoal(Goal{Least: 800, Ratio: 0.75}),
+		"gate-noop":           sameGoal(Goal{Most: 25}),
+		"gate-read":           sameGoal(Goal{Most: 25}),
+		"gateway-stdio":       sameGoal(Goal{Most: 1.3}),
+		"gateway-http":        sameGoal(Goal{Most: 1.3}),
+		"cold-start-new":      sameGoal(Goal{Most: 100}),
+		"cold-start-existing": sameGoal(Goal{Most: 100}),
+		"rss-idle":            sameGoal(Goal{Most: 45}),
+		"rss-after":           sameGoal(Goal{Most: 150}),
+		"disk":                sameGoal(Goal{Most: 1.2}),
+		"sleepers":            sameGoal(Goal{Most: 1.2}),
+		"replay-1k-alone":     sameGoal(Goal{Most: 10}),
+		"replay-100k-alone":   sameGoal(Goal{Most: 600}),
+		"replay-1k-among":     sameGoal(Goal{Most: 80}),
+		"replay-100k-among":   sameGoal(Goal{Most: 1_000}),
+		"restart-clean":       sameGoal(Goal{Most: 1}),
+		"restart-kill":        sameGoal(Goal{Most: 5}),
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 
 // sdkCaller returns a connector for clients of the MCP SDK, with a version of the protocol.
 func sdkCaller(version string) connector {
-	return func(ctx context.Context, over http.RoundTripper, url, token string) (func(context.Context) error, func(), error) {
+	return func(ctx context.Context, base http.RoundTripper, url, token string) (func(context.Context) error, func(), error) {
 		client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
-		transport := &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: bearer{over, token}}}
+		transport := &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: bearer{base, token}}}
 		session, err := client.Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: version})
 		if err != nil {
 			return nil, nil, err
@@ -34,7 +34,7 @@ func sdkCaller(version string) connector {
 
 // bearer is a transport that adds a bearer token to every request.
 type bearer struct {
-	over  http.RoundTripper
+	base  http.RoundTripper
 	token string
 }
 
@@ -42,5 +42,5 @@ type bearer struct {
 func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer "+b.token)
-	return b.over.RoundTrip(r)
+	return b.base.RoundTrip(r)
 }

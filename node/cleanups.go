@@ -17,7 +17,7 @@ const (
 	untilStop
 )
 
-// cleanup undoes one step of the start.
+// cleanup undoes c step of the start.
 type cleanup struct {
 	phase phase
 	fn    func(context.Context) error
@@ -40,11 +40,11 @@ func (e *cleanups) runFor(ctx context.Context, p phase) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var errs []error
-	for _, one := range slices.Backward(e.list) {
-		if one.phase <= p {
-			errs = append(errs, one.fn(ctx))
+	for _, c := range slices.Backward(e.list) {
+		if c.phase <= p {
+			errs = append(errs, c.fn(ctx))
 		}
 	}
-	e.list = slices.DeleteFunc(e.list, func(one cleanup) bool { return one.phase <= p })
+	e.list = slices.DeleteFunc(e.list, func(c cleanup) bool { return c.phase <= p })
 	return errors.Join(errs...)
 }

@@ -84,14 +84,14 @@ func (a auditedAPI) Call(ctx context.Context, r api.CallRequest) (api.CallReply,
 // soleCall returns the tool and the arguments of a plan that has a single step. For any other plan, it returns no tool and the
 // plan.
 func soleCall(plan json.RawMessage) (tool string, args json.RawMessage) {
-	var one struct {
+	var parsed struct {
 		Steps []struct {
 			Tool string          `json:"tool"`
 			With json.RawMessage `json:"with"`
 		} `json:"steps"`
 	}
-	if json.Unmarshal(plan, &one) == nil && len(one.Steps) == 1 && one.Steps[0].Tool != "" {
-		return one.Steps[0].Tool, one.Steps[0].With
+	if json.Unmarshal(plan, &parsed) == nil && len(parsed.Steps) == 1 && parsed.Steps[0].Tool != "" {
+		return parsed.Steps[0].Tool, parsed.Steps[0].With
 	}
 	return "", plan
 }

@@ -101,9 +101,9 @@ func (r *retention) removeExpired(ctx context.Context, rule rule) error {
 	if err != nil {
 		return err
 	}
-	for some := range slices.Chunk(old, retainBatch) {
+	for batch := range slices.Chunk(old, retainBatch) {
 		began := time.Now()
-		if err := r.remove(ctx, r.retire(rule, some)); err != nil {
+		if err := r.remove(ctx, r.retire(rule, batch)); err != nil {
 			return err
 		}
 		if err := pause.For(ctx, time.Since(began)); err != nil { // use at most half of the time
@@ -115,9 +115,9 @@ func (r *retention) removeExpired(ctx context.Context, rule rule) error {
 
 // retire moves workspaces from their shelf to the one for removal, and returns the tasks whose workspaces it has moved.
 func (r *retention) retire(rule rule, old []workspace.Shelved) (tasks []events.TaskID) {
-	for _, one := range old {
-		if r.succeeded(one.Task, r.n.executor.tree.Retire(rule.shelf, one.Task)) {
-			tasks = append(tasks, one.Task)
+	for _, shelved := range old {
+		if r.succeeded(shelved.Task, r.n.executor.tree.Retire(rule.shelf, shelved.Task)) {
+			tasks = append(tasks, shelved.Task)
 		}
 	}
 	return tasks
@@ -125,11 +125,11 @@ func (r *retention) retire(rule rule, old []workspace.Shelved) (tasks []events.T
 
 // remove records in the log that retired workspaces are removed, and then removes them.
 func (r *retention) remove(ctx context.Context, tasks []events.TaskID) error {
-	for some := range slices.Chunk(tasks, retainBatch) {
-		if err := r.record(ctx, some); err != nil {
+	for batch := range slices.Chunk(tasks, retainBatch) {
+		if err := r.record(ctx, batch); err != nil {
 			return err
 		}
-		for _, task := range some {
+		for _, task := range batch {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -210,11 +210,11 @@ func InspectRetention(ctx context.Context, cfg Config, now time.Time) ([]Retaine
 		if err != nil {
 			break
 		}
-		one := Retained{State: []string{"completed", "failed"}[i], Keep: r.keep, Due: []events.TaskID{}}
-		if one.Bytes, one.Files, err = tree.Size(ctx, r.shelf); err == nil {
-			err = one.addDue(ctx, tree, r, now)
+		view := Retained{State: []string{"completed", "failed"}[i], Keep: r.keep, Due: []events.TaskID{}}
+		if view.Bytes, view.Files, err = tree.Size(ctx, r.shelf); err == nil {
+			err = view.addDue(ctx, tree, r, now)
 		}
-		all = append(all, one)
+		all = append(all, view)
 	}
 	return all, errors.Join(err, root.Close())
 }
@@ -225,12 +225,12 @@ func (r *Retained) addDue(ctx context.Context, tree *workspace.Tree, rule rule, 
 		return nil
 	}
 	old, err := tree.Shelved(rule.shelf, now.Add(-rule.keep))
-	for _, one := range old {
-		bytes, _, err := tree.SizeOf(ctx, rule.shelf, one.Task)
+	for _, shelved := range old {
+		bytes, _, err := tree.SizeOf(ctx, rule.shelf, shelved.Task)
 		if err != nil {
 			return err
 		}
-		r.Due, r.DueBytes = append(r.Due, one.Task), r.DueBytes+bytes
+		r.Due, r.DueBytes = append(r.Due, shelved.Task), r.DueBytes+bytes
 	}
 	return err
 }

@@ -122,11 +122,11 @@ func (b *bench) follow(scan *bufio.Scanner) {
 	for scan.Scan() {
 		id, _ := strconv.ParseInt(scan.Text(), 10, 64) // no job has the id 0
 		b.mu.Lock()
-		over := b.waiting[id]
+		finished := b.waiting[id]
 		delete(b.waiting, id)
 		b.mu.Unlock()
-		if over != nil {
-			close(over)
+		if finished != nil {
+			close(finished)
 		}
 	}
 }
@@ -144,18 +144,18 @@ func (b *bench) stop() {
 // run enqueues the first of a chain of jobs and waits until the last one has finished.
 func (b *bench) run(ctx context.Context, steps int, delay time.Duration) error {
 	id := b.next.Add(1)
-	over := make(chan struct{})
+	finished := make(chan struct{})
 	b.mu.Lock()
-	b.waiting[id] = over
+	b.waiting[id] = finished
 	b.mu.Unlock()
 	if err := b.client.submit(ctx, job{ID: id, Steps: steps - 1}, delay); err != nil {
 		return err
 	}
 	select {
-	case <-over:
+	case <-finished:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("job %d is not over: %w", id, ctx.Err())
+		return fmt.Errorf("job %d has not finished: %w", id, ctx.Err())
 	}
 }
 

@@ -38,14 +38,14 @@ func printTable(w io.Writer, rows []row) error {
 	for _, system := range systems {
 		fmt.Fprint(tw, system)
 		for _, id := range figureIDs() {
-			fmt.Fprint(tw, "\t", number(find(rows, system, id).Value))
+			fmt.Fprint(tw, "\t", number(findRow(rows, system, id).Value))
 		}
-		fmt.Fprintln(tw, "\t"+cpuBreakdown(find(rows, system, "1-step").CPUMicros)+"\t"+cpuBreakdown(find(rows, system, "10-step").CPUMicros))
+		fmt.Fprintln(tw, "\t"+cpuBreakdown(findRow(rows, system, "1-step").CPUMicros)+"\t"+cpuBreakdown(findRow(rows, system, "10-step").CPUMicros))
 	}
 	return tw.Flush()
 }
 
-func find(rows []row, system, id string) row {
+func findRow(rows []row, system, id string) row {
 	i := slices.IndexFunc(rows, func(r row) bool { return r.System == system && r.ID == id })
 	if i < 0 {
 		return row{}

@@ -27,14 +27,14 @@ const (
 	killAfter = 5 * time.Second
 )
 
-// make implements peer.Handler: it executes a call by running the program. When the call ends, it stops the program and its
+// execute implements peer.Handler: it executes a call by running the program. When the call ends, it stops the program and its
 // child processes.
-func (p program) make(ctx context.Context, a agents.Assignment, show func(work.Progress)) agents.Report {
+func (p program) execute(ctx context.Context, a agents.Assignment, show func(work.Progress)) agents.Report {
 	cmd := exec.CommandContext(ctx, p.argv[0], p.argv[1:]...)
 	cmd.Stdin = bytes.NewReader(a.Args)
-	out, complaint := &capped{most: maxPrinted}, &capped{most: maxPrinted}
-	said := &progressLines{show: show}
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(out, said.stream()), io.MultiWriter(complaint, said.stream())
+	out, complaint := &capped{limit: maxPrinted}, &capped{limit: maxPrinted}
+	lines := &progressLines{show: show}
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(out, lines.stream()), io.MultiWriter(complaint, lines.stream())
 	cmd.Env = append(os.Environ(),
 		"ORCH_AGENT="+p.name, "ORCH_TASK="+string(a.Task), "ORCH_STEP="+a.Step, "ORCH_ATTEMPT="+strconv.Itoa(a.Attempt), "ORCH_KEY="+a.Key,
 		"ORCH_CALL="+a.String(), "ORCH_HANDOVER="+a.Handover, "ORCH_HANDOVER_DATA="+string(a.HandoverData),
@@ -52,13 +52,13 @@ func (p program) run(ctx context.Context, cmd *exec.Cmd) error {
 	}
 	kill := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	defer kill()
-	over := make(chan struct{})
-	defer close(over)
+	ended := make(chan struct{})
+	defer close(ended)
 	go func() {
-		for _, end := range []<-chan struct{}{ctx.Done(), p.cut} { // a program that is killed before its call ends would count as failed
+		for _, end := range []<-chan struct{}{ctx.Done(), p.cut} { // in this order: a program that is killed before its call ends counts as failed
 			select {
 			case <-end:
-			case <-over:
+			case <-ended:
 				return
 			}
 		}
@@ -73,15 +73,15 @@ func reportOf(err error, out, complaint *capped) agents.Report {
 		err = nil // the program succeeded, but a child process kept its output open
 	}
 	exit, ended := errors.AsType[*exec.ExitError](err)
-	said := tailOf(strings.ToValidUTF8(complaint.kept.String(), "\ufffd"))
+	stderrTail := tailOf(strings.ToValidUTF8(complaint.kept.String(), "\ufffd"))
 	switch {
 	case ended && exit.ExitCode() == exitTemporary:
-		return agents.Report{Release: true, Error: said, Data: handedOverOutput(out)}
+		return agents.Report{Release: true, Error: stderrTail, Data: handedOverOutput(out)}
 	case ended:
-		return agents.Report{Error: "the program has ended with " + exit.String() + ": " + said}
+		return agents.Report{Error: "the program has ended with " + exit.String() + ": " + stderrTail}
 	case err != nil:
 		return agents.Report{Error: "the program cannot be run: " + err.Error()}
-	case out.over:
+	case out.exceeded:
 		return agents.Report{Error: "the program has printed more than " + strconv.Itoa(maxPrinted) + " bytes"}
 	}
 	return agents.Report{Result: resultOf(out.kept.Bytes())}
@@ -124,16 +124,16 @@ func tailOf(text string) string {
 // capped stores the first bytes that are written to it, and drops the rest. It does not embed its buffer, because the method
 // ReadFrom of the buffer would store everything.
 type capped struct {
-	kept bytes.Buffer
-	most int
-	over bool
+	kept     bytes.Buffer
+	limit    int
+	exceeded bool
 }
 
 // Write implements io.Writer.
 func (c *capped) Write(b []byte) (int, error) {
-	room := c.most - c.kept.Len()
+	room := c.limit - c.kept.Len()
 	if len(b) > room {
-		c.over = true
+		c.exceeded = true
 		_, _ = c.kept.Write(b[:room])
 		return len(b), nil
 	}

@@ -41,7 +41,7 @@ func TestProgramsOfAgents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			args := append(append([]byte(`"`), bytes.Repeat([]byte("x"), 1<<20)...), '"')
-			r := programOf(test.script).make(t.Context(), agents.Assignment{Ref: work.Ref{Task: "TASK_1", Step: "a", Attempt: 2}, Key: "key", Args: args}, nil)
+			r := programOf(test.script).execute(t.Context(), agents.Assignment{Ref: work.Ref{Task: "TASK_1", Step: "a", Attempt: 2}, Key: "key", Args: args}, nil)
 			assert.Equal(t, test.result, string(r.Result))
 			assert.Equal(t, test.release, r.Release)
 			assert.Contains(t, r.Error, test.err)
@@ -53,7 +53,7 @@ func TestProgramsOfAgents(t *testing.T) {
 // The error output of a failed program always fits into a report.
 func TestComplaintsFitIntoReports(t *testing.T) {
 	t.Parallel()
-	r := programOf(`i=0; while [ $i -lt 2000 ]; do printf 'a\377' >&2; i=$((i+1)); done; exit 1`).make(t.Context(), agents.Assignment{}, nil)
+	r := programOf(`i=0; while [ $i -lt 2000 ]; do printf 'a\377' >&2; i=$((i+1)); done; exit 1`).execute(t.Context(), agents.Assignment{}, nil)
 	assert.Contains(t, r.Error, "exit status 1")
 	assert.Less(t, len(r.Error), 4<<10)
 	assert.Equal(t, strings.ToValidUTF8(r.Error, ""), r.Error)
@@ -133,7 +133,7 @@ func TestNewCredentialTakesThePlace(t *testing.T) {
 func TestProgramsShowProgress(t *testing.T) {
 	t.Parallel()
 	var seen []work.Progress
-	r := programOf(`echo "1/3 fetching" >&2; echo; printf '%0300d\n' 7 >&2; echo 3/3 >&2; printf 'no end'`).make(t.Context(), agents.Assignment{}, func(p work.Progress) { seen = append(seen, p) })
+	r := programOf(`echo "1/3 fetching" >&2; echo; printf '%0300d\n' 7 >&2; echo 3/3 >&2; printf 'no end'`).execute(t.Context(), agents.Assignment{}, func(p work.Progress) { seen = append(seen, p) })
 	assert.JSONEq(t, `"no end"`, string(r.Result))
 	assert.Equal(t, []work.Progress{
 		{Done: 1, Total: 3, Message: "fetching"}, {Done: 1, Total: 3, Message: strings.Repeat("0", 200)}, {Done: 3, Total: 3},

@@ -100,7 +100,7 @@ func (c *agentCommands) executeCalls(ctx context.Context, o agentRunOptions, fil
 	defer end()
 	log := c.logger()
 	p, err := peer.New(peer.Config{
-		Credential: cred, Handler: program{argv: argv, name: cred.Name, url: cred.URL, token: func() string { return currentSecret(file, cred) }, cut: cut}.make,
+		Credential: cred, Handler: program{argv: argv, name: cred.Name, url: cred.URL, token: func() string { return currentSecret(file, cred) }, cut: cut}.execute,
 		Concurrency: o.concurrency, Drain: o.drain, Cut: cut, Save: func(cred peer.Credential) error { return saveCredential(file, cred) }, Logger: log,
 	})
 	if err != nil {
@@ -124,7 +124,7 @@ func (c *agentCommands) executeCalls(ctx context.Context, o agentRunOptions, fil
 // interruptedTwice returns a channel that is closed by the second interrupt or SIGTERM after the call. A third one ends the
 // process.
 func (c *agentCommands) interruptedTwice() (twice <-chan struct{}, end func()) {
-	signals, again, over := make(chan os.Signal, 2), make(chan struct{}), make(chan struct{})
+	signals, second, done := make(chan os.Signal, 2), make(chan struct{}), make(chan struct{})
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -132,14 +132,14 @@ func (c *agentCommands) interruptedTwice() (twice <-chan struct{}, end func()) {
 		for range 2 {
 			select {
 			case <-signals:
-			case <-over:
+			case <-done:
 				return
 			}
 		}
 		c.note("interrupted again: the programs are killed, and their calls given back")
-		close(again)
+		close(second)
 	})
-	return again, func() { close(over); group.Wait() }
+	return second, func() { close(done); group.Wait() }
 }
 
 // credentialError returns the error for a credential that the node no longer accepts.
@@ -194,7 +194,7 @@ func (c *agentCommands) enrol(ctx context.Context, o agentRunOptions, file strin
 	if err != nil {
 		return cred, err
 	}
-	err = during(ctx, s, func(s session) error {
+	err = useSession(ctx, s, func(s session) error {
 		if cred, err = c.register(ctx, s, o.name, o.registerOptions); err != nil {
 			return err
 		}

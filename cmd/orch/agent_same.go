@@ -64,7 +64,7 @@ func (c *agentCommands) sameAgent(ctx context.Context, o agentRunOptions, file s
 		return cred, nil //nolint:nilerr // the agent waits for its node
 	}
 	var all []agents.View
-	err = during(ctx, s, func(s session) (err error) {
+	err = useSession(ctx, s, func(s session) (err error) {
 		all, err = s.Agents(ctx)
 		return err
 	})

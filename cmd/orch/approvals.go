@@ -92,7 +92,7 @@ func (c *approvalCommands) listApprovals(list []api.ApprovalView) error {
 		var table screen.Table
 		table.Row("APPROVAL", "STATUS", "PRIORITY", "EXPIRES", "WHAT", "WHY")
 		for _, p := range list {
-			table.Row(p.ID, string(p.Status), p.Priority, c.deadline(p), what(p), p.Rationale)
+			table.Row(p.ID, string(p.Status), p.Priority, c.deadline(p), approvalSubject(p), p.Rationale)
 		}
 		return table.Write(w, c.width())
 	}})
@@ -103,11 +103,11 @@ func (c *approvalCommands) deadline(p api.ApprovalView) string {
 	if p.Status != statemachine.ApprovalPending {
 		return ""
 	}
-	return due(c.now(), p.ExpiresAt)
+	return dueText(c.now(), p.ExpiresAt)
 }
 
-// what returns the name of the call that needs approval, or the question to people.
-func what(p api.ApprovalView) string {
+// approvalSubject returns the name of the call that needs approval, or the question to people.
+func approvalSubject(p api.ApprovalView) string {
 	if p.Tool == "" {
 		return p.Description
 	}
@@ -285,11 +285,11 @@ func (c *approvalCommands) decideAs(ctx context.Context, s session, r api.Decide
 
 func (c *approvalCommands) showDecision(p api.ApprovalView) error {
 	return c.emit(view{data: p, names: []string{p.ID}, text: func(w io.Writer) error {
-		return writeLines(w, []string{decided(p)})
+		return writeLines(w, []string{decisionText(p)})
 	}})
 }
 
-func decided(p api.ApprovalView) string {
+func decisionText(p api.ApprovalView) string {
 	if p.Status == statemachine.ApprovalPending {
 		return fmt.Sprintf("%s: %d of %d have agreed", p.ID, len(p.Votes), p.Quorum)
 	}

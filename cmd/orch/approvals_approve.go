@@ -27,7 +27,7 @@ func (c *approvalCommands) approve(ctx context.Context, r api.DecideRequest, o w
 		if err != nil {
 			return err
 		}
-		c.note("%s; no node runs here, so this command goes on with %s", decided(p), id)
+		c.note("%s; no node runs here, so this command goes on with %s", decisionText(p), id)
 		return c.wait.await(ctx, s, id, o)
 	})
 }

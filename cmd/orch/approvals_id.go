@@ -67,7 +67,7 @@ func matchesID(text, id string) bool {
 // matchingPending returns the pending approvals that a text may refer to.
 func (c *approvalCommands) matchingPending(ctx context.Context, s session, text string) (candidates []string, err error) {
 	var r api.ApprovalsRequest
-	if of := strings.ToUpper(text); strings.HasPrefix(of, "TASK_") || of == "@LAST" {
+	if ref := strings.ToUpper(text); strings.HasPrefix(ref, "TASK_") || ref == "@LAST" {
 		if r.Task, err = c.find(ctx, s, text); err != nil {
 			return nil, err
 		}

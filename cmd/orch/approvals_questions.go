@@ -77,7 +77,7 @@ func (c *approvalCommands) listQuestions(list []api.QuestionView) error {
 		var table screen.Table
 		table.Row("QUESTION", "KIND", "EXPIRES", "WHO", "WHAT")
 		for _, q := range list {
-			table.Row(q.ID, q.Kind, due(c.now(), q.ExpiresAt), q.Tool+" in "+q.TaskName+"/"+q.Step, message(q))
+			table.Row(q.ID, q.Kind, dueText(c.now(), q.ExpiresAt), q.Tool+" in "+q.TaskName+"/"+q.Step, message(q))
 		}
 		return table.Write(w, c.width())
 	}})

@@ -59,7 +59,7 @@ func (cn *connector) with(ctx context.Context, m mode, do func(s session) error)
 		return err
 	}
 	cn.identity = s.Identity()
-	return during(ctx, s, do)
+	return useSession(ctx, s, do)
 }
 
 // withLasting is like with, but its session continues with another node if its node stops.
@@ -69,7 +69,7 @@ func (cn *connector) withLasting(ctx context.Context, m mode, do func(s session)
 		return err
 	}
 	cn.identity = s.Identity()
-	return during(ctx, cn.lasting(ctx, s, m), do)
+	return useSession(ctx, cn.lasting(ctx, s, m), do)
 }
 
 // lasting returns a session that continues with another node if the node of s stops.
@@ -77,8 +77,8 @@ func (cn *connector) lasting(ctx context.Context, s session, m mode) session {
 	return newReconnectingSession(s, func() (session, error) { return dialOrOpen(ctx, cn.nodes, cn.cfg, m) }, cn.now)
 }
 
-// during calls do and then closes the session.
-func during(ctx context.Context, s session, do func(s session) error) error {
+// useSession calls do and then closes the session.
+func useSession(ctx context.Context, s session, do func(s session) error) error {
 	err := do(s)
 	if closed := closeSession(ctx, s); err == nil {
 		return closed
@@ -141,7 +141,7 @@ func (cn *connector) atNode(ctx context.Context, f func(node.Admin) error, other
 	switch {
 	case err == nil:
 		cn.identity = s.Identity()
-		return during(ctx, s, func(s session) error { return f(node.NewAdmin(s).As(cn.actor())) })
+		return useSession(ctx, s, func(s session) error { return f(node.NewAdmin(s).As(cn.actor())) })
 	case cn.cfg.Server == "" && fault.Has(err, fault.Unavailable):
 		return otherwise(err)
 	default:

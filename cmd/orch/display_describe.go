@@ -46,18 +46,18 @@ func kindOf(e events.Event) string {
 func describeStep(e events.Event) eventDescription {
 	switch d := e.Data.(type) {
 	case *events.Ready:
-		return eventDescription{step: d.Step, text: d.Tool + attempt(d.Attempt)}
+		return eventDescription{step: d.Step, text: d.Tool + attemptText(d.Attempt)}
 	case *events.Called:
-		return eventDescription{step: d.Step, text: "by " + d.Worker + attempt(d.Attempt)}
+		return eventDescription{step: d.Step, text: "by " + d.Worker + attemptText(d.Attempt)}
 	case *events.Succeeded:
-		return eventDescription{step: d.Step, text: took(d.Duration)}
+		return eventDescription{step: d.Step, text: durationText(d.Duration)}
 	case *events.StepError:
-		return eventDescription{step: d.Step, text: problem(d.Error)}
+		return eventDescription{step: d.Step, text: errorText(d.Error)}
 	case *events.Retrying:
 		if d.Round > 0 {
 			return eventDescription{step: d.Step, text: fmt.Sprintf("round %d is not as awaited; again at %s", d.Round, stamp(d.At))}
 		}
-		return eventDescription{step: d.Step, text: fmt.Sprintf("%s%s; again at %s", problem(d.Error), handedOn(d.Handed), stamp(d.At))}
+		return eventDescription{step: d.Step, text: fmt.Sprintf("%s%s; again at %s", errorText(d.Error), handedOn(d.Handed), stamp(d.At))}
 	case *events.Skipped:
 		return eventDescription{step: d.Step, text: d.Reason}
 	case *events.InDoubt:
@@ -67,7 +67,7 @@ func describeStep(e events.Event) eventDescription {
 	case *events.Expanded:
 		return eventDescription{step: d.Step, text: screen.Plural(len(d.Items), "item")}
 	case *events.Waiting:
-		return eventDescription{step: d.Step, text: waiting(d)}
+		return eventDescription{step: d.Step, text: waitingReason(d)}
 	case *events.Spawned:
 		if d.Agent != "" {
 			return eventDescription{step: d.Step, text: d.Agent + " as task " + string(d.Child)}
@@ -78,13 +78,13 @@ func describeStep(e events.Event) eventDescription {
 	case *events.Parked:
 		return eventDescription{step: d.Step, text: waitsFor(d)}
 	case *events.Noted:
-		return eventDescription{step: d.Step, text: "goes on elsewhere" + attempt(d.Attempt) + ": " + clipNote(d.Note)}
+		return eventDescription{step: d.Step, text: "goes on elsewhere" + attemptText(d.Attempt) + ": " + clipNote(d.Note)}
 	case *events.Question:
 		return eventDescription{step: d.Step, text: fmt.Sprintf("%s until %s: %s, %s", d.ID, stamp(d.ExpiresAt), d.Kind, d.Key)}
 	case *events.Approval:
 		return eventDescription{step: d.Step, text: fmt.Sprintf("%s until %s: %s", d.ID, stamp(d.ExpiresAt), cmp.Or(d.Rationale, d.Description))}
 	case *events.Refused:
-		return eventDescription{step: d.Step, text: fmt.Sprintf("from %s%s: %s", d.Worker, attempt(d.Attempt), d.Reason)}
+		return eventDescription{step: d.Step, text: fmt.Sprintf("from %s%s: %s", d.Worker, attemptText(d.Attempt), d.Reason)}
 	case *events.Logged:
 		return eventDescription{step: d.Step, text: d.Level + " " + d.Message}
 	default:
@@ -106,7 +106,7 @@ func describeTask(e events.Event) string {
 		return d.Name
 	case *events.Moved:
 		if d.Error != nil {
-			return problem(d.Error)
+			return errorText(d.Error)
 		}
 		return d.Reason
 	case *events.Paused:
@@ -117,7 +117,7 @@ func describeTask(e events.Event) string {
 		if d.Error == nil {
 			return ""
 		}
-		return problem(d.Error)
+		return errorText(d.Error)
 	case *events.Signal:
 		return d.Name
 	case *events.Met:
@@ -174,28 +174,28 @@ func handedOn(v events.Value) string {
 	return ", with " + clipNote(v.Raw)
 }
 
-func attempt(n int) string {
+func attemptText(n int) string {
 	if n < 2 {
 		return ""
 	}
 	return fmt.Sprintf(", attempt %d", n)
 }
 
-func took(d time.Duration) string {
+func durationText(d time.Duration) string {
 	if d == 0 {
 		return ""
 	}
 	return "in " + screen.Duration(d)
 }
 
-func problem(e *fault.Error) string {
+func errorText(e *fault.Error) string {
 	if e == nil {
 		return "no error given"
 	}
 	return e.Error()
 }
 
-func waiting(d *events.Waiting) string {
+func waitingReason(d *events.Waiting) string {
 	var parts []string
 	if d.Signal != "" {
 		parts = append(parts, "for signal "+d.Signal)

@@ -37,7 +37,7 @@ func (d treeRenderer) task(t api.TaskView) []string {
 	lines := []string{head}
 	width := 0
 	for _, s := range t.Steps {
-		width = max(width, 2*depth(s.Key)+len(leaf(s.Key)))
+		width = max(width, 2*depth(s.Key)+len(leafName(s.Key)))
 	}
 	for _, s := range t.Steps {
 		lines = append(lines, d.step(s, min(width, 40)))
@@ -48,8 +48,8 @@ func (d treeRenderer) task(t api.TaskView) []string {
 // depth returns the nesting depth of a step key: 0 for "read", 1 for "each[3].read".
 func depth(key string) int { return strings.Count(key, ".") }
 
-// leaf returns the last part of a step key, with its index: "[3] read" for "each[3].read". The tree shows the for_each above.
-func leaf(key string) string {
+// leafName returns the last part of a step key, with its index: "[3] read" for "each[3].read". The tree shows the for_each above.
+func leafName(key string) string {
 	at := strings.LastIndex(key, ".")
 	if at < 0 {
 		return key
@@ -62,7 +62,7 @@ func leaf(key string) string {
 
 func (d treeRenderer) step(s api.StepView, width int) string {
 	indent := strings.Repeat("  ", depth(s.Key))
-	name := fmt.Sprintf("%-*s", width, indent+screen.Escape(leaf(s.Key)))
+	name := fmt.Sprintf("%-*s", width, indent+screen.Escape(leafName(s.Key)))
 	parts := []string{"  " + d.mark(s.State) + " " + name}
 	what := s.Tool
 	if what == "" {
@@ -122,7 +122,7 @@ func (d treeRenderer) why(s api.StepView) string {
 		if s.State == statemachine.StepPending {
 			verb = "again"
 		}
-		parts = append(parts, verb+" "+due(d.now, *s.Due))
+		parts = append(parts, verb+" "+dueText(d.now, *s.Due))
 	}
 	if s.Child != "" {
 		parts = append(parts, d.style.Dim(string(s.Child)))
@@ -133,7 +133,7 @@ func (d treeRenderer) why(s api.StepView) string {
 	return strings.Join(parts, ", ")
 }
 
-func due(now, at time.Time) string {
+func dueText(now, at time.Time) string {
 	switch left := at.Sub(now).Round(time.Second); {
 	case left <= 0:
 		return "now"
@@ -212,16 +212,16 @@ func (e *env) showTask(t api.TaskView) error {
 // task, and errors of steps that it does not contain.
 func errorTexts(t api.TaskView) []string {
 	var lines []string
-	told := ""
+	taskError := ""
 	if t.Error != nil {
-		told = t.Error.Error()
-		lines = append(append(lines, ""), textLines("error: "+told)...)
+		taskError = t.Error.Error()
+		lines = append(append(lines, ""), textLines("error: "+taskError)...)
 		if t.Error.Hint != "" {
 			lines = append(lines, textLines("hint: "+t.Error.Hint)...)
 		}
 	}
 	for _, s := range t.Steps {
-		if s.Error == nil || screen.Line(s.Error.Error()) == screen.Escape(s.Error.Error()) || strings.Contains(told, s.Error.Message) {
+		if s.Error == nil || screen.Line(s.Error.Error()) == screen.Escape(s.Error.Error()) || strings.Contains(taskError, s.Error.Message) {
 			continue
 		}
 		lines = append(append(lines, ""), textLines("error of "+s.Key+": "+s.Error.Error())...)

@@ -105,16 +105,16 @@ func waitText(t api.TaskView, why []api.Cause) string {
 
 // noteLater writes a note after quietFor, unless stop is called before.
 func (e *env) noteLater(text string) (stop func()) {
-	done, over := make(chan struct{}), make(chan struct{})
+	stopped, ended := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(over)
+		defer close(ended)
 		timer := time.NewTimer(quietFor)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
 			e.note("%s", text)
-		case <-done:
+		case <-stopped:
 		}
 	}()
-	return sync.OnceFunc(func() { close(done); <-over })
+	return sync.OnceFunc(func() { close(stopped); <-ended })
 }

@@ -122,8 +122,8 @@ func (c *doctorCommands) probeData() finding {
 	}
 }
 
-// existing returns the nearest directory above path that exists.
-func existing(path string) string {
+// nearestExisting returns the nearest directory above path that exists.
+func nearestExisting(path string) string {
 	for {
 		if _, err := os.Stat(path); err == nil || filepath.Dir(path) == path {
 			return path
@@ -136,7 +136,7 @@ func existing(path string) string {
 func (c *doctorCommands) probeDisk() finding {
 	const part, timely = "disk", 2
 	var fs syscall.Statfs_t
-	dir := existing(c.cfg.DataDir)
+	dir := nearestExisting(c.cfg.DataDir)
 	if err := syscall.Statfs(dir, &fs); err != nil {
 		return bad(part, err.Error(), "check the disk of "+dir)
 	}
@@ -180,8 +180,8 @@ func unwritable(part, dir, instead string) finding {
 func (c *doctorCommands) probeWorking() finding {
 	const part = "workspaces"
 	dir := filepath.Join(c.cfg.Root, "Working")
-	if syscall.Access(existing(dir), writable) != nil {
-		return unwritable(part, existing(dir), "or choose another --root: tasks keep their workspaces there")
+	if syscall.Access(nearestExisting(dir), writable) != nil {
+		return unwritable(part, nearestExisting(dir), "or choose another --root: tasks keep their workspaces there")
 	}
 	return fine(part, "%s", dir)
 }

@@ -44,8 +44,8 @@ func (c *mcpServerCommands) withDefinitions(ctx context.Context, f func(node.Adm
 	})
 }
 
-// waits reports whether a tool is blocked until somebody accepts its definition.
-func waits(d gateway.Definition) bool { return d.Status != gateway.Accepted }
+// isUnaccepted reports whether a tool is blocked until somebody accepts its definition.
+func isUnaccepted(d gateway.Definition) bool { return d.Status != gateway.Accepted }
 
 func (c *mcpServerCommands) showWaiting(ctx context.Context) error {
 	return c.withDefinitions(ctx, func(servers node.Admin) error {
@@ -53,7 +53,7 @@ func (c *mcpServerCommands) showWaiting(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return c.showDefinitions(slices.DeleteFunc(list, func(d gateway.Definition) bool { return !waits(d) }), waitingText)
+		return c.showDefinitions(slices.DeleteFunc(list, func(d gateway.Definition) bool { return !isUnaccepted(d) }), waitingText)
 	})
 }
 
@@ -107,11 +107,11 @@ func (c *mcpServerCommands) acceptTools(ctx context.Context, server string, only
 		if err := c.agree(ctx, waiting, yes); err != nil {
 			return err
 		}
-		word := node.Acceptance{Server: server, Tools: map[string]string{}, By: c.actor()}
+		acceptance := node.Acceptance{Server: server, Tools: map[string]string{}, By: c.actor()}
 		for _, d := range waiting {
-			word.Tools[d.Tool] = d.SHA256
+			acceptance.Tools[d.Tool] = d.SHA256
 		}
-		after, err := servers.Accept(ctx, word)
+		after, err := servers.Accept(ctx, acceptance)
 		if err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func waitingOf(ctx context.Context, servers node.Admin, server string, only []st
 		return nil, missing.WithHint("see what waits: orch mcp accept")
 	}
 	return slices.DeleteFunc(all, func(d gateway.Definition) bool {
-		return !waits(d) || len(only) > 0 && !slices.Contains(only, d.Tool)
+		return !isUnaccepted(d) || len(only) > 0 && !slices.Contains(only, d.Tool)
 	}), nil
 }
 

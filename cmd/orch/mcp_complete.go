@@ -37,7 +37,7 @@ func (c *mcpServerCommands) completeWaiting(cmd *cobra.Command, args []string, _
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	list, _ := node.RecordedAdmin(c.home, c.logger()).Definitions(cmd.Context(), "") // a completion cannot show an error
-	list = slices.DeleteFunc(list, func(d gateway.Definition) bool { return !waits(d) })
+	list = slices.DeleteFunc(list, func(d gateway.Definition) bool { return !isUnaccepted(d) })
 	names := map[string]bool{}
 	for _, d := range list {
 		switch {

@@ -194,7 +194,7 @@ func (c *messageCommands) showMessages(list []messages.Message, left int) error 
 		var table screen.Table
 		table.Row("MESSAGE", "FROM", "TYPE", "PRIORITY", "EXPIRES", "WHAT")
 		for _, m := range list {
-			table.Row(m.ID, m.Sender, m.Type, strconv.Itoa(m.Priority), due(c.now(), m.ExpiresAt), oneLine(m))
+			table.Row(m.ID, m.Sender, m.Type, strconv.Itoa(m.Priority), dueText(c.now(), m.ExpiresAt), oneLine(m))
 		}
 		return table.Write(w, c.width())
 	}})
@@ -246,8 +246,8 @@ func (c *messageCommands) watchInbox(ctx context.Context, o readOptions) error {
 	}
 	defer cancel()
 	err = c.with(ctx, staying, func(s session) error { return c.tail(limited, s, who, o) })
-	over := limited.Err() != nil || o.timeout > 0 && fault.Has(err, fault.Timeout) // the node may notice the timeout first
-	if !over || ctx.Err() != nil {
+	timedOut := limited.Err() != nil || o.timeout > 0 && fault.Has(err, fault.Timeout) // the node may notice the timeout first
+	if !timedOut || ctx.Err() != nil {
 		return err
 	}
 	if o.count > 0 {
@@ -263,27 +263,27 @@ func (c *messageCommands) tail(ctx context.Context, s session, who messages.Dele
 	if o.count > 0 {
 		q.Limit = min(o.count, messages.MaxPage)
 	}
-	heard := c.noteLater("waiting for messages; stop with Ctrl-C")
-	defer heard()
-	told := false
+	stopNote := c.noteLater("waiting for messages; stop with Ctrl-C")
+	defer stopNote()
+	noted := false
 	for shown := 0; o.count == 0 || shown < o.count; {
 		page, err := c.messageBroker(s).Inbox(ctx, who, q)
 		switch {
 		case ctx.Err() != nil:
 			return fault.From(ctx.Err())
 		case fault.Has(err, fault.Unavailable) && !s.Embedded():
-			if !told {
+			if !noted {
 				c.note("the node does not answer; waiting for it")
 			}
-			told = true
+			noted = true
 			_ = pause.For(ctx, tailAgain)
 			continue
 		case err != nil:
 			return err
 		}
-		told = false
+		noted = false
 		if len(page.Messages) > 0 {
-			heard()
+			stopNote()
 		}
 		for _, m := range page.Messages[:limitTo(len(page.Messages), o.count, shown)] {
 			if err := c.showMessage(m); err != nil {

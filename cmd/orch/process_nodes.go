@@ -322,7 +322,7 @@ func (p processNodes) withNextNode(ctx context.Context, cfg config.Config, fn fu
 	if err != nil {
 		return err
 	}
-	return during(ctx, s, fn)
+	return useSession(ctx, s, fn)
 }
 
 // Backup implements nodes.

@@ -154,21 +154,21 @@ func (l *logBuilder) entry(at time.Time, e events.Event) (logEntry, bool) {
 	case *events.Logged:
 		return logEntry{At: d.At, State: l.state, Level: d.Level, Step: d.Step, Message: d.Message}, true
 	case *events.Called:
-		return line("INFO", d.Step, "%s: calls %s%s", d.Step, l.tools[d.Step], attempt(d.Attempt))
+		return line("INFO", d.Step, "%s: calls %s%s", d.Step, l.tools[d.Step], attemptText(d.Attempt))
 	case *events.Succeeded:
 		if l.tools[d.Step] == "" {
 			return logEntry{}, false
 		}
-		return line("INFO", d.Step, "%s: %s succeeded %s", d.Step, l.tools[d.Step], took(d.Duration))
+		return line("INFO", d.Step, "%s: %s succeeded %s", d.Step, l.tools[d.Step], durationText(d.Duration))
 	case *events.StepError:
-		return line("ERROR", d.Step, "%s: %s failed: %s", d.Step, l.tools[d.Step], problem(d.Error))
+		return line("ERROR", d.Step, "%s: %s failed: %s", d.Step, l.tools[d.Step], errorText(d.Error))
 	case *events.Retrying:
 		if d.Round > 0 {
 			return line("INFO", d.Step, "%s: %s is not as awaited in round %d; again at %s", d.Step, l.tools[d.Step], d.Round, stamp(d.At))
 		}
-		return line("WARN", d.Step, "%s: %s failed: %s; again at %s", d.Step, l.tools[d.Step], problem(d.Error), stamp(d.At))
+		return line("WARN", d.Step, "%s: %s failed: %s; again at %s", d.Step, l.tools[d.Step], errorText(d.Error), stamp(d.At))
 	case *events.Noted:
-		return line("INFO", d.Step, "%s: %s goes on elsewhere%s", d.Step, l.tools[d.Step], attempt(d.Attempt))
+		return line("INFO", d.Step, "%s: %s goes on elsewhere%s", d.Step, l.tools[d.Step], attemptText(d.Attempt))
 	case *events.InDoubt:
 		return line("WARN", d.Step, "%s: %s is in doubt: %s%s", d.Step, l.tools[d.Step], d.Reason, mayRun(d.Until))
 	case *events.Refused:

@@ -83,14 +83,14 @@ func (d treeRenderer) folded(t *statemachine.Task) []string {
 			continue
 		}
 		v.Steps = append(v.Steps, api.StepView{
-			Key: key, State: s.State, Tool: s.Tool, Attempt: s.Attempt, Since: when(s.Since), Due: when(s.Due), Signal: s.Signal,
+			Key: key, State: s.State, Tool: s.Tool, Attempt: s.Attempt, Since: timeOrNil(s.Since), Due: timeOrNil(s.Due), Signal: s.Signal,
 			Child: s.Child, Duration: s.Duration, Error: s.Error, Reason: s.Reason,
 		})
 	}
 	return d.task(v)
 }
 
-func when(t time.Time) *time.Time {
+func timeOrNil(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}

@@ -136,8 +136,8 @@ func (b *batch) request(ctx context.Context, text []byte) (api.SubmitRequest, er
 		labels[key] = value
 	}
 	r := api.SubmitRequest{
-		Name: either(l.Name, b.options.name), Labels: labels, Priority: either(l.Priority, b.options.priority),
-		Queue: either(l.Queue, b.options.queue), IdempotencyKey: l.IdempotencyKey, IdempotencyScope: l.KeyScope, DependsOn: upper(l.DependsOn),
+		Name: firstNonEmpty(l.Name, b.options.name), Labels: labels, Priority: firstNonEmpty(l.Priority, b.options.priority),
+		Queue: firstNonEmpty(l.Queue, b.options.queue), IdempotencyKey: l.IdempotencyKey, IdempotencyScope: l.KeyScope, DependsOn: upper(l.DependsOn),
 		Delay: b.options.delay, Via: viaSubmit,
 	}
 	if r.Priority != "" {
@@ -154,7 +154,8 @@ func (b *batch) request(ctx context.Context, text []byte) (api.SubmitRequest, er
 	return r, err
 }
 
-func either(first, second string) string {
+// firstNonEmpty returns first, or second if first is empty.
+func firstNonEmpty(first, second string) string {
 	if first != "" {
 		return first
 	}
@@ -238,7 +239,7 @@ func (b *batch) run(ctx context.Context, s session) error {
 	}
 	waited := b.wait(ctx, s, results)
 	if waited == nil {
-		return refused(results)
+		return refusedError(results)
 	}
 	return waited
 }
@@ -283,8 +284,8 @@ func (b *batch) show(results []batchResult) error {
 	return b.commands.emit(v)
 }
 
-// refused returns an error with the exit code of the first line that was refused.
-func refused(results []batchResult) error {
+// refusedError returns an error with the exit code of the first line that was refused.
+func refusedError(results []batchResult) error {
 	for _, r := range results {
 		if r.Error != nil {
 			return &exitError{exit: exitOfCode(r.Error.Code)}

@@ -125,7 +125,7 @@ func (c *tokenCommands) expiryText(t bus.Token) string {
 	case t.Expired(c.now()):
 		return "expired"
 	default:
-		return "expires " + due(c.now(), t.ExpiresAt)
+		return "expires " + dueText(c.now(), t.ExpiresAt)
 	}
 }
 
@@ -156,15 +156,15 @@ func (c *tokenCommands) listTokens(ctx context.Context) error {
 			var table screen.Table
 			table.Row("TOKEN", "NAME", "ROLE", "ENDS", "TOOLS", "MADE BY")
 			for _, t := range list {
-				table.Row(t.ID, t.Name, t.Role, c.expiryText(t), shown(t), creatorText(t))
+				table.Row(t.ID, t.Name, t.Role, c.expiryText(t), shownTools(t), creatorText(t))
 			}
 			return table.Write(w, c.width())
 		}})
 	})
 }
 
-// shown returns a text about the tools that the holder of a token sees.
-func shown(t bus.Token) string {
+// shownTools returns a text about the tools that the holder of a token sees.
+func shownTools(t bus.Token) string {
 	text := strings.Join(t.Tools, ",")
 	if t.ReadOnly {
 		text = strings.TrimPrefix(text+" read-only", " ")

@@ -48,9 +48,9 @@ func TestTokenCommands(t *testing.T) {
 func TestTokenWords(t *testing.T) {
 	t.Parallel()
 	c := &tokenCommands{connector: newProbe(t).connector}
-	assert.Equal(t, "all", shown(bus.Token{}))
-	assert.Equal(t, "read-only", shown(bus.Token{ReadOnly: true}))
-	assert.Equal(t, "A,B read-only", shown(bus.Token{Tools: []string{"A", "B"}, ReadOnly: true}))
+	assert.Equal(t, "all", shownTools(bus.Token{}))
+	assert.Equal(t, "read-only", shownTools(bus.Token{ReadOnly: true}))
+	assert.Equal(t, "A,B read-only", shownTools(bus.Token{Tools: []string{"A", "B"}, ReadOnly: true}))
 	assert.Equal(t, "user:ada", creatorText(bus.Token{CreatedBy: "user:ada"}))
 	assert.Equal(t, "host:/data", creatorText(bus.Token{CreatedBy: "user:ada", Local: "host:/data"}))
 	assert.Equal(t, "never expires", c.expiryText(bus.Token{}))
