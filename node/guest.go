@@ -111,6 +111,7 @@ func StartInTurn(ctx context.Context, cfg Config, waits func(bus.Holder)) (*Node
 	if !inUse(err) || holder.Guest == "" {
 		return n, err
 	}
+	// The turn is the right to open the data directory next.
 	turn, err := bus.ClaimTurn(ctx, cfg.DataDir)
 	if err != nil {
 		return nil, err

@@ -148,6 +148,7 @@ func (s *agentServer) find(m *nats.Msg) (method, error) {
 	return func(ctx context.Context, request []byte) (response, error) { return s.serve(ctx, id, request, do) }, nil
 }
 
+// unnumbered converts an AgentMethod to a method whose answers are not numbered.
 func unnumbered(do AgentMethod) func(context.Context, agents.Member, []byte) (response, error) {
 	return func(ctx context.Context, m agents.Member, request []byte) (response, error) {
 		data, err := do(ctx, m, request)
@@ -174,7 +175,7 @@ func (s *agentServer) serve(ctx context.Context, id string, request []byte, do f
 	if err := s.admit(id, len(request)); err != nil {
 		return response{}, err
 	}
-	defer s.leave(id, len(request))
+	defer s.release(id, len(request))
 	return do(ctx, m, request)
 }
 
@@ -194,7 +195,8 @@ func (s *agentServer) admit(id string, size int) error {
 	return nil
 }
 
-func (s *agentServer) leave(id string, size int) {
+// release ends a request that admit has counted.
+func (s *agentServer) release(id string, size int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inFlightBytes -= size
@@ -207,13 +209,13 @@ func (s *agentServer) leave(id string, size int) {
 func (s *agentServer) claim(ctx context.Context, m agents.Member, request []byte) (response, error) {
 	ctx, cancel := s.cfg.While(ctx, m.ID) // an agent that is removed while it waits is assigned no call
 	defer cancel()
-	given, data, err := handle(ctx, request, func(ctx context.Context, c agents.Claim) (agents.Work, error) {
+	work, data, err := handle(ctx, request, func(ctx context.Context, c agents.Claim) (agents.Work, error) {
 		return s.cfg.Dispatcher.Claim(ctx, m, c)
 	})
-	if err != nil || len(given.Calls) == 0 {
+	if err != nil || len(work.Calls) == 0 {
 		return response{data: data}, err
 	}
-	return response{data: data, no: s.storeDelivery(agents.DeliveryTo(m, given))}, nil
+	return response{data: data, no: s.storeDelivery(agents.DeliveryTo(m, work))}, nil
 }
 
 // storeDelivery stores an answer for deliveryTTL, returns its number, and removes expired answers.

@@ -80,6 +80,7 @@ func pollFor(owner work.Owner) method {
 	}
 }
 
+// answerless converts a function without a result to one with an empty result.
 func answerless[In any](fn func(context.Context, In) error) func(context.Context, In) (struct{}, error) {
 	return func(ctx context.Context, in In) (struct{}, error) { return struct{}{}, fn(ctx, in) }
 }
@@ -107,7 +108,7 @@ func reportAll(owner Owner, cfg EndpointConfig) func(context.Context, []work.Out
 type errorCollector struct {
 	all chan struct{} // closed when every request has a result
 
-	mu       sync.Mutex // guards the fields below until then
+	mu       sync.Mutex // guards the fields below until all is closed
 	failures []*fault.Error
 	ended    []bool
 	open     int

@@ -154,11 +154,11 @@ func serveAt(c *bus.Conn, subject string, find func(*nats.Msg) (method, error), 
 
 func (e *Endpoint) subscribe(subject string) error {
 	nc := e.conn.NATS()
-	back, err := nc.Subscribe(e.returnPrefix+"*", e.undeliverable)
+	undelivered, err := nc.Subscribe(e.returnPrefix+"*", e.undeliverable)
 	if err != nil {
 		return err
 	}
-	e.subs = append(e.subs, back)
+	e.subs = append(e.subs, undelivered)
 	requests, err := e.listen(subject)
 	if err != nil {
 		return err
