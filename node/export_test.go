@@ -37,13 +37,13 @@ func NewFeatures(list func() []gateway.Feature) Asker {
 // ElsewhereDatabase returns the database of a node for a remote worker.
 func ElsewhereDatabase(c *bus.Conn) firebase.Backend { return remoteDatabases(c).Realtime }
 
-// Kept returns the actors whose workers a chain keeps of some when only those agents are left.
+// Kept returns which of the workers with the names actors a chain keeps when only the agents of a roster are left.
 func Kept(living agents.Roster, actors ...string) []string {
 	c := &chain{workers: map[string]*worker.Worker{}}
 	for _, actor := range actors {
 		c.workers[actor] = nil
 	}
-	c.drop()(living)
+	c.dropRemoved()(living)
 	return slices.Sorted(maps.Keys(c.workers))
 }
 

@@ -243,6 +243,6 @@ func (s *agentServer) requeue(ctx context.Context, no uint64) {
 	ctx, stop := context.WithTimeout(ctx, requeueWithin)
 	defer stop()
 	if err := s.cfg.Dispatcher.Requeue(ctx, h.Delivery); err != nil {
-		s.log.WarnContext(ctx, "calls that found nobody were not taken back", slog.String("agent", h.Agent), slog.Any("error", err))
+		s.log.WarnContext(ctx, "the calls of an undelivered answer were not requeued", slog.String("agent", h.Agent), slog.Any("error", err))
 	}
 }
