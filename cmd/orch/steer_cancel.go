@@ -23,7 +23,7 @@ func newCancel(c *steerCommands) *cobra.Command {
 	return cmd
 }
 
-// cancel resolves all ids before it cancels the first task.
+// cancel cancels tasks. It resolves all references before it cancels the first task.
 func (c *steerCommands) cancel(ctx context.Context, texts []string, reason string) error {
 	return c.with(ctx, idle, func(s session) error {
 		ids := make([]events.TaskID, len(texts))

@@ -62,7 +62,7 @@ type batch struct {
 	problems []string
 }
 
-// submitBatch checks every line before the first task is submitted.
+// submitBatch submits the tasks in a file of JSON lines. It checks every line before it submits the first task.
 func (c *submitCommands) submitBatch(ctx context.Context, o submitOptions) error {
 	if len(o.args) > 0 || len(o.inputs) > 0 || o.inputsFile != "" || len(o.dependsOn) > 0 {
 		return fault.New(fault.InvalidParams, "a batch takes everything from its lines").WithField(o.file)
@@ -80,6 +80,7 @@ func (c *submitCommands) submitBatch(ctx context.Context, o submitOptions) error
 	return c.withLasting(ctx, working, func(s session) error { return b.run(ctx, s) })
 }
 
+// load reads the file. It collects the errors of lines in b.problems.
 func (b *batch) load(ctx context.Context) error {
 	f, err := os.Open(b.commands.path(b.file))
 	if err != nil {
@@ -164,13 +165,13 @@ func firstNonEmpty(first, second string) string {
 
 // planAndInputs returns the plan and the inputs of a line.
 func (b *batch) planAndInputs(ctx context.Context, l batchLine) (planText, inputs json.RawMessage, err error) {
-	given := 0
-	for _, is := range []bool{l.Plan != nil, l.PlanFile != "", l.Tool != ""} {
-		if is {
-			given++
+	sources := 0
+	for _, set := range []bool{l.Plan != nil, l.PlanFile != "", l.Tool != ""} {
+		if set {
+			sources++
 		}
 	}
-	if given != 1 {
+	if sources != 1 {
 		return nil, nil, fault.New(fault.InvalidParams, "a line has exactly one of plan, plan_file and tool")
 	}
 	p, err := b.plan(ctx, l)
