@@ -34,8 +34,8 @@ func TestFlagsOfAgentsAreChecked(t *testing.T) {
 		"run: no scheme":      {[]string{"agent", "run", "--name", "dee", "--url", "localhost:7424", "--exec", "--", "true"}, []string{"error: --url:"}},
 		"run: no host":        {[]string{"agent", "run", "--name", "dee", "--url", "http://:7424", "--exec", "--", "true"}, []string{"error: --url:"}},
 		"run: empty address":  {[]string{"agent", "run", "--name", "dee", "--url", "", "--exec", "--", "true"}, []string{"error: --url:"}},
-		"run: negative drain": {[]string{"agent", "run", "--name", "dee", "--drain", "-5s", "--exec", "--", "true"}, []string{"error: --drain: must be positive, not -5s", "hint: use a time such as 10s"}},
-		"run: no drain":       {[]string{"agent", "run", "--name", "dee", "--drain", "0", "--exec", "--", "true"}, []string{"error: --drain:"}},
+		"run: negative drain": {[]string{"agent", "run", "--name", "dee", "--drain", "-5s", "--exec", "--", "true"}, []string{"error: --drain must be positive, not -5s", "hint: use a time such as 10s"}},
+		"run: no drain":       {[]string{"agent", "run", "--name", "dee", "--drain", "0", "--exec", "--", "true"}, []string{"error: --drain must be positive, not 0s"}},
 		"run: no programs":    {[]string{"agent", "run", "--name", "dee", "--concurrency", "0", "--exec", "--", "true"}, []string{"error: --concurrency: 0 is not a valid number of programs", "hint: use 1 to 1000"}},
 	} {
 		t.Run(name, func(t *testing.T) {
