@@ -32,7 +32,7 @@ credentials only when asked for.`,
 }
 
 func (c *dataCommands) backup(ctx context.Context, file string, credentials bool) error {
-	if credentials && (c.cfg.Server != "" || c.cfg.NATS != "") {
+	if credentials && (c.cfg.Server != "" || c.cfg.Storage.NATS != "") {
 		return fault.New(fault.InvalidParams, "the node keeps its credentials where it runs").WithField("--with-credentials").
 			WithHint("take the backup there")
 	}

@@ -29,7 +29,7 @@ tasks that had begun a call with effects then may have done it, so look at them 
 }
 
 func (c *dataCommands) restore(ctx context.Context, file string, replace bool) error {
-	if c.cfg.Server != "" || c.cfg.NATS != "" {
+	if c.cfg.Server != "" || c.cfg.Storage.NATS != "" {
 		return fault.New(fault.InvalidParams, "a restore makes the data directory of a node on this machine").
 			WithHint("leave out --server and --nats")
 	}

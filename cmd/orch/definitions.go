@@ -21,7 +21,7 @@ type definitions struct {
 // servers returns the configuration of MCP servers without a node.
 func (d *definitions) servers() node.Servers {
 	s := node.Servers{Home: d.home, Workspace: d.cfg.Root, Getenv: d.getenv, Still: true}
-	if d.project || d.cfg.MCPProject {
+	if d.project || d.cfg.MCP.MCPProject {
 		s.Dir = d.dir
 	}
 	return s

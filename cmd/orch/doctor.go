@@ -60,7 +60,7 @@ the data directory. A backup is better where there is one: orch restore.`,
 }
 
 func (c *doctorCommands) doctor(ctx context.Context) error {
-	findings := []finding{probeVersion(), c.probeData(), c.probeDisk(), c.probeRoot(), c.probeWorking(), probeSandbox(c.cfg.Sandbox, proc.Probe())}
+	findings := []finding{probeVersion(), c.probeData(), c.probeDisk(), c.probeRoot(), c.probeWorking(), probeSandbox(c.cfg.Confinement.Sandbox, proc.Probe())}
 	findings = append(findings, probeProgram(ctx, "git"), probeProgram(ctx, "bash"))
 	findings = append(findings, c.probeSecrets()...)
 	findings = append(findings, c.probeFiles(ctx)...)
@@ -140,7 +140,7 @@ func (c *doctorCommands) probeDisk() finding {
 	if err := syscall.Statfs(dir, &fs); err != nil {
 		return bad(part, err.Error(), "check the disk of "+dir)
 	}
-	free, least := int64(fs.Bavail)*fs.Bsize, int64(c.cfg.MinFree)<<20 //nolint:gosec // no disk has 2^63 bytes
+	free, least := int64(fs.Bavail)*fs.Bsize, int64(c.cfg.Storage.MinFree)<<20 //nolint:gosec // no disk has 2^63 bytes
 	if least == 0 {
 		least = bus.DefaultMinFree(int64(fs.Blocks) * fs.Bsize) //nolint:gosec // the same
 	}
@@ -160,7 +160,7 @@ func (c *doctorCommands) probeRoot() finding {
 		return bad(part, err.Error(), "choose a directory that exists: --root")
 	case !info.IsDir():
 		return bad(part, c.cfg.Root+" is not a directory", "choose a directory: --root")
-	case c.cfg.ReadOnly:
+	case c.cfg.Confinement.ReadOnly:
 		return fine(part, "%s, read-only", c.cfg.Root)
 	case syscall.Access(c.cfg.Root, writable) != nil:
 		return unwritable(part, c.cfg.Root, "or run read-only: --read-only")
@@ -230,7 +230,7 @@ const shownProblems = 5
 // probeFiles checks every record of the store's files.
 func (c *doctorCommands) probeFiles(ctx context.Context) []finding {
 	const part = "store files"
-	if c.cfg.Server != "" || c.cfg.NATS != "" {
+	if c.cfg.Server != "" || c.cfg.Storage.NATS != "" {
 		return nil // an external server has its files elsewhere
 	}
 	v, err := c.nodes.Inspect(ctx, c.cfg)

@@ -15,7 +15,7 @@ import (
 // start servers.
 func (c *doctorCommands) probeServers(ctx context.Context) []finding {
 	const part = "mcp servers"
-	if !c.cfg.MCPEnabled {
+	if !c.cfg.MCP.MCPEnabled {
 		return []finding{fine(part, "they are switched off (mcp_enabled)")}
 	}
 	var list []node.Server

@@ -106,12 +106,12 @@ func (c *mcpClientCommands) serveMCP(ctx context.Context, o mcpOptions) error {
 					return onboarding.Reveal(ctx, s, task, who, result)
 				},
 			},
-			Limits: server.Limits{SyncWait: c.cfg.SyncWait},
+			Limits: server.Limits{SyncWait: c.cfg.MCP.SyncWait},
 			Offer: server.Offer{
 				Show:    server.Selection{Tools: o.tools, ReadOnly: o.readOnly},
-				Profile: o.profile, PortableNames: c.cfg.PortableNames,
+				Profile: o.profile, PortableNames: c.cfg.MCP.PortableNames,
 			},
-			Consent: server.Consent{Writes: c.cfg.Writes, OutsideApprovals: c.cfg.OutsideApprovals},
+			Consent: server.Consent{Writes: c.cfg.MCP.Writes, OutsideApprovals: c.cfg.MCP.OutsideApprovals},
 		})
 		if err != nil {
 			return err

@@ -182,7 +182,7 @@ func (c *mcpClientCommands) mcpEntry(o installOptions) (clients.Entry, error) {
 			return e, fault.New(fault.InvalidParams, "over HTTP the node says how sessions write in the root").WithField("--writes").
 				WithHint("start it with: orch serve --writes %s", o.writes)
 		}
-		url, err := faceURL(c.cfg.HTTP)
+		url, err := faceURL(c.cfg.MCP.HTTP)
 		e.URL = url + o.query()
 		return e, err
 	}

@@ -38,13 +38,13 @@ interrupt ends the node at once. Nothing that was acknowledged is lost either wa
 func (c *nodeCommands) serve(ctx context.Context) error {
 	waits := func(h bus.Holder) { c.note("waiting for %s, which uses %s and hands it over", h, c.cfg.DataDir) }
 	err := c.nodes.Serve(ctx, c.cfg, waits, func(address, mcp string) {
-		walls := probeSandbox(c.cfg.Sandbox, proc.Probe()).Says
+		walls := probeSandbox(c.cfg.Confinement.Sandbox, proc.Probe()).Says
 		if c.cfg.Output != "text" {
 			_ = writeLine(c.out, map[string]string{"address": address, "mcp": mcp, "data_dir": c.cfg.DataDir, "durability": c.durability(), "sandbox": walls})
 			return
 		}
 		c.note("orch serves %s at %s (durability %s); stop with Ctrl-C", c.cfg.DataDir, address, c.durability())
-		if c.cfg.NATS != "" {
+		if c.cfg.Storage.NATS != "" {
 			c.note("what survives a power loss is up to the NATS server: it syncs every 2 minutes unless its configuration says sync_interval: always")
 		}
 		c.note("sandbox: %s", walls)
@@ -57,10 +57,10 @@ func (c *nodeCommands) serve(ctx context.Context) error {
 
 // durability returns the durability of the log for display. It is unknown for an external server.
 func (c *nodeCommands) durability() string {
-	if c.cfg.NATS != "" {
+	if c.cfg.Storage.NATS != "" {
 		return string(bus.Unknown)
 	}
-	return c.cfg.Durability
+	return c.cfg.Storage.Durability
 }
 
 func newWorker(c *nodeCommands) *cobra.Command {

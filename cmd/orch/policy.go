@@ -77,7 +77,7 @@ type shownPolicy struct {
 }
 
 func (c *policyCommands) showPolicy() error {
-	rules, err := node.ReadRules(c.cfg.Policy)
+	rules, err := node.ReadRules(c.cfg.Confinement.Policy)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (c *policyCommands) testPolicy(ctx context.Context, file string, o policyTe
 	if err != nil {
 		return err
 	}
-	before, _, err := c.loadPolicy(c.cfg.Policy)
+	before, _, err := c.loadPolicy(c.cfg.Confinement.Policy)
 	if err != nil {
 		return err
 	}

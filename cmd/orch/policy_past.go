@@ -61,7 +61,7 @@ func (c *policyCommands) past(ctx context.Context, j policyPair, catalogue *tool
 	if err != nil {
 		return nil, err
 	}
-	c.cfg.Policy = ""
+	c.cfg.Confinement.Policy = ""
 	r := pastReader{policies: j, catalogue: catalogue, agents: map[events.TaskID]string{}, report: pastReport{Changed: []pastCall{}}}
 	err = c.with(ctx, idle, func(s session) error {
 		r.session = s

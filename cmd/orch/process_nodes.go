@@ -47,10 +47,10 @@ const noWorker = -1
 
 // replicas returns the number of NATS servers that store each stream: 1 for the embedded server.
 func replicas(cfg config.Config) int {
-	if cfg.NATS == "" {
+	if cfg.Storage.NATS == "" {
 		return 1
 	}
-	return cfg.Replicas
+	return cfg.Storage.Replicas
 }
 
 // config converts settings to the configuration of a node that runs in mode m.
@@ -60,32 +60,32 @@ func (p processNodes) config(cfg config.Config, m mode) node.Config {
 		Logger: newLogger(p.logs, cfg.LogLevel), Version: readVersion().Version,
 		Tools: cfg.Tools, NotifyOn: cfg.NotifyOn, NotifyTo: cfg.Tools.NotifyChannels, Extra: p.extra, Agents: map[string]agent.Command{},
 		Storage: node.Storage{
-			NATSURL: cfg.NATS, CredsFile: cfg.NATSCreds, Replicas: replicas(cfg), Durability: cfg.Durability, Host: cfg.Host, Port: cfg.Port,
-			MaxStore: int64(cfg.MaxStore) << 20, MinFree: int64(cfg.MinFree) << 20, ReadNewer: m == idle,
+			NATSURL: cfg.Storage.NATS, CredsFile: cfg.Storage.NATSCreds, Replicas: replicas(cfg), Durability: cfg.Storage.Durability, Host: cfg.Storage.Host, Port: cfg.Storage.Port,
+			MaxStore: int64(cfg.Storage.MaxStore) << 20, MinFree: int64(cfg.Storage.MinFree) << 20, ReadNewer: m == idle,
 		},
 		Limits: node.Limits{
-			Lease: cfg.Lease, MaxDeliveries: cfg.MaxDeliveries, MaxSpawned: cfg.MaxSpawned, MaxOpen: cfg.MaxOpen, MaxOpenEach: cfg.MaxOpenEach,
+			Lease: cfg.Limits.Lease, MaxDeliveries: cfg.Limits.MaxDeliveries, MaxSpawned: cfg.Limits.MaxSpawned, MaxOpen: cfg.Limits.MaxOpen, MaxOpenEach: cfg.Limits.MaxOpenEach,
 			Retention: node.Retention{
-				Completed: days(cfg.RetainWorkspaces), Failed: days(cfg.RetainFailed),
-				Tasks: orchestrator.Retention{Done: days(cfg.RetainTasks), Failed: days(cfg.RetainFailedTasks)},
+				Completed: days(cfg.Retention.RetainWorkspaces), Failed: days(cfg.Retention.RetainFailed),
+				Tasks: orchestrator.Retention{Done: days(cfg.Retention.RetainTasks), Failed: days(cfg.Retention.RetainFailedTasks)},
 			},
 		},
 		Confinement: node.Confinement{
-			ReadOnly: cfg.ReadOnly, FourEyes: cfg.FourEyes, Policy: cfg.Policy,
-			Sandbox: cfg.Sandbox, SandboxRead: cfg.SandboxRead, SandboxWrite: cfg.SandboxWrite, ProgramPath: cfg.ProgramPath,
+			ReadOnly: cfg.Confinement.ReadOnly, FourEyes: cfg.Confinement.FourEyes, Policy: cfg.Confinement.Policy,
+			Sandbox: cfg.Confinement.Sandbox, SandboxRead: cfg.Confinement.SandboxRead, SandboxWrite: cfg.Confinement.SandboxWrite, ProgramPath: cfg.Confinement.ProgramPath,
 		},
-		Worker: node.Worker{Concurrency: cfg.Concurrency, Queues: cfg.Queues},
+		Worker: node.Worker{Concurrency: cfg.Worker.Concurrency, Queues: cfg.Worker.Queues},
 		Faces: node.Faces{
-			Writes: cfg.Writes, SyncWait: cfg.SyncWait, OutsideApprovals: cfg.OutsideApprovals, PortableNames: cfg.PortableNames,
+			Writes: cfg.MCP.Writes, SyncWait: cfg.MCP.SyncWait, OutsideApprovals: cfg.MCP.OutsideApprovals, PortableNames: cfg.MCP.PortableNames,
 		},
 	}
 	for name, a := range cfg.Agents {
 		c.Agents[name] = agent.Command{Argv: a.Command, Timeout: a.Timeout, Network: a.Network}
 	}
-	if m == idle || cfg.Concurrency == 0 {
+	if m == idle || cfg.Worker.Concurrency == 0 {
 		c.Worker.Concurrency = noWorker
 	}
-	if cfg.MCPEnabled {
+	if cfg.MCP.MCPEnabled {
 		c.Faces.Servers = servers(cfg, m)
 	}
 	return c
@@ -96,8 +96,8 @@ func days(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
 
 // servers returns the configuration of the external MCP servers of a node.
 func servers(cfg config.Config, m mode) node.Servers {
-	s := node.Servers{Home: cfg.Home, Workspace: cfg.Root, Still: !cfg.MCPHotReload}
-	if cfg.MCPProject {
+	s := node.Servers{Home: cfg.Home, Workspace: cfg.Root, Still: !cfg.MCP.MCPHotReload}
+	if cfg.MCP.MCPProject {
 		s.Dir = cfg.Dir
 	}
 	switch m {
@@ -134,7 +134,7 @@ func (p processNodes) Open(ctx context.Context, cfg config.Config, m mode) (sess
 	if !fault.Has(err, fault.Unavailable) || cfg.Server != "" || cfg.IdentityToken != "" {
 		return s, err
 	}
-	if m != idle && cfg.Concurrency == 0 {
+	if m != idle && cfg.Worker.Concurrency == 0 {
 		return nil, errNoConcurrency("no node runs here, and this command").WithHint("start one and a worker: orch serve, orch worker; or use --concurrency 1")
 	}
 	s, err = p.start(ctx, cfg, m)
@@ -192,7 +192,7 @@ func (p processNodes) redial(ctx context.Context, cfg config.Config, m mode, con
 func (p processNodes) Serve(ctx context.Context, cfg config.Config, waits func(bus.Holder), ready func(address, mcp string)) error {
 	c := p.config(cfg, staying)
 	c.Worker.OwnTools = true
-	c.Faces.HTTP, c.Faces.HTTPOptional = faceAddress(cfg.HTTP)
+	c.Faces.HTTP, c.Faces.HTTPOptional = faceAddress(cfg.MCP.HTTP)
 	c.User = strings.TrimPrefix(c.Operator, "user:")
 	return node.Serve(ctx, c, stopTime, waits, ready)
 }
@@ -224,7 +224,7 @@ func (p processNodes) Nodes(ctx context.Context, cfg config.Config) (node.NodesR
 
 // Work implements nodes.
 func (p processNodes) Work(ctx context.Context, cfg config.Config) error {
-	if cfg.Concurrency == 0 {
+	if cfg.Worker.Concurrency == 0 {
 		return errNoConcurrency("a worker")
 	}
 	c := p.config(cfg, staying)
@@ -271,7 +271,7 @@ func (p processNodes) inspectIdle(ctx context.Context, cfg config.Config) (verif
 
 // Inspect implements nodes. It cannot check the files of an external server.
 func (p processNodes) Inspect(ctx context.Context, cfg config.Config) (verifyResult, error) {
-	if cfg.NATS != "" || cfg.Server != "" {
+	if cfg.Storage.NATS != "" || cfg.Server != "" {
 		return verifyResult{}, nil
 	}
 	report, err := bus.Inspect(ctx, cfg.DataDir)
@@ -280,7 +280,7 @@ func (p processNodes) Inspect(ctx context.Context, cfg config.Config) (verifyRes
 
 // Salvage implements nodes.
 func (p processNodes) Salvage(ctx context.Context, cfg config.Config) (bus.Salvaged, error) {
-	if cfg.NATS != "" || cfg.Server != "" {
+	if cfg.Storage.NATS != "" || cfg.Server != "" {
 		return bus.Salvaged{}, fault.New(fault.InvalidParams, "the files of an external server are not here").WithField("--salvage").
 			WithHint("its own tools mend them")
 	}

@@ -77,7 +77,7 @@ func (ts *toolset) outside(ctx context.Context, connectNew bool) []gateway.Entry
 			return offered.Tools
 		}
 	}
-	if !ts.cfg.MCPEnabled {
+	if !ts.cfg.MCP.MCPEnabled {
 		return nil
 	}
 	recorded, err := node.RecordedTools(ctx, ts.defined.servers(), connectNew, ts.logger())

@@ -19,74 +19,23 @@ type Config struct {
 	// Root is the directory that tools are confined to.
 	Root string
 	// Server is the URL of a remote node; "" means the node of DataDir.
-	Server string
-	// NATS is the URL of an external NATS server; "" means the embedded one.
-	NATS string
+	Server  string
+	Storage Storage
 	// IdentityToken refers to the token with which commands authenticate to a node.
 	IdentityToken Secret
-	// NATSCreds is the credentials file for NATS.
-	NATSCreds string
-	// Replicas is the number of NATS servers that store each stream.
-	Replicas int
-	// Durability is fsync or relaxed.
-	Durability string
-	// Concurrency is the number of calls that a worker runs at the same time.
-	Concurrency int
-	// Queues are the queues that the worker serves.
-	Queues []string
-	// Lease is how long a call may go without a heartbeat.
-	Lease time.Duration
-	// MaxDeliveries bounds how often a call is delivered again after its worker was lost.
-	MaxDeliveries int
-	// MaxSpawned bounds the child tasks that calls of one task spawn.
-	MaxSpawned int
-	// MaxOpen bounds the open tasks of a node, MaxOpenEach those of one requestor.
-	MaxOpen, MaxOpenEach int
-	// RetainWorkspaces and RetainFailed are how many days workspaces of archived tasks are kept, for tasks that are
-	// DONE and for others; 0 means forever.
-	RetainWorkspaces, RetainFailed int
-	// RetainTasks and RetainFailedTasks are how many days archived tasks are kept, those that are DONE and others; 0
-	// means forever.
-	RetainTasks, RetainFailedTasks int
-	// MaxStore bounds the store of the embedded server, in MiB; 0 means no limit.
-	MaxStore int
-	// MinFree is the space that the store leaves free on its disk, in MiB; 0 means 2 % of the disk, at most 256.
-	MinFree int
+	Worker        Worker
+	Limits        Limits
+	Retention     Retention
 	// Paused starts the node without starting calls.
-	Paused bool
-	// ReadOnly refuses every call that changes something.
-	ReadOnly bool
-	// Policy is the policy file; "" for none.
-	Policy string
+	Paused      bool
+	Confinement Confinement
 	// Agents are the agents implemented by commands, by type.
 	Agents map[string]Agent
-	// FourEyes forbids people to decide approvals of their own tasks.
-	FourEyes bool
-	// Sandbox is required, enforce, best-effort or off. SandboxRead and SandboxWrite are further paths for the
-	// programs that tools start.
-	Sandbox                   string
-	SandboxRead, SandboxWrite []string
-	// ProgramPath are folders in which programs are looked up before the system's folders.
-	ProgramPath []string
 	// NotifyOn are the events about which the node sends notifications: failed, blocked, approval; or none.
 	NotifyOn []string
 	// Tools are the settings of the families of tools.
 	Tools Tools
-	// Host and Port are where the node listens; port 0 chooses a free one.
-	Host string
-	Port int
-	// Writes is the mode in which sessions of MCP clients write in the root: ask, session or allow.
-	Writes string
-	// HTTP is where a node serves MCP: an address, auto or off. SyncWait is how long a plain call waits there.
-	// OutsideApprovals forbids approvals through a client.
-	HTTP             string
-	SyncWait         time.Duration
-	OutsideApprovals bool
-	// PortableNames shows tool names without dots to MCP clients.
-	PortableNames bool
-	// MCPEnabled enables outside MCP servers, MCPProject also those that the project defines. MCPHotReload applies
-	// changes of their definitions.
-	MCPEnabled, MCPProject, MCPHotReload bool
+	MCP   MCP
 	// LogLevel is debug, info, warn or error.
 	LogLevel string
 	// Output is text, json, jsonl or name.
@@ -95,6 +44,87 @@ type Config struct {
 	Dir, Home string
 	// Command is the running command, such as "orch submit"; empty when it does not matter. It is not a setting.
 	Command string
+}
+
+// Storage is where the log is and how it is stored.
+type Storage struct {
+	// NATS is the URL of an external NATS server; "" means the embedded one.
+	NATS string
+	// NATSCreds is the credentials file for NATS.
+	NATSCreds string
+	// Replicas is the number of NATS servers that store each stream.
+	Replicas int
+	// Durability is fsync or relaxed.
+	Durability string
+	// Host and Port are where the node listens; port 0 chooses a free one.
+	Host string
+	Port int
+	// MaxStore bounds the store of the embedded server, in MiB; 0 means no limit.
+	MaxStore int
+	// MinFree is the space that the store leaves free on its disk, in MiB; 0 means 2 % of the disk, at most 256.
+	MinFree int
+}
+
+// Limits bound the tasks of a node.
+type Limits struct {
+	// Lease is how long a call may go without a heartbeat.
+	Lease time.Duration
+	// MaxDeliveries bounds how often a call is delivered again after its worker was lost.
+	MaxDeliveries int
+	// MaxSpawned bounds the child tasks that calls of one task spawn.
+	MaxSpawned int
+	// MaxOpen bounds the open tasks of a node, MaxOpenEach those of one requestor.
+	MaxOpen, MaxOpenEach int
+}
+
+// Retention is how long what is finished stays.
+type Retention struct {
+	// RetainWorkspaces and RetainFailed are how many days workspaces of archived tasks are kept, for tasks that are
+	// DONE and for others; 0 means forever.
+	RetainWorkspaces, RetainFailed int
+	// RetainTasks and RetainFailedTasks are how many days archived tasks are kept, those that are DONE and others; 0
+	// means forever.
+	RetainTasks, RetainFailedTasks int
+}
+
+// Worker configures the worker of a node or of `orch worker`.
+type Worker struct {
+	// Concurrency is the number of calls that a worker runs at the same time.
+	Concurrency int
+	// Queues are the queues that the worker serves.
+	Queues []string
+}
+
+// Confinement is what calls may do.
+type Confinement struct {
+	// Policy is the policy file; "" for none.
+	Policy string
+	// FourEyes forbids people to decide approvals of their own tasks.
+	FourEyes bool
+	// ReadOnly refuses every call that changes something.
+	ReadOnly bool
+	// Sandbox is required, enforce, best-effort or off. SandboxRead and SandboxWrite are further paths for the
+	// programs that tools start.
+	Sandbox                   string
+	SandboxRead, SandboxWrite []string
+	// ProgramPath are folders in which programs are looked up before the system's folders.
+	ProgramPath []string
+}
+
+// MCP configures the MCP server of a node and the external MCP servers that it uses.
+type MCP struct {
+	// HTTP is where a node serves MCP: an address, auto or off. SyncWait is how long a plain call waits there.
+	// OutsideApprovals forbids approvals through a client.
+	HTTP             string
+	SyncWait         time.Duration
+	OutsideApprovals bool
+	// Writes is the mode in which sessions of MCP clients write in the root: ask, session or allow.
+	Writes string
+	// PortableNames shows tool names without dots to MCP clients.
+	PortableNames bool
+	// MCPEnabled enables outside MCP servers, MCPProject also those that the project defines. MCPHotReload applies
+	// changes of their definitions.
+	MCPEnabled, MCPProject, MCPHotReload bool
 }
 
 // Sources are the sources of the settings.

@@ -31,9 +31,14 @@ func TestDefaults(t *testing.T) {
 	c, err := config.Load(config.Sources{Getenv: env(nil), Dir: "/work", Home: "/home/ada"})
 	require.NoError(t, err)
 	assert.Equal(t, config.Config{
-		DataDir: "/home/ada/.orch/data", Root: "/work", Replicas: 1, Durability: "fsync", Writes: "ask", Concurrency: 5,
-		Queues: []string{"default"}, Lease: 15 * time.Second, MaxDeliveries: 10, MaxSpawned: 16, MaxOpen: 250_000, MaxOpenEach: 150_000, RetainWorkspaces: 30, RetainFailed: 90, RetainTasks: 365, RetainFailedTasks: 730, Sandbox: "enforce", Host: "127.0.0.1", HTTP: "auto", SyncWait: 20 * time.Second, LogLevel: "warn", Output: "text", MCPEnabled: true, MCPHotReload: true, Dir: "/work", Home: "/home/ada",
-		NotifyOn: []string{"failed", "blocked", "approval"}, Tools: config.Tools{NotifyChannels: []string{"log"}},
+		DataDir: "/home/ada/.orch/data", Root: "/work", Dir: "/work", Home: "/home/ada", LogLevel: "warn", Output: "text",
+		Storage:     config.Storage{Replicas: 1, Durability: "fsync", Host: "127.0.0.1"},
+		Worker:      config.Worker{Concurrency: 5, Queues: []string{"default"}},
+		Limits:      config.Limits{Lease: 15 * time.Second, MaxDeliveries: 10, MaxSpawned: 16, MaxOpen: 250_000, MaxOpenEach: 150_000},
+		Retention:   config.Retention{RetainWorkspaces: 30, RetainFailed: 90, RetainTasks: 365, RetainFailedTasks: 730},
+		Confinement: config.Confinement{Sandbox: "enforce"},
+		MCP:         config.MCP{HTTP: "auto", SyncWait: 20 * time.Second, Writes: "ask", MCPEnabled: true, MCPHotReload: true},
+		NotifyOn:    []string{"failed", "blocked", "approval"}, Tools: config.Tools{NotifyChannels: []string{"log"}},
 	}, c)
 }
 
@@ -48,12 +53,12 @@ func TestPrecedence(t *testing.T) {
 		Dir:    dir, Home: home,
 	})
 	require.NoError(t, err)
-	assert.Equal(t, 4, c.Concurrency, "flag")
-	assert.Equal(t, 3*time.Second, c.Lease, "environment")
-	assert.Equal(t, 2, c.Port, "project file")
-	assert.Equal(t, "user", c.Host, "user file")
-	assert.Equal(t, []string{"a", "b"}, c.Queues)
-	assert.True(t, c.ReadOnly)
+	assert.Equal(t, 4, c.Worker.Concurrency, "flag")
+	assert.Equal(t, 3*time.Second, c.Limits.Lease, "environment")
+	assert.Equal(t, 2, c.Storage.Port, "project file")
+	assert.Equal(t, "user", c.Storage.Host, "user file")
+	assert.Equal(t, []string{"a", "b"}, c.Worker.Queues)
+	assert.True(t, c.Confinement.ReadOnly)
 	assert.Equal(t, filepath.Join(home, "data"), c.DataDir, "relative to the home of its file")
 	assert.Equal(t, filepath.Join(dir, "sub"), c.Root)
 }

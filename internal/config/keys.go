@@ -65,11 +65,11 @@ func generalKeys() []Key {
 		},
 		{
 			Name: "nats", url: true, Personal: true, Usage: "URL of an external NATS server instead of the embedded one",
-			field: func(c *Config) any { return &c.NATS },
+			field: func(c *Config) any { return &c.Storage.NATS },
 		},
 		{
 			Name: "nats_creds", path: true, Personal: true, Usage: "credentials file for NATS",
-			field: func(c *Config) any { return &c.NATSCreds },
+			field: func(c *Config) any { return &c.Storage.NATSCreds },
 		},
 		{
 			Name: "identity_token", Personal: true, Usage: "where the token lies as whose identity commands speak to a node: env:NAME or file:PATH; empty is the operator of the node",
@@ -92,49 +92,49 @@ func nodeKeys() []Key {
 		{
 			Name: "replicas", Default: "1", min: 1, max: 5, Node: true,
 			Usage: "servers of an external NATS cluster that hold each stream; 3 survives the loss of one",
-			field: func(c *Config) any { return &c.Replicas },
+			field: func(c *Config) any { return &c.Storage.Replicas },
 		},
 		{
 			Name: "durability", Default: "fsync", Choices: []string{"fsync", "relaxed"}, Node: true,
 			Usage: "what survives a power loss: everything acknowledged, or all but the last 100 ms",
-			field: func(c *Config) any { return &c.Durability },
+			field: func(c *Config) any { return &c.Storage.Durability },
 		},
 		{
 			Name: "concurrency", Default: "5", max: 10_000, Node: true, Worker: true,
 			Usage: "calls that run at the same time; a node with 0 leaves all of them to workers",
-			field: func(c *Config) any { return &c.Concurrency },
+			field: func(c *Config) any { return &c.Worker.Concurrency },
 		},
 		{
 			Name: "queues", Default: "default", flag: "queue", Node: true, Worker: true, Usage: "queues that the worker serves, separated by commas",
-			field: func(c *Config) any { return &c.Queues },
+			field: func(c *Config) any { return &c.Worker.Queues },
 		},
 		{
 			Name: "lease", Default: "15s", Node: true, Usage: "time without a heartbeat after which a call is given up",
-			field: func(c *Config) any { return &c.Lease },
+			field: func(c *Config) any { return &c.Limits.Lease },
 		},
 		{
 			Name: "max_deliveries", Default: "10", min: 1, max: 1000, Node: true, Usage: "workers that a call may lose before it is given up",
-			field: func(c *Config) any { return &c.MaxDeliveries },
+			field: func(c *Config) any { return &c.Limits.MaxDeliveries },
 		},
 		{
 			Name: "max_spawned", Default: "16", min: 1, max: 1000, Node: true, Usage: "child tasks that the calls of one task start; more are refused",
-			field: func(c *Config) any { return &c.MaxSpawned },
+			field: func(c *Config) any { return &c.Limits.MaxSpawned },
 		},
 		{
 			Name: "max_open", Default: "250000", min: 1, max: 10_000_000, Node: true, Usage: "open tasks of the node; more are refused",
-			field: func(c *Config) any { return &c.MaxOpen },
+			field: func(c *Config) any { return &c.Limits.MaxOpen },
 		},
 		{
 			Name: "max_open_each", Default: "150000", min: 1, max: 10_000_000, Node: true, Usage: "open tasks of one requestor; more are refused",
-			field: func(c *Config) any { return &c.MaxOpenEach },
+			field: func(c *Config) any { return &c.Limits.MaxOpenEach },
 		},
 		{
 			Name: "max_store", Default: "0", max: 1 << 30, Node: true, Personal: true, Usage: "MiB that the store may have, archive included; 0 is what the disk has",
-			field: func(c *Config) any { return &c.MaxStore },
+			field: func(c *Config) any { return &c.Storage.MaxStore },
 		},
 		{
 			Name: "min_free", Default: "0", max: 1 << 30, Node: true, Personal: true, Usage: "MiB that stay free on the disk of the store; 0 is 2 % of it, at most 256",
-			field: func(c *Config) any { return &c.MinFree },
+			field: func(c *Config) any { return &c.Storage.MinFree },
 		},
 		{
 			Name: "paused", Default: "false", Node: true, Usage: "start without starting calls",
@@ -142,15 +142,15 @@ func nodeKeys() []Key {
 		},
 		{
 			Name: "four_eyes", Default: "false", Node: true, Personal: true, Usage: "who submitted a task does not decide about its approvals",
-			field: func(c *Config) any { return &c.FourEyes },
+			field: func(c *Config) any { return &c.Confinement.FourEyes },
 		},
 		{
 			Name: "read_only", Default: "false", Node: true, Worker: true, Usage: "refuse every call that changes something",
-			field: func(c *Config) any { return &c.ReadOnly },
+			field: func(c *Config) any { return &c.Confinement.ReadOnly },
 		},
 		{
 			Name: "policy", path: true, Node: true, Worker: true, Personal: true, Usage: "policy file with rules that deny and ask",
-			field: func(c *Config) any { return &c.Policy },
+			field: func(c *Config) any { return &c.Confinement.Policy },
 		},
 		{
 			Name: "agents", Node: true, Worker: true, Personal: true, Usage: "agents that are commands, by type: {command, timeout, network}",
@@ -158,11 +158,11 @@ func nodeKeys() []Key {
 		},
 		{
 			Name: "host", Default: "127.0.0.1", Node: true, Personal: true, Usage: "address that the node listens on",
-			field: func(c *Config) any { return &c.Host },
+			field: func(c *Config) any { return &c.Storage.Host },
 		},
 		{
 			Name: "port", Default: "0", max: 65_535, Node: true, Usage: "port that the node listens on; 0 chooses a free one",
-			field: func(c *Config) any { return &c.Port },
+			field: func(c *Config) any { return &c.Storage.Port },
 		},
 	}
 }
@@ -172,19 +172,19 @@ func retentionKeys() []Key {
 	return []Key{
 		{
 			Name: "retain_workspaces", Default: "30", max: 36_500, Node: true, Personal: true, Usage: "days that the workspace of an archived task stays that is DONE; 0 is for ever",
-			field: func(c *Config) any { return &c.RetainWorkspaces },
+			field: func(c *Config) any { return &c.Retention.RetainWorkspaces },
 		},
 		{
 			Name: "retain_failed", Default: "90", max: 36_500, Node: true, Personal: true, Usage: "days that the workspace of an archived task stays that is not DONE; 0 is for ever",
-			field: func(c *Config) any { return &c.RetainFailed },
+			field: func(c *Config) any { return &c.Retention.RetainFailed },
 		},
 		{
 			Name: "retain_tasks", Default: "365", max: 36_500, Node: true, Personal: true, Usage: "days that an archived task stays that is DONE, with its history, after its end; 0 is for ever",
-			field: func(c *Config) any { return &c.RetainTasks },
+			field: func(c *Config) any { return &c.Retention.RetainTasks },
 		},
 		{
 			Name: "retain_failed_tasks", Default: "730", max: 36_500, Node: true, Personal: true, Usage: "days that an archived task stays that is not DONE; 0 is for ever",
-			field: func(c *Config) any { return &c.RetainFailedTasks },
+			field: func(c *Config) any { return &c.Retention.RetainFailedTasks },
 		},
 	}
 }
@@ -195,36 +195,36 @@ func faceKeys() []Key {
 		{
 			Name: "http", Default: "auto", Node: true, Personal: true,
 			Usage: "address at which orch serve speaks MCP, such as 127.0.0.1:7424, or off; auto is that one, if it is free",
-			field: func(c *Config) any { return &c.HTTP },
+			field: func(c *Config) any { return &c.MCP.HTTP },
 		},
 		{
 			Name: "sync_wait", Default: "20s", Node: true, Usage: "time that a plain tool call of an MCP client waits before it is handed back as a task",
-			field: func(c *Config) any { return &c.SyncWait },
+			field: func(c *Config) any { return &c.MCP.SyncWait },
 		},
 		{
 			Name: "portable_names", Default: "false", Node: true, Usage: "show MCP clients the names of tools with _ in place of dots, which some refuse; both names can be called",
-			field: func(c *Config) any { return &c.PortableNames },
+			field: func(c *Config) any { return &c.MCP.PortableNames },
 		},
 		{
 			Name: "writes", Default: "ask", Choices: []string{"ask", "session", "allow"}, Node: true, Personal: true,
 			Usage: "how sessions of MCP clients write in the root: ask for each call, session for one question, allow for none",
-			field: func(c *Config) any { return &c.Writes },
+			field: func(c *Config) any { return &c.MCP.Writes },
 		},
 		{
 			Name: "outside_approvals", Default: "false", Node: true, Personal: true, Usage: "let nobody approve through an MCP client",
-			field: func(c *Config) any { return &c.OutsideApprovals },
+			field: func(c *Config) any { return &c.MCP.OutsideApprovals },
 		},
 		{
 			Name: "mcp_enabled", Default: "true", Node: true, Worker: true, Personal: true, Usage: "use the MCP servers that are defined in ~/.orch/mcp and ORCH_MCP_PATH",
-			field: func(c *Config) any { return &c.MCPEnabled },
+			field: func(c *Config) any { return &c.MCP.MCPEnabled },
 		},
 		{
 			Name: "mcp_project", Default: "false", Node: true, Worker: true, Personal: true, Usage: "use those of ./.orch/mcp too, which start programs that the project names",
-			field: func(c *Config) any { return &c.MCPProject },
+			field: func(c *Config) any { return &c.MCP.MCPProject },
 		},
 		{
 			Name: "mcp_hot_reload", Default: "true", Node: true, Worker: true, Personal: true, Usage: "follow changes of their definitions while the node runs",
-			field: func(c *Config) any { return &c.MCPHotReload },
+			field: func(c *Config) any { return &c.MCP.MCPHotReload },
 		},
 	}
 }
@@ -235,19 +235,19 @@ func sandboxKeys() []Key {
 		{
 			Name: "sandbox", Default: "enforce", Choices: []string{"required", "enforce", "best-effort", "off"}, Node: true, Worker: true, Personal: true,
 			Usage: "what becomes of programs that the kernel cannot confine: refused, even where only mount namespaces are missing; refused; run behind the walls that there are; or never confined",
-			field: func(c *Config) any { return &c.Sandbox },
+			field: func(c *Config) any { return &c.Confinement.Sandbox },
 		},
 		{
 			Name: "sandbox_read", path: true, Node: true, Worker: true, Personal: true, Usage: "files and folders that the programs of tools may read and run beside those of the system",
-			field: func(c *Config) any { return &c.SandboxRead },
+			field: func(c *Config) any { return &c.Confinement.SandboxRead },
 		},
 		{
 			Name: "program_path", path: true, Node: true, Worker: true, Personal: true, Usage: "folders in which the programs of tools are looked up before those of the system, such as ~/.cargo/bin",
-			field: func(c *Config) any { return &c.ProgramPath },
+			field: func(c *Config) any { return &c.Confinement.ProgramPath },
 		},
 		{
 			Name: "sandbox_write", path: true, Node: true, Worker: true, Personal: true, Usage: "files and folders that the programs of tools share and may write",
-			field: func(c *Config) any { return &c.SandboxWrite },
+			field: func(c *Config) any { return &c.Confinement.SandboxWrite },
 		},
 	}
 }
