@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// maxInFlight is the most appends in flight; further calls of Append wait.
+	// maxInFlight is the maximum number of appends in flight; further calls of Append wait.
 	maxInFlight = 4000
 	// ackWithin is how long to wait for an acknowledgement before reading the log.
 	ackWithin = 2 * time.Second
-	// ackWithinFull is the same on a full disk, where most likely no acknowledgement arrives.
+	// ackWithinFull replaces ackWithin on a full disk, where most likely no acknowledgement arrives.
 	ackWithinFull = time.Second
 )
 
@@ -31,7 +31,7 @@ const (
 type pending struct {
 	record events.Record
 	done   func(seq uint64, err error)
-	// tries counts the messages sent for it; with more than one only the log can tell which took effect.
+	// tries counts the messages sent for the append. After more than one, only the log shows whether any took effect.
 	tries int
 	since time.Time // of the call
 	sent  time.Time // of the last message
@@ -39,7 +39,7 @@ type pending struct {
 	incarnation uint64
 }
 
-// verdict is the outcome of an append. The caller gets it once the commits that it relies on are durable.
+// verdict is the outcome of an append. The caller gets a verdict once the commits that it relies on are durable.
 type verdict struct {
 	p   *pending
 	seq uint64
@@ -52,7 +52,7 @@ type appender struct {
 	conn  *Conn
 	inbox string
 	lease Lease
-	// root is the prefix of the subjects of appends in an epoch; epoch is the value of their header. Both are "" without a lease.
+	// root is the prefix of the subjects of appends, epoch the value of their epochHeader. Both are "" without a lease.
 	root, epoch   string
 	barrier       *barrier
 	slots         chan struct{}           // one token for each append between Append and done
@@ -65,11 +65,11 @@ type appender struct {
 
 	mu         sync.Mutex // guards the fields below
 	draining   bool
-	terminated bool // no goroutine is left to report verdicts: answer at once
+	terminated bool // no goroutine is left to report verdicts: finish appends at once
 	lastID     uint64
 	inFlight   map[uint64]*pending // sent messages, by the number in the reply subject
 	verdicts   []verdict           // waiting for the barrier
-	lost       []*pending          // acknowledgement lost: to be resolved by reading the log
+	lost       []*pending          // appends with a lost acknowledgement, to be resolved by reading the log
 	newest     head                // the newest acknowledged commit
 }
 
@@ -94,7 +94,7 @@ func (s *Store) openAppender(ctx context.Context) error {
 	a.inbox = a.conn.nc.NewInbox() + "."
 	sub, err := a.conn.nc.Subscribe(a.inbox+"*", a.onAck)
 	if err == nil {
-		err = sub.SetPendingLimits(-1, -1) // bounded by the window
+		err = sub.SetPendingLimits(-1, -1) // maxInFlight already limits them
 	}
 	if err != nil {
 		a.conn.Close()
@@ -128,7 +128,7 @@ func (s *Store) Append(r events.Record, done func(seq uint64, err error)) {
 	s.appender.send(p)
 }
 
-// checkAppend refuses records that cannot or must not be appended.
+// checkAppend returns why a record cannot or must not be appended, or nil.
 func (b *streams) checkAppend(r *events.Record, now time.Time) error {
 	if _, err := events.ParseTaskID(string(r.Task)); err != nil {
 		return err
@@ -188,7 +188,7 @@ func (a *appender) untrack(id uint64) *pending {
 	return p
 }
 
-// publish sends an append. If the lease is not held it parks the append until that is resolved.
+// publish sends an append. If the lease is not held, it does not send the append but parks it.
 func (a *appender) publish(id uint64, p *pending) {
 	if a.lease != nil && !a.lease.Held() {
 		if p = a.untrack(id); p != nil {
@@ -223,8 +223,8 @@ func (a *appender) subject(task events.TaskID) string {
 // expectHeader makes an append conditional on the position of the newest commit of its task.
 const expectHeader = "Nats-Expected-Last-Subject-Sequence"
 
-// sendFailed handles a message that the connection refused. A message refused for want of a connection is
-// certainly not in the log; for all others the log must be read.
+// sendFailed handles an error of publishing a message. If the client was not connected, the message is certainly not in
+// the log; after any other error the log must be read.
 func (a *appender) sendFailed(id uint64, err error) {
 	p := a.untrack(id)
 	if p == nil {
@@ -246,13 +246,13 @@ func (a *appender) finish(p *pending, seq uint64, err error) {
 	<-a.slots
 }
 
-// resolveLater queues an append to be resolved by reading the log, and signals that.
+// resolveLater parks an append and wakes the maintenance goroutine, which resolves it.
 func (a *appender) resolveLater(p *pending) {
 	a.park(p)
 	signal(a.lostSignal)
 }
 
-// park queues an append to be resolved by reading the log.
+// park adds an append to lost, to be resolved by reading the log.
 func (a *appender) park(p *pending) {
 	a.mu.Lock()
 	ended := a.terminated
@@ -271,7 +271,7 @@ func (a *appender) onReconnect() {
 	signal(a.lostSignal)
 }
 
-// expire moves messages that were sent at least patience ago to the lost ones.
+// expire moves the appends of messages that were sent at least patience ago to lost.
 func (a *appender) expire(now time.Time, patience time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -283,7 +283,7 @@ func (a *appender) expire(now time.Time, patience time.Duration) {
 	}
 }
 
-// drain stops new appends and waits for those in flight, until ctx ends.
+// drain makes new appends fail and waits for those in flight, until ctx ends.
 func (a *appender) drain(ctx context.Context) {
 	a.mu.Lock()
 	a.draining = true
@@ -303,13 +303,13 @@ func (a *appender) close() {
 	a.loops.Wait()
 	a.conn.Close()
 	a.mu.Lock()
-	open := slices.Concat(a.lost, slices.Collect(maps.Values(a.inFlight)))
+	unfinished := slices.Concat(a.lost, slices.Collect(maps.Values(a.inFlight)))
 	for _, v := range a.verdicts {
-		open = append(open, v.p)
+		unfinished = append(unfinished, v.p)
 	}
 	a.inFlight, a.verdicts, a.lost, a.terminated = map[uint64]*pending{}, nil, nil, true
 	a.mu.Unlock()
-	for _, p := range open {
+	for _, p := range unfinished {
 		a.finish(p, 0, unknownOutcome(p))
 	}
 }

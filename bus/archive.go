@@ -18,23 +18,23 @@ import (
 )
 
 const (
-	// partBytes is the size from which a history is archived in several messages.
+	// partBytes is the maximum size of an archive message. A larger history is archived in several messages.
 	partBytes = 4 << 20
 	// partHeader, on the last message of an archived history, is the number of its messages.
 	partHeader = "Orch-Parts"
-	// seqHeader, on the same message, is the position that the newest commit had in the live log. The head of
-	// the task is on it as well, so that Past scans only headers.
+	// seqHeader, on the same message, is the position that the newest commit had in the live log. That message has the
+	// head of the task as well, so that ArchivedHeads scans only headers.
 	seqHeader = "Orch-Seq"
 )
 
-// archiveSubject returns "orch.ar.<yyyymmdd>.<task>"; the day comes from the id, so that a lookup is direct.
+// archiveSubject returns "orch.ar.<yyyymmdd>.<task>". The day is that of the task's id, so that the subject follows from the id.
 func archiveSubject(task events.TaskID) string {
 	return archiveRoot + "." + task.Time().UTC().Format("20060102") + "." + string(task)
 }
 
 // Archive implements events.Log. The history is durable in the archive before it is removed from the live log.
-// The next call completes an interrupted one. A node that has lost its lease leaves that to the next node: the
-// server purges on request, whatever the epoch.
+// The next call completes an interrupted archiving. A node that has lost its lease must not remove anything, because the
+// server purges messages without checking the epoch; the next node completes the archiving.
 func (ar *archive) Archive(ctx context.Context, task events.TaskID) error {
 	if _, err := events.ParseTaskID(string(task)); err != nil {
 		return err
@@ -81,9 +81,9 @@ func (ar *archive) copyToArchive(ctx context.Context, task events.TaskID) (upTo 
 	}
 }
 
-// removeLive removes an archived history from the live log, its first commit before the others: the server
-// removes whole files before it records other removals, and a history that has lost its end, but not its
-// beginning, would look like an open one. Commits after the archived ones stay.
+// removeLive removes the archived commits of a task, up to position upTo, from the live log. Later commits stay. It
+// removes the first commit before the rest: the server removes whole files before it records other removals, and a
+// history that has lost its end but not its beginning would look like an open task.
 func (ar *archive) removeLive(ctx context.Context, task events.TaskID, upTo uint64) error {
 	subject := liveSubject(task)
 	first, err := ar.conn.page(ctx, liveStream, subject, 1, 1)
@@ -104,14 +104,15 @@ func (ar *archive) removeLive(ctx context.Context, task events.TaskID, upTo uint
 	return nil
 }
 
-// all, as a limit of purge, stands for a position after all messages.
-const all = 0
+// everything, as a limit of purge, means no limit.
+const everything = 0
 
-// purge removes the messages of a subject below a position. A server of a cluster repeats its purges when it restarts:
-// a repeated purge of all messages ends where it ended the first time, but one with a limit beyond the end would remove later messages.
+// purge removes the messages of a subject below a position, or everything. A server of a cluster repeats its purges when it
+// restarts. A repeated purge of everything stops at the same message as before; a repeated purge with a limit beyond
+// the newest message would remove later messages.
 func (ar *archive) purge(ctx context.Context, stream jetstream.Stream, subject string, below uint64) error {
 	opts := []jetstream.StreamPurgeOpt{jetstream.WithPurgeSubject(subject)}
-	if below != all {
+	if below != everything {
 		opts = append(opts, jetstream.WithPurgeSequence(below))
 	}
 	if err := stream.Purge(ctx, opts...); err != nil {
@@ -120,7 +121,7 @@ func (ar *archive) purge(ctx context.Context, stream jetstream.Stream, subject s
 	return nil
 }
 
-// archived returns the messages of an archived history, or nil if the archive has none or only a part of it.
+// archived returns the messages of an archived history, or nil if the archive does not have the whole history.
 func (ar *archive) archived(ctx context.Context, task events.TaskID) ([]entry, error) {
 	parts, whole, err := ar.parts(ctx, task)
 	if err != nil || !whole {
@@ -129,7 +130,7 @@ func (ar *archive) archived(ctx context.Context, task events.TaskID) ([]entry, e
 	return parts, nil
 }
 
-// parts returns the messages of a history in the archive, and whether the history is complete.
+// parts returns the archive's messages of a task, and whether they are its whole history.
 func (ar *archive) parts(ctx context.Context, task events.TaskID) (parts []entry, whole bool, err error) {
 	for e, err := range ar.conn.walk(ctx, archiveStream, archiveSubject(task), 1, math.MaxUint64) {
 		if err != nil {
@@ -141,16 +142,17 @@ func (ar *archive) parts(ctx context.Context, task events.TaskID) (parts []entry
 	return parts, n > 0 && parts[n-1].header.Get(partHeader) == strconv.Itoa(n), nil
 }
 
-// writeArchive copies the live history of a task into the archive and replaces the parts of an interrupted attempt.
-// It removes nothing else: a server that lags may not have reported the newest messages.
+// writeArchive copies the live history of a task into the archive, and returns the position of its newest commit. It
+// first removes the partial messages that an interrupted attempt has left, and nothing else: a server that lags may not
+// have reported the newest messages.
 func (ar *archive) writeArchive(ctx context.Context, task events.TaskID, partial []entry) (upTo uint64, err error) {
 	subject := archiveSubject(task)
-	head, err := ar.newest(ctx, task) // remove nothing unless the live log has the task
+	head, err := ar.newest(ctx, task) // fails before anything is removed if the live log does not have the task
 	if err != nil {
 		return 0, err
 	}
 	if len(partial) > 0 {
-		if err := ar.purge(ctx, ar.past, subject, partial[len(partial)-1].Seq+1); err != nil {
+		if err := ar.purge(ctx, ar.archiveLog, subject, partial[len(partial)-1].Seq+1); err != nil {
 			return 0, err
 		}
 	}
@@ -179,8 +181,8 @@ func (ar *archive) writeArchive(ctx context.Context, task events.TaskID, partial
 	return last, ar.barrier().wait(archiveStream)
 }
 
-// extendArchive appends the commits to an archived history that the task got after an interrupted archiving.
-// The history is complete after each of its messages, so that another interruption loses nothing.
+// extendArchive appends to an archived history the commits that were made after an interrupted archiving. Each message
+// that it publishes completes the history, so that another interruption loses nothing.
 func (ar *archive) extendArchive(ctx context.Context, task events.TaskID, parts []entry) (upTo uint64, err error) {
 	tail, upTo, err := ar.tail(ctx, task, parts)
 	if err != nil || len(tail) == 0 {
@@ -202,15 +204,16 @@ func (ar *archive) extendArchive(ctx context.Context, task events.TaskID, parts 
 	return upTo, ar.barrier().wait(archiveStream)
 }
 
-// hasRoom reports whether a commit fits into the same message as others. A single commit always fits: it was one message.
+// hasRoom reports whether the message with this body has room for another commit. A single commit always fits, because it
+// was one message in the live log.
 func (b *streams) hasRoom(body *bytes.Buffer, data []byte) bool {
 	return body.Len() == 0 || body.Len()+len(data) <= min(partBytes, b.conn.maxCommit())
 }
 
-// tail returns the live commits of a task after its archived history, without older ones. upTo is the position of the newest commit of all.
+// tail returns the live commits of a task that follow its archived history. upTo is the position of the task's newest commit.
 func (ar *archive) tail(ctx context.Context, task events.TaskID, parts []entry) (tail []entry, upTo uint64, err error) {
 	end := parts[len(parts)-1]
-	newest, _, err := pastHead(end.subject, end.header, end.Seq)
+	newest, _, err := archivedHead(end.subject, end.header, end.Seq)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -251,7 +254,7 @@ func (ar *archive) newest(ctx context.Context, task events.TaskID) (lastHead, er
 	return lastHead{value: m.header.Get(headHeader), seq: m.Seq}, nil
 }
 
-// headers returns the headers of the last message of an archived history of that many messages.
+// headers returns the headers of the last message of an archived history; parts is the number of its messages.
 func (h lastHead) headers(parts int) nats.Header {
 	return nats.Header{
 		partHeader: {strconv.Itoa(parts)}, headHeader: {h.value}, seqHeader: {strconv.FormatUint(h.seq, 10)},
@@ -330,14 +333,15 @@ func splitFrame(data []byte) (c events.Stored, rest []byte, ok bool) {
 	return c, body[n+1:], true
 }
 
+// readArchived yields the archived commits of a task, starting at revision from.
 func (ar *archive) readArchived(ctx context.Context, task events.TaskID, from uint64, yield func(events.Stored, error) bool) {
 	parts, err := ar.archived(ctx, task)
 	ar.readParts(ctx, task, parts, err, from, yield)
 }
 
-// readParts yields the commits in the messages of an archived history, or err. It does not mark them as archived
-// while the live log still has commits of the task: Archive removes those. If the task got more commits
-// there, they follow.
+// readParts yields the commits in the messages of an archived history, starting at revision from, or err if it is not nil. If
+// the live log still has commits of the task, readParts does not mark the commits as archived: Archive must be called
+// again to remove the live ones. It then also yields the live commits that follow the archived history.
 func (ar *archive) readParts(ctx context.Context, task events.TaskID, parts []entry, err error, from uint64, yield func(events.Stored, error) bool) {
 	left := false
 	if err == nil && len(parts) > 0 && ar.live != nil {
@@ -368,7 +372,7 @@ func (ar *archive) readParts(ctx context.Context, task events.TaskID, parts []en
 		}
 	}
 	for _, e := range tail {
-		err := ar.unconfirmed(e.Seq)
+		err := ar.checkDurable(e.Seq)
 		if rev++; rev >= from && !yield(e.Stored, err) || err != nil {
 			return
 		}

@@ -31,7 +31,7 @@ const (
 // refer to, and snapshots before the journals that continue them. The mark is not copied: a restored store gets a new
 // one. Of tokens only digests are copied; the key of the node and the sessions of MCP clients are not.
 func backedUp() []string {
-	return append([]string{liveStream, archiveStream, pointsStream, blobsStream, tokensStream}, ofJournals()...)
+	return append([]string{liveStream, archiveStream, pointsStream, blobsStream, tokensStream}, journalStreams()...)
 }
 
 // Manifest describes the content of a backup.
@@ -161,7 +161,7 @@ func (c *Conn) writeBackup(ctx context.Context, to io.Writer, lost *Lost, cfg Ba
 		Format: backupFormat, Store: StoreVersion, Lost: lost, Version: cfg.Version, TakenAt: events.Time(time.Now()),
 	}}
 	for _, stream := range backedUp() {
-		if slices.Contains(ofJournals(), stream) {
+		if slices.Contains(journalStreams(), stream) {
 			if there, err := c.hasStream(ctx, stream); err != nil || !there {
 				if err != nil {
 					return b.manifest, err

@@ -20,7 +20,7 @@ const (
 	headHeader = "Orch"
 	// maxName bounds the name of a task in a header, in bytes before escaping.
 	maxName = 128
-	// noParent stands for an absent parent in the value.
+	// noParent is the parent in the value of a task without one.
 	noParent = "-"
 )
 
@@ -51,7 +51,7 @@ func shorten(name string) string {
 	return name[:cut]
 }
 
-// decodeHead is the inverse of encodeHead; the task comes from the subject. DATA_LOSS if it is damaged.
+// decodeHead decodes the result of encodeHead. It takes the task from the subject. DATA_LOSS if value is damaged.
 func decodeHead(subject, value string, seq uint64) (events.Head, error) {
 	h := events.Head{Task: taskOf(subject), Seq: seq}
 	fields := strings.Split(value, " ")
@@ -78,15 +78,15 @@ func decodeHead(subject, value string, seq uint64) (events.Head, error) {
 	return h, nil
 }
 
-// liveHead returns the head of a task, from its newest message in the live log.
+// liveHead implements headOf for the live log: every message has a head.
 func liveHead(subject string, header nats.Header, seq uint64) (events.Head, bool, error) {
 	h, err := decodeHead(subject, header.Get(headHeader), seq)
 	return h, err == nil, err
 }
 
-// pastHead returns the head of an archived task, from the last of its messages; false if the archiving
-// was interrupted before that. Its position is the one that the commit had in the live log.
-func pastHead(subject string, header nats.Header, _ uint64) (events.Head, bool, error) {
+// archivedHead implements headOf for the archive: only the last message of an archived history has a head. The Seq of the
+// head is the position that the newest commit had in the live log.
+func archivedHead(subject string, header nats.Header, _ uint64) (events.Head, bool, error) {
 	if header.Get(partHeader) == "" {
 		return events.Head{}, false, nil
 	}
@@ -106,9 +106,9 @@ func damagedHead(task events.TaskID, seq uint64, err error) error {
 const (
 	liveRoot    = "orch.ev"
 	archiveRoot = "orch.ar"
-	// liveAll and archiveAll match all of them and are spelled exactly as in the streams: then the server
-	// iterates over the messages. For an equivalent pattern ("orch.ev.>") it would compare every subject of a
-	// block with it, for each message.
+	// liveAll and archiveAll match all subjects. They must be spelled exactly like the subjects in the configuration of
+	// the streams, so that the server skips the matching. With an equivalent pattern such as "orch.ev.>", the server would
+	// compare every subject of a block for each message.
 	liveAll    = liveRoot + ".*.*"
 	archiveAll = archiveRoot + ".*.*"
 )
@@ -125,7 +125,7 @@ func liveSubject(task events.TaskID) string {
 	return liveRoot + "." + string([]byte{digits[h>>4&15], digits[h&15]}) + "." + string(task)
 }
 
-// taskOf returns the last token of a subject.
+// taskOf returns the task in a subject, which is the last token.
 func taskOf(subject string) events.TaskID {
 	return events.TaskID(subject[strings.LastIndexByte(subject, '.')+1:])
 }

@@ -142,8 +142,8 @@ func (s *Store) HeadsAfter(ctx context.Context, seq uint64) iter.Seq2[events.Hea
 			yield(events.Head{}, s.loss.Load())
 			return
 		}
-		pos := headScan{conn: s.conn, head: liveHead}
-		if err := pos.run(ctx, s.live, scanAfter(seq), yield); err != nil {
+		scan := headScan{conn: s.conn, head: liveHead}
+		if err := scan.run(ctx, s.live, scanAfter(seq), yield); err != nil {
 			yield(events.Head{}, err)
 		}
 	}

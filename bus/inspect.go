@@ -175,7 +175,7 @@ func exists(path string) bool {
 func (i *inspection) examine(s storefile.Stream) {
 	i.examineStrays(s)
 	switch {
-	case slices.Contains(ownStreams(), s.Name) || slices.Contains(ofJournals(), s.Name):
+	case slices.Contains(ownStreams(), s.Name) || slices.Contains(journalStreams(), s.Name):
 		i.examineOwn(s)
 	case len(s.Damage) == 0:
 	case s.Name == sessionsStream:

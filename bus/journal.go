@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// journalPrefix is the prefix of the streams of journals, journalRoot that of their subjects.
+	// journalPrefix is the prefix of the names of the journals' streams, journalRoot the prefix of their subjects.
 	journalPrefix = "ORCH_JOURNAL_"
 	journalRoot   = "orch.journal"
 	// snapsBucket holds the snapshots of journals.
@@ -32,8 +32,9 @@ const (
 	FirestoreJournal = "FIRESTORE"
 )
 
-// ofJournals returns the names of the streams of journals. Streams of journals that were never opened do not exist.
-func ofJournals() []string {
+// journalStreams returns the names of the streams of all journals and of their snapshots. The streams of a journal that was
+// never opened do not exist.
+func journalStreams() []string {
 	return []string{snapsStream, journalPrefix + RealtimeJournal, journalPrefix + FirestoreJournal}
 }
 
@@ -49,9 +50,8 @@ func (c *Conn) hasStream(ctx context.Context, name string) (bool, error) {
 	return true, nil
 }
 
-// Journal is a sequence of entries beside the log of tasks, and a snapshot that replaces its beginning. Each append is
-// conditional on the newest entry. Its durability is that of the log. It is safe for concurrent
-// use.
+// Journal is a sequence of entries in a stream of its own, beside the log of tasks. A snapshot replaces the oldest
+// entries. Each append is conditional on the newest entry. A journal is as durable as the log, and safe for concurrent use.
 type Journal struct {
 	store  *Store
 	name   string
@@ -89,12 +89,12 @@ func (j *Journal) streamName() string { return journalPrefix + j.name }
 
 func (j *Journal) subject() string { return journalRoot + "." + j.name }
 
-// Largest returns the most bytes that an entry may have.
+// Largest returns the maximum size of an entry in bytes.
 func (j *Journal) Largest() int { return j.store.conn.maxCommit() }
 
-// Append appends an entry after the one at a position, 0 for the beginning, and returns its position when it is
-// durable. It continues after ctx ends. Errors: CONFLICT when another entry was first, DISK_FULL, and UNAVAILABLE,
-// after which only Read shows whether the entry exists.
+// Append appends an entry if the newest entry is at position after, 0 for an empty journal. It returns the position of the
+// new entry once that is durable. It continues after ctx ends. Errors: CONFLICT when another entry was first, DISK_FULL,
+// and UNAVAILABLE, after which only Read shows whether the entry exists.
 func (j *Journal) Append(ctx context.Context, after uint64, data []byte) (uint64, error) {
 	if err := j.store.space.checkRoom(len(data), time.Now()); err != nil {
 		return 0, err
@@ -114,13 +114,13 @@ func (j *Journal) Append(ctx context.Context, after uint64, data []byte) (uint64
 	}
 	err = j.store.barrier().wait(j.streamName())
 	if err == nil {
-		_ = j.store.conn.nc.Publish(j.newsSubject(), []byte(strconv.FormatUint(ack.Sequence, 10))) // other nodes poll, if this fails
+		_ = j.store.conn.nc.Publish(j.newsSubject(), []byte(strconv.FormatUint(ack.Sequence, 10))) // if this fails, other nodes find the entry at their next poll
 	}
 	return ack.Sequence, err
 }
 
-// Read calls each for the entries after a position that are durable when it is called, in order, until each
-// returns an error. Errors: DATA_LOSS when an entry is missing, UNAVAILABLE.
+// Read calls each for the entries after a position, in order, until each returns an error. It reads the entries that
+// exist when it is called, once they are durable. Errors: DATA_LOSS when an entry is missing, UNAVAILABLE.
 func (j *Journal) Read(ctx context.Context, after uint64, each func(seq uint64, data []byte) error) error {
 	info, err := j.stream.Info(ctx)
 	if err != nil {
@@ -159,7 +159,7 @@ func journalLoss(name string, seq uint64) error {
 		WithHint("orch restore brings a backup back")
 }
 
-// Last returns the position of the newest entry, 0 if there never was one.
+// Last returns the position of the newest entry, 0 if the journal never had an entry.
 func (j *Journal) Last(ctx context.Context) (uint64, error) {
 	info, err := j.stream.Info(ctx)
 	if err != nil {
@@ -171,15 +171,16 @@ func (j *Journal) Last(ctx context.Context) (uint64, error) {
 // journalPollEvery is how often a node polls for entries of other nodes.
 const journalPollEvery = time.Second
 
-// newsSubject is where nodes notify each other of entries. A lost notification costs only time.
+// newsSubject returns the subject on which nodes notify each other of entries. A lost notification only delays them.
 func (j *Journal) newsSubject() string { return "orch.news.journal." + j.name }
 
-// Follow calls changed soon after each entry with its position, and with 0 at every poll: there may be entries
-// without a notification. It returns when ctx ends, or UNAVAILABLE when the connection is closed.
+// Follow calls changed with the position of an entry soon after the entry is appended; it may skip older entries. It
+// also calls changed with 0 at every poll, because a notification may have been lost. It returns nil when ctx ends,
+// UNAVAILABLE if it cannot subscribe.
 func (j *Journal) Follow(ctx context.Context, changed func(position uint64)) error {
 	notified := make(chan uint64, 1)
 	sub, err := j.store.conn.nc.Subscribe(j.newsSubject(), func(m *nats.Msg) {
-		position, _ := strconv.ParseUint(string(m.Data), 10, 64) // otherwise the next poll finds it
+		position, _ := strconv.ParseUint(string(m.Data), 10, 64) // invalid data yields 0, as a poll does
 		select {
 		case <-notified: // the newest notification replaces older ones
 		default:
@@ -204,7 +205,7 @@ func (j *Journal) Follow(ctx context.Context, changed func(position uint64)) err
 	}
 }
 
-// positionHeader is the header of a snapshot with the position of its last entry.
+// positionHeader is the header of a snapshot that contains the position of the last entry in the snapshot.
 const positionHeader = "Orch-Position"
 
 // Snapshot returns the newest snapshot and the position of the last entry in it; nil and 0 if there is none.
@@ -237,8 +238,8 @@ func damagedSnapshot(name string, err error) error {
 		WithHint("orch restore brings a backup back")
 }
 
-// SaveSnapshot stores a state as the snapshot of all entries up to a position, and deletes those. A crash
-// at any moment leaves the old snapshot or the new one. Errors: UNAVAILABLE while a backup is taken, DISK_FULL.
+// SaveSnapshot stores a state as the snapshot of all entries up to a position, and deletes the entries before that
+// position. A crash at any moment leaves the old snapshot or the new one. Errors: UNAVAILABLE while a backup is taken, DISK_FULL.
 func (j *Journal) SaveSnapshot(ctx context.Context, position uint64, data []byte) error {
 	j.saving.Lock()
 	defer j.saving.Unlock()
@@ -282,7 +283,7 @@ func positionOf(header nats.Header) uint64 {
 	return position
 }
 
-// syncRelaxed syncs what was written so far on a relaxed node; other nodes have synced it already.
+// syncRelaxed syncs all writes of a node with relaxed durability. Other nodes have already synced them.
 func (j *Journal) syncRelaxed() error {
 	if j.store.barrier() != nil {
 		return nil
@@ -290,8 +291,8 @@ func (j *Journal) syncRelaxed() error {
 	return j.store.syncMeta()
 }
 
-// prune deletes what a snapshot has replaced: the previous snapshot, and entries. The newest entry stays, so
-// that the journal keeps its last position.
+// prune deletes the previous snapshot, and the entries before the position of the new one. The entry at that position
+// stays, so that the journal keeps its last position.
 func (j *Journal) prune(ctx context.Context, position uint64, old *jetstream.ObjectInfo) error {
 	if old != nil {
 		stream, err := j.store.conn.js.Stream(ctx, snapsStream)
@@ -308,7 +309,7 @@ func (j *Journal) prune(ctx context.Context, position uint64, old *jetstream.Obj
 	return nil
 }
 
-// object names an object of a bucket.
+// object is the name, the bucket and the headers of an object to be stored.
 type object struct {
 	bucket, name string
 	header       nats.Header

@@ -14,10 +14,9 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Read implements events.Log. A history is in the live log or, as a whole, in the archive. It reads the archive
-// first: after a kill the server brings removed messages back, the last ones of a block that
-// records other removals, and the first commits of an archived history must not look like an
-// open task.
+// Read implements events.Log. A history is in the live log or, as a whole, in the archive. Read looks in the archive
+// first: after a kill the server may restore messages that had been removed from the live log. If those are the first
+// commits of an archived history, the live log alone would show an open task.
 func (ar *archive) Read(ctx context.Context, task events.TaskID, from uint64) iter.Seq2[events.Stored, error] {
 	return func(yield func(events.Stored, error) bool) {
 		if _, err := events.ParseTaskID(string(task)); err != nil {
@@ -55,14 +54,14 @@ func (ar *archive) readLive(ctx context.Context, task events.TaskID, from uint64
 		}
 		h, err := decodeHead(e.subject, e.header.Get(headHeader), e.Seq)
 		if err == nil && rev == 0 && h.Rev > 1 {
-			return false, true // the rest of an interrupted archiving
+			return false, true // left by an interrupted archiving
 		}
 		rev++
 		if err == nil && h.Rev != rev {
 			err = missingRevision(task, rev, e.Seq)
 		}
 		if err == nil {
-			err = ar.unconfirmed(e.Seq)
+			err = ar.checkDurable(e.Seq)
 		}
 		if err != nil {
 			yield(events.Stored{}, err)
@@ -86,8 +85,8 @@ func missingRevision(task events.TaskID, rev, seq uint64) error {
 		WithField("task").WithHint("run: orch verify")
 }
 
-// liveName returns the name of the live stream, or of the archive if the live one is lost: the archive has no live
-// subjects, so that readers find only archived histories.
+// liveName returns the name of the live stream. If that stream is lost it returns the name of the archive, which has no
+// live subjects: readers then find only archived histories.
 func (b *streams) liveName() string {
 	if b.live == nil {
 		return archiveStream
@@ -124,9 +123,9 @@ func (b *streams) lastSeq(ctx context.Context) (uint64, error) {
 }
 
 const (
-	// headBatch is the most headers of one fetch.
+	// headBatch is the maximum number of headers in one fetch.
 	headBatch = 4096
-	// headWait is how long one fetch may wait; it only waits if tasks left the log during the scan, or
+	// headWait is how long one fetch may wait. A fetch only waits if tasks were archived during the scan, or if
 	// the connection lost messages.
 	headWait = 250 * time.Millisecond
 )
@@ -145,30 +144,30 @@ func (s *Store) Heads(ctx context.Context) iter.Seq2[events.Head, error] {
 // ArchivedHeads implements events.Log: a scan of the headers of all messages of the archive.
 func (s *Store) ArchivedHeads(ctx context.Context) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
-		s.conn.scanHeads(ctx, s.past, archiveAll, pastHead, yield)
+		s.conn.scanHeads(ctx, s.archiveLog, archiveAll, archivedHead, yield)
 	}
 }
 
 // HasArchived implements events.Log. It counts the messages of the archive.
 func (s *Store) HasArchived(ctx context.Context) (bool, error) {
-	info, err := s.past.Info(ctx)
+	info, err := s.archiveLog.Info(ctx)
 	if err != nil {
 		return false, readFault(err)
 	}
 	return info.State.Msgs > 0, nil
 }
 
-// headOf returns the head in a message; false for a message without one.
+// headOf decodes the head in a message; false if the message has no head.
 type headOf func(subject string, header nats.Header, seq uint64) (events.Head, bool, error)
 
-// scanHeads scans all messages and yields the last head of each task. A scan of only the newest message of
-// each subject would be half as long, but the server sometimes leaves subjects out of it (seen after a
-// kill, with 2.15.2), and reports nothing.
+// scanHeads scans all messages of a stream and yields the last head of each task. A scan of only the newest message of
+// each subject would take half the time, but after a kill nats-server 2.15.2 sometimes omits subjects from it without
+// an error.
 func (c *Conn) scanHeads(ctx context.Context, stream jetstream.Stream, all string, head headOf, yield func(events.Head, error) bool) {
 	last := map[events.TaskID]events.Head{}
-	pos := headScan{conn: c, head: head}
+	scan := headScan{conn: c, head: head}
 	cfg := jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy, FilterSubject: all}
-	err := pos.run(ctx, stream, cfg, func(h events.Head, _ error) bool {
+	err := scan.run(ctx, stream, cfg, func(h events.Head, _ error) bool {
 		last[h.Task] = h
 		return true
 	})
@@ -183,11 +182,11 @@ func (c *Conn) scanHeads(ctx context.Context, stream jetstream.Stream, all strin
 	}
 }
 
-// run fetches batch after batch. It repeats a fetch that returns too few messages, so that a lost wake-up of
-// the client costs at most headWait.
-func (p *headScan) run(ctx context.Context, stream jetstream.Stream, cfg jetstream.ConsumerConfig, yield func(events.Head, error) bool) error {
-	if p.conn.replicated.Load() {
-		return p.walk(ctx, stream, cfg, yield)
+// run scans the messages that cfg selects and yields their heads. It fetches them in batches, and repeats a fetch that
+// returns too few messages, so that a lost wake-up of the client costs at most headWait.
+func (s *headScan) run(ctx context.Context, stream jetstream.Stream, cfg jetstream.ConsumerConfig, yield func(events.Head, error) bool) error {
+	if s.conn.replicated.Load() {
+		return s.walk(ctx, stream, cfg, yield)
 	}
 	cfg.AckPolicy, cfg.HeadersOnly, cfg.MemoryStorage, cfg.InactiveThreshold = jetstream.AckNonePolicy, true, true, time.Minute
 	c, err := createScan(ctx, stream, cfg)
@@ -197,35 +196,35 @@ func (p *headScan) run(ctx context.Context, stream jetstream.Stream, cfg jetstre
 	defer func() { // if this fails, the consumer expires
 		_ = stream.DeleteConsumer(context.WithoutCancel(ctx), c.CachedInfo().Name)
 	}()
-	p.left = c.CachedInfo().NumPending
-	for p.left > 0 && err == nil && !p.stopped {
+	s.left = c.CachedInfo().NumPending
+	for s.left > 0 && err == nil && !s.stopped {
 		if err = ctx.Err(); err != nil {
 			return fault.From(err)
 		}
-		err = p.fetch(c, yield)
+		err = s.fetch(c, yield)
 	}
 	return err
 }
 
-// walk reads the messages without a consumer: the server of a consumer of a replicated stream may lag behind the leader.
-func (p *headScan) walk(ctx context.Context, stream jetstream.Stream, cfg jetstream.ConsumerConfig, yield func(events.Head, error) bool) error {
-	for e, err := range p.conn.walk(ctx, stream.CachedInfo().Config.Name, cfg.FilterSubject, max(cfg.OptStartSeq, 1), math.MaxUint64) {
+// walk reads the messages without a consumer. The consumer of a replicated stream may be on a server that lags behind the leader.
+func (s *headScan) walk(ctx context.Context, stream jetstream.Stream, cfg jetstream.ConsumerConfig, yield func(events.Head, error) bool) error {
+	for e, err := range s.conn.walk(ctx, stream.CachedInfo().Config.Name, cfg.FilterSubject, max(cfg.OptStartSeq, 1), math.MaxUint64) {
 		if err != nil {
 			return err
 		}
-		h, ok, err := p.head(e.subject, e.header, e.Seq)
+		h, ok, err := s.head(e.subject, e.header, e.Seq)
 		if err != nil {
 			return err
 		}
 		if ok && !yield(h, nil) {
-			p.stopped = true
+			s.stopped = true
 			return nil
 		}
 	}
 	return nil
 }
 
-// createScan creates a consumer. It allows the server time to visit every subject, of which there may be millions.
+// createScan creates a consumer. The server visits every subject for it, and there may be millions: so the timeout is long.
 func createScan(ctx context.Context, stream jetstream.Stream, cfg jetstream.ConsumerConfig) (jetstream.Consumer, error) {
 	const within = 2 * time.Minute
 	ctx, cancel := context.WithTimeout(ctx, within)
@@ -239,61 +238,64 @@ type headScan struct {
 	head    headOf
 	seen    uint64 // messages delivered
 	left    uint64 // messages not yet delivered
-	stopped bool   // the reader wants no more
+	stopped bool   // yield has returned false
 }
 
-func (p *headScan) fetch(c jetstream.Consumer, yield func(events.Head, error) bool) error {
-	count := min(p.left, headBatch)
+// fetch yields the heads in the next batch.
+func (s *headScan) fetch(c jetstream.Consumer, yield func(events.Head, error) bool) error {
+	count := min(s.left, headBatch)
 	batch, err := c.Fetch(int(count), jetstream.FetchMaxWait(headWait))
 	if err != nil {
 		return readFault(err)
 	}
-	before := p.seen
+	before := s.seen
 	for m := range batch.Messages() {
-		if p.stopped {
+		if s.stopped {
 			continue // the channel must be emptied
 		}
-		if err := p.take(m, yield); err != nil {
-			p.stopped = true
+		if err := s.receive(m, yield); err != nil {
+			s.stopped = true
 			return err
 		}
 	}
 	if err := batch.Error(); err != nil && !errors.Is(err, jetstream.ErrNoHeartbeat) {
 		return readFault(err)
 	}
-	if p.seen < before+count && !p.stopped { // some were archived in the meantime, or a message was lost
-		return p.recount(c)
+	if s.seen < before+count && !s.stopped { // commits were archived in the meantime, or a message was lost
+		return s.recount(c)
 	}
 	return nil
 }
 
-func (p *headScan) take(m jetstream.Msg, yield func(events.Head, error) bool) error {
+// receive yields the head in a delivered message. UNAVAILABLE if a message before it was lost.
+func (s *headScan) receive(m jetstream.Msg, yield func(events.Head, error) bool) error {
 	meta, err := m.Metadata()
 	if err != nil {
 		return readFault(err)
 	}
-	p.seen++
-	if meta.Sequence.Consumer != p.seen {
+	s.seen++
+	if meta.Sequence.Consumer != s.seen {
 		return readFault(errors.New("the scan of the log lost a message"))
 	}
-	p.left = meta.NumPending
-	h, ok, err := p.head(m.Subject(), m.Headers(), meta.Sequence.Stream)
+	s.left = meta.NumPending
+	h, ok, err := s.head(m.Subject(), m.Headers(), meta.Sequence.Stream)
 	if err != nil {
 		return err
 	}
-	p.stopped = ok && !yield(h, nil)
+	s.stopped = ok && !yield(h, nil)
 	return nil
 }
 
-func (p *headScan) recount(c jetstream.Consumer) error {
+// recount sets left to the server's count of undelivered messages. UNAVAILABLE if a delivered message was lost.
+func (s *headScan) recount(c jetstream.Consumer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), readWithin)
 	defer cancel()
 	info, err := c.Info(ctx)
 	if err != nil {
 		return readFault(err)
 	}
-	p.left = info.NumPending
-	if info.Delivered.Consumer != p.seen {
+	s.left = info.NumPending
+	if info.Delivered.Consumer != s.seen {
 		return readFault(errors.New("the scan of the log lost a message"))
 	}
 	return nil

@@ -32,7 +32,7 @@ type entry struct {
 	pending string
 }
 
-// getRequest requests messages from a position on, directly from the store, without a consumer.
+// getRequest requests messages, starting at a position, directly from the store, without a consumer.
 type getRequest struct {
 	Seq      uint64 `json:"seq"`
 	Next     string `json:"next_by_subj,omitempty"`
@@ -40,8 +40,8 @@ type getRequest struct {
 	MaxBytes int    `json:"max_bytes"`
 }
 
-// page returns up to count messages of a stream with a matching subject, from position from on. An
-// empty page is the end.
+// page returns up to count messages of a stream with a matching subject, starting at position from. It returns an empty
+// page at the end of the stream.
 func (c *Conn) page(ctx context.Context, stream, subject string, from uint64, count int) ([]entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
@@ -66,18 +66,19 @@ func (c *Conn) page(ctx context.Context, stream, subject string, from uint64, co
 	return page, err
 }
 
-// answerWithin is how long one of several servers may take: one that is stopping or starting may not answer.
+// answerWithin is how long one of several servers may take to answer. A server that is stopping or starting may never answer.
 const answerWithin = 3 * time.Second
 
-// retry repeats ask until it succeeds or ctx ends, if there are several servers.
-func (c *Conn) retry(ctx context.Context, ask func(context.Context) error) error {
+// retry calls send. If there are several servers, it calls send again after each try that takes longer than
+// answerWithin, until ctx ends.
+func (c *Conn) retry(ctx context.Context, send func(context.Context) error) error {
 	if !c.replicated.Load() {
-		return ask(ctx)
+		return send(ctx)
 	}
 	for {
-		once, cancel := context.WithTimeout(ctx, answerWithin)
-		err := ask(once)
-		late := once.Err() != nil
+		try, cancel := context.WithTimeout(ctx, answerWithin)
+		err := send(try)
+		late := try.Err() != nil
 		cancel()
 		if err == nil || !late || ctx.Err() != nil {
 			return err
@@ -85,7 +86,8 @@ func (c *Conn) retry(ctx context.Context, ask func(context.Context) error) error
 	}
 }
 
-// anyPage is page from any server that has the stream: its messages are correct, but the newest may be missing.
+// anyPage is like Conn.page, but any server that has the stream may answer. Its messages are correct; the newest ones may
+// be missing.
 func (c *Conn) anyPage(ctx context.Context, stream, subject string, from uint64, count int) (page []entry, err error) {
 	err = c.retry(ctx, func(ctx context.Context) error {
 		page, err = c.onePage(ctx, stream, subject, from, count)
@@ -139,8 +141,8 @@ func collect(ctx context.Context, sub *nats.Subscription) ([]entry, error) {
 // moreMayFollow is the pending count of an entry from a server that sends none.
 const moreMayFollow = "?"
 
-// leaderNext requests from the leader of a replicated stream the first message with a matching subject from a position on; nil
-// if there is none. Other servers may lag behind it.
+// leaderNext returns the first message with a matching subject, starting at position from; nil if there is none. It
+// asks the leader of the replicated stream, because the other servers may lag behind the leader.
 func (c *Conn) leaderNext(ctx context.Context, stream, subject string, from uint64) (*entry, error) {
 	if subject == "" {
 		subject = ">"
@@ -155,7 +157,7 @@ func (c *Conn) newest(ctx context.Context, stream jetstream.Stream, subject stri
 	}
 	m, err := stream.GetLastMsgForSubject(ctx, subject)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // nil means that the subject has no message
 	}
 	if err != nil {
 		return nil, err
@@ -163,6 +165,7 @@ func (c *Conn) newest(ctx context.Context, stream jetstream.Stream, subject stri
 	return &entry{Stored: events.Stored{Seq: m.Sequence, Data: m.Data}, subject: m.Subject, header: m.Header}, nil
 }
 
+// requestLeader returns the message of a stream that a query selects; nil if there is none.
 func (c *Conn) requestLeader(ctx context.Context, stream string, query map[string]any) (*entry, error) {
 	request, err := json.Marshal(query)
 	if err != nil {
@@ -192,7 +195,7 @@ func (c *Conn) requestLeader(ctx context.Context, stream string, query map[strin
 	}
 	switch got := answer.Message; {
 	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // nil means that no message matches
 	case answer.Error != nil:
 		return nil, readFault(answer.Error)
 	case got == nil:
@@ -231,13 +234,13 @@ func readFault(err error) error {
 	return fault.Wrap(fault.Unavailable, err, "the log cannot be reached now").WithHint("try again in a moment")
 }
 
-// errHole is the error of walk for a message that the server counts but cannot read.
+// errHole returns the error of walk for a message that the server counts but cannot read.
 func errHole(after uint64) *fault.Error {
 	return fault.New(fault.DataLoss, "a commit after position %d cannot be read", after).WithHint("run: orch verify")
 }
 
-// walk yields the messages of a stream on a subject from position from to position to. It fetches the
-// next page while the caller uses the present one.
+// walk yields the messages of a stream on a subject with positions in [from, to]. It fetches the next page while the
+// caller uses the current one.
 func (c *Conn) walk(ctx context.Context, stream, subject string, from, to uint64) iter.Seq2[entry, error] {
 	return func(yield func(entry, error) bool) {
 		if from > to {
@@ -282,7 +285,7 @@ type fetched struct {
 	err  error
 }
 
-// prefetch requests a page; the channel is closed after the result.
+// prefetch requests a page in the background. The channel receives the result and is then closed.
 func (c *Conn) prefetch(ctx context.Context, stream, subject string, from uint64, count int) <-chan fetched {
 	answer := make(chan fetched, 1)
 	go func() {
@@ -293,7 +296,7 @@ func (c *Conn) prefetch(ctx context.Context, stream, subject string, from uint64
 	return answer
 }
 
-// nextCommit returns the commit of a task after a position.
+// nextCommit returns the first live commit of a task after a position; false if there is none.
 func (b *streams) nextCommit(ctx context.Context, task events.TaskID, after uint64) (events.Stored, bool, error) {
 	page, err := b.conn.page(ctx, liveStream, liveSubject(task), after+1, 1)
 	if err != nil || len(page) == 0 {

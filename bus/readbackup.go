@@ -104,7 +104,7 @@ func (b *backupReader) manifest(parts []Part) (Manifest, error) {
 		}
 	}
 	for _, stream := range backedUp() {
-		if stream == tokensStream || slices.Contains(ofJournals(), stream) { // optional in a store
+		if stream == tokensStream || slices.Contains(journalStreams(), stream) { // optional in a store
 			continue
 		}
 		if !slices.ContainsFunc(parts, func(p Part) bool { return p.Name == stream }) {

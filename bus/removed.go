@@ -73,7 +73,7 @@ func (ar *archive) Remove(ctx context.Context, tasks []events.TaskID) error {
 		if err := ar.removeLive(ctx, task, upTo); err != nil { // messages that the server brought back after a kill
 			return err
 		}
-		if err := ar.purge(ctx, ar.past, archiveSubject(task), all); err != nil {
+		if err := ar.purge(ctx, ar.archiveLog, archiveSubject(task), everything); err != nil {
 			return err
 		}
 	}
@@ -91,7 +91,7 @@ func (ar *archive) addRemoved(ctx context.Context, records map[string]*bytes.Buf
 		return 0, false, err
 	}
 	end := parts[len(parts)-1]
-	newest, _, err := pastHead(end.subject, end.header, end.Seq)
+	newest, _, err := archivedHead(end.subject, end.header, end.Seq)
 	if err != nil {
 		return 0, false, err
 	}
@@ -180,7 +180,7 @@ func damagedRemoval() error {
 
 // findRemovals records whether the archive has records of removed tasks: without any, lookups are skipped.
 func (ar *archive) findRemovals(ctx context.Context) error {
-	info, err := ar.past.Info(ctx, jetstream.WithSubjectFilter(removedRoot+".*"))
+	info, err := ar.archiveLog.Info(ctx, jetstream.WithSubjectFilter(removedRoot+".*"))
 	if err != nil {
 		return readFault(err)
 	}

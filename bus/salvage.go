@@ -302,7 +302,7 @@ func (s *Store) abandonTask(ctx context.Context, to quarantine, task events.Task
 		return err
 	}
 	s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "task_given_up", slog.String("task", string(task)), slog.String("why", s.lostData.Tasks[task].What))
-	return errors.Join(s.purge(ctx, s.live, liveSubject(task), all), s.purge(ctx, s.past, archiveSubject(task), all),
+	return errors.Join(s.purge(ctx, s.live, liveSubject(task), everything), s.purge(ctx, s.archiveLog, archiveSubject(task), everything),
 		s.barrier().wait(liveStream), s.barrier().wait(archiveStream))
 }
 

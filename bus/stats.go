@@ -36,7 +36,7 @@ func (sd *sideStore) SaveStats(ctx context.Context, data []byte) error {
 	if sd.live == nil {
 		return sd.loss.Load()
 	}
-	record, err := json.Marshal(statsRecord{sd.live.CachedInfo().Created, sd.past.CachedInfo().Created, data})
+	record, err := json.Marshal(statsRecord{sd.live.CachedInfo().Created, sd.archiveLog.CachedInfo().Created, data})
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the statistics cannot be encoded")
 	}
@@ -61,7 +61,7 @@ func (sd *sideStore) LoadStats(ctx context.Context) ([]byte, error) {
 		return nil, sideFault(err, "the statistics cannot be read")
 	}
 	var r statsRecord
-	if json.Unmarshal(e.Value(), &r) != nil || !r.Live.Equal(sd.live.CachedInfo().Created) || !r.Past.Equal(sd.past.CachedInfo().Created) {
+	if json.Unmarshal(e.Value(), &r) != nil || !r.Live.Equal(sd.live.CachedInfo().Created) || !r.Past.Equal(sd.archiveLog.CachedInfo().Created) {
 		return nil, none
 	}
 	return r.Data, nil
@@ -69,7 +69,7 @@ func (sd *sideStore) LoadStats(ctx context.Context) ([]byte, error) {
 
 // Positions implements stats.Log.
 func (s *Store) Positions(ctx context.Context) (past, live uint64, err error) {
-	info, err := s.past.Info(ctx)
+	info, err := s.archiveLog.Info(ctx)
 	if err != nil {
 		return 0, 0, readFault(err)
 	}
@@ -80,7 +80,7 @@ func (s *Store) Positions(ctx context.Context) (past, live uint64, err error) {
 // ArchivedAfter implements stats.Log: a scan of the headers of the messages of the archive after a position.
 func (s *Store) ArchivedAfter(ctx context.Context, position uint64) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
-		info, err := s.past.Info(ctx)
+		info, err := s.archiveLog.Info(ctx)
 		if err != nil {
 			yield(events.Head{}, readFault(err))
 			return
@@ -88,8 +88,8 @@ func (s *Store) ArchivedAfter(ctx context.Context, position uint64) iter.Seq2[ev
 		if info.State.LastSeq <= position {
 			return
 		}
-		pos := headScan{conn: s.conn, head: pastHead}
-		if err := pos.run(ctx, s.past, scanAfter(position), yield); err != nil {
+		scan := headScan{conn: s.conn, head: archivedHead}
+		if err := scan.run(ctx, s.archiveLog, scanAfter(position), yield); err != nil {
 			yield(events.Head{}, err)
 		}
 	}

@@ -60,7 +60,7 @@ func (s *Store) Status(ctx context.Context) (Status, error) {
 			return st, err
 		}
 	}
-	old, err := s.past.Info(ctx)
+	old, err := s.archiveLog.Info(ctx)
 	if err != nil {
 		return st, readFault(err)
 	}

@@ -68,14 +68,14 @@ type Store struct {
 
 // streams holds the streams and buckets of a store, and the state that all its parts share.
 type streams struct {
-	cfg    StoreConfig
-	conn   *Conn
-	live   jetstream.Stream
-	past   jetstream.Stream
-	points jetstream.KeyValue
-	meta   jetstream.KeyValue
-	tokens jetstream.KeyValue
-	blobs  jetstream.ObjectStore
+	cfg        StoreConfig
+	conn       *Conn
+	live       jetstream.Stream
+	archiveLog jetstream.Stream
+	points     jetstream.KeyValue
+	meta       jetstream.KeyValue
+	tokens     jetstream.KeyValue
+	blobs      jetstream.ObjectStore
 	// sessions are the sessions of MCP clients.
 	sessions jetstream.KeyValue
 	messages jetstream.Stream
@@ -174,8 +174,8 @@ func (b *streams) barrier() *barrier {
 	return b.conn.target.server.barrier
 }
 
-// unconfirmed returns the sync failure for a commit that may not be on the disk: nobody may rely on it.
-func (b *streams) unconfirmed(seq uint64) error {
+// checkDurable returns the sync failure for a commit that may not be on the disk: nobody may rely on it.
+func (b *streams) checkDurable(seq uint64) error {
 	err := b.barrier().err()
 	if err == nil || seq <= b.startSeq {
 		return nil

@@ -103,7 +103,7 @@ func (s *Store) openStreams(ctx context.Context) (err error) {
 
 // openArchive opens the archive, and finds out whether tasks were removed from it.
 func (ar *archive) openArchive(ctx context.Context, js opener) (err error) {
-	if ar.past, err = js.stream(ctx, ar.cfg.archiveConfig()); err != nil {
+	if ar.archiveLog, err = js.stream(ctx, ar.cfg.archiveConfig()); err != nil {
 		return err
 	}
 	return ar.findRemovals(ctx)

@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// AgentToken returns the token of a registered agent, by the id of the agent. Errors: UNAUTHORIZED if there is none,
+// AgentToken returns the token of the registered agent with an id. Errors: UNAUTHORIZED if there is no such agent,
 // TOKEN_EXPIRED.
 func (t *Tokens) AgentToken(id string) (Token, error) {
 	r, err := t.agentRecord(id)
@@ -20,16 +20,16 @@ func (t *Tokens) AgentToken(id string) (Token, error) {
 	return r.Token, nil
 }
 
-// AgentContext is TokenContext for the token of a registered agent, by the id of the agent. If the agent is no longer
-// registered, the context has ended.
-func (t *Tokens) AgentContext(ctx context.Context, id string) (while context.Context, cancel context.CancelFunc) {
+// AgentContext is like TokenContext for the token of the registered agent with an id. If that agent is no longer registered,
+// or its token has expired, it returns a cancelled context.
+func (t *Tokens) AgentContext(ctx context.Context, id string) (valid context.Context, cancel context.CancelFunc) {
 	r, err := t.agentRecord(id)
 	if err != nil {
-		while, cancel = context.WithCancel(ctx)
+		valid, cancel = context.WithCancel(ctx)
 		cancel()
-		return while, cancel
+		return valid, cancel
 	}
-	return r.while(ctx)
+	return r.whileValid(ctx)
 }
 
 func (t *Tokens) agentRecord(id string) (*tokenRecord, error) {
@@ -42,9 +42,9 @@ func (t *Tokens) agentRecord(id string) (*tokenRecord, error) {
 	return r, r.checkExpiry(t.now())
 }
 
-// ShareOf returns the identity whose share the registered agent with the identity who, such as agent:builder, counts against. It returns ""
-// if the agent has a share of its own, and for any other identity. The share is set when the agent is registered. Agents registered
-// by non-operators before there were shares count against their sponsors.
+// ShareOf returns the identity whose share of the capacity a registered agent uses (Token.Share). who is the identity of the
+// agent, such as agent:builder. ShareOf returns "" for an agent with a separate share, and for any identity that is not a
+// registered agent. An agent whose token has no Share uses the share of its profile's For.
 func (t *Tokens) ShareOf(who string) string {
 	name, ok := strings.CutPrefix(who, agents.Prefix)
 	if !ok {
@@ -60,8 +60,8 @@ func (t *Tokens) ShareOf(who string) string {
 	return cmp.Or(r.Share, r.Agent.For)
 }
 
-// JustRenewed reports whether the credential of an agent was renewed within RenewedWithin, so that a connection with the
-// previous one may still be open.
+// JustRenewed reports whether the credential of an agent was renewed less than 2*RenewedWithin ago: a connection with the
+// previous credential may still be open.
 func (t *Tokens) JustRenewed(id string) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -69,7 +69,8 @@ func (t *Tokens) JustRenewed(id string) bool {
 	return r != nil && !r.renewed.IsZero() && time.Since(r.renewed) < 2*RenewedWithin
 }
 
-// notifyInvalid sets the function to call for each token that becomes invalid; renewed reports whether a new token of the same agent replaces it.
+// notifyInvalid sets the function that is called for each token that is revoked or replaced. renewed reports whether a new
+// token of the same agent replaces it.
 func (t *Tokens) notifyInvalid(notify func(token Token, renewed bool)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -36,40 +36,41 @@ func TokenRoles() []string { return []string{RoleOperator, RoleSubmitter, RoleAg
 type Token struct {
 	// ID is "TOK_" and a ULID.
 	ID string `json:"id"`
-	// Name is the name of its user. It is unique among the unexpired tokens that people made.
+	// Name is the name of the user of the token. It is unique among the unexpired tokens that people have created.
 	Name string `json:"name"`
 	Role string `json:"role"`
-	// CreatedBy is the actor who created it.
+	// CreatedBy is the actor who created the token.
 	CreatedBy string    `json:"created_by"`
 	CreatedAt time.Time `json:"created_at"`
 	// ExpiresAt is zero for a token that never expires.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	// Tools are names or globs of the tools that it permits, all if empty; ReadOnly permits only tools that
-	// change nothing.
+	// Tools are names or globs of the permitted tools; empty permits all tools. ReadOnly permits only tools without
+	// effects.
 	Tools    []string `json:"tools,omitempty"`
 	ReadOnly bool     `json:"read_only,omitempty"`
-	// Local is "HOST:DIRECTORY" for the token that a node created for the user who started it.
+	// Local is "HOST:DIRECTORY" of a node, in the token that the node has created for the user who started it.
 	Local string `json:"local,omitempty"`
-	// Agent is the profile of the agent that was registered with the token; nil for any other token. Sponsor is the
-	// identity whose tokens limit that of the agent, such as user:ada; may be empty.
+	// Agent is the profile of the registered agent that uses the token; nil for any other token. Sponsor is an identity,
+	// such as user:ada: its tokens limit the rights of the agent's token. It may be empty.
 	Agent   *agents.Profile `json:"agent,omitempty"`
 	Sponsor string          `json:"sponsor,omitempty"`
-	// Share is the identity whose share the agent counts against: that of its registrar, or the one which the registrar counts against.
-	// Empty if the agent has a share of its own, because an operator has registered it.
+	// Share is the identity whose share of the capacity the agent uses: the registrar of the agent or, if the registrar
+	// itself uses the share of another identity, that one. It is empty for an agent with a separate share, which an
+	// operator has registered.
 	Share string `json:"share,omitempty"`
 }
 
 // Expired reports whether a token has expired at a time.
 func (t Token) Expired(now time.Time) bool { return !t.ExpiresAt.IsZero() && !now.Before(t.ExpiresAt) }
 
-// NewToken is a request for a token. The caller creates the secret (see IssueToken), so that it never travels.
+// NewToken is a request for a token. The caller creates the secret (see IssueToken) and sends only its digest.
 type NewToken struct {
 	Name  string `json:"name"`
 	Role  string `json:"role"`
 	Actor string `json:"actor"`
 	// SHA256 is the digest of the secret, in hex.
 	SHA256 string `json:"sha256"`
-	// Life is how long the token is valid; 0 means forever. It ends at Until at the latest, unless that is zero.
+	// Life is how long the token is valid; 0 means forever. If Until is not zero, the token expires then at the latest.
 	Life     time.Duration `json:"life,omitempty"`
 	Until    time.Time     `json:"until,omitzero"`
 	Tools    []string      `json:"tools,omitempty"`
@@ -80,13 +81,13 @@ type NewToken struct {
 	Agent   *agents.Profile `json:"agent,omitempty"`
 	Sponsor string          `json:"sponsor,omitempty"`
 	Share   string          `json:"share,omitempty"`
-	// Replaces is the id of a token of the same name that ends when this one becomes valid.
+	// Replaces is the id of a token with the same name, which becomes invalid when the new token becomes valid.
 	Replaces string `json:"replaces,omitempty"`
 }
 
 // RevokeToken is a request to revoke a token.
 type RevokeToken struct {
-	// Token is an id, or the name of a token that a person made.
+	// Token is the id of a token, or the name of a token that a person has created.
 	Token string `json:"token"`
 	Actor string `json:"actor"`
 }
@@ -101,16 +102,16 @@ var _ TokenStore = (*Tokens)(nil)
 
 // TokenStore creates, lists and revokes tokens, in this process or on a node.
 type TokenStore interface {
-	// CreateToken creates a token. Errors: VALIDATION_ERROR, also for the digest of another token, INVALID_FORMAT, CONFLICT if the
-	// name is in use.
+	// CreateToken creates a token. Errors: VALIDATION_ERROR (also if the digest is that of another token), INVALID_FORMAT,
+	// CONFLICT if the name is in use.
 	CreateToken(ctx context.Context, in NewToken) (Token, error)
 	// ListTokens returns all tokens, including expired ones, the oldest first.
 	ListTokens(ctx context.Context) ([]Token, error)
-	// RevokeToken revokes a token and returns its description. NOT_FOUND if there is none.
+	// RevokeToken revokes a token and returns its description. NOT_FOUND if the token does not exist.
 	RevokeToken(ctx context.Context, in RevokeToken) (Token, error)
 }
 
-// IssueToken creates a token with a new secret, which it returns to the caller alone.
+// IssueToken creates a token with a new secret. It returns the token and the secret; the store gets only the digest.
 func IssueToken(ctx context.Context, store TokenStore, in NewToken) (Token, string, error) {
 	secret := agents.NewSecret()
 	in.SHA256 = agents.DigestOf(secret)
@@ -122,13 +123,13 @@ func IssueToken(ctx context.Context, store TokenStore, in NewToken) (Token, stri
 }
 
 const (
-	// maxTools and maxGlob limit the tools of a token, longestName the name of a user. A token of an agent may list
-	// all tools that the registering task sees: maxNames.
+	// maxTools is the maximum number of tools of a token, maxNames that of the token of an agent, which may list all tools
+	// that the registering task sees. maxGlob and longestName limit the bytes of a glob and of the name of a user.
 	maxTools    = 64
 	maxNames    = 1000
 	maxGlob     = 128
 	longestName = 256
-	// maxTokens limits the tokens that people made, including expired ones.
+	// maxTokens limits the number of tokens, including expired ones.
 	maxTokens = 10000
 )
 
@@ -164,12 +165,12 @@ func (n *NewToken) validate() error {
 }
 
 func (n *NewToken) validateTools() error {
-	most := maxTools
+	limit := maxTools
 	if n.Agent != nil {
-		most = maxNames
+		limit = maxNames
 	}
-	if len(n.Tools) > most {
-		return fault.New(fault.ValidationError, "there are %d patterns of tools, the limit is %d", len(n.Tools), most).WithField("tools")
+	if len(n.Tools) > limit {
+		return fault.New(fault.ValidationError, "there are %d patterns of tools, the limit is %d", len(n.Tools), limit).WithField("tools")
 	}
 	for _, glob := range n.Tools {
 		if _, err := path.Match(glob, ""); err != nil || glob == "" || len(glob) > maxGlob {
@@ -187,11 +188,12 @@ type tokenRecord struct {
 	SHA256 string `json:"sha256"`
 	// done is closed when the token is revoked or replaced.
 	done chan struct{}
-	// renewed is when this node saw it replace an earlier token of the same agent.
+	// renewed is when the token replaced an earlier token of the same agent, as seen by this node.
 	renewed time.Time
 }
 
-// key returns the key of the record of a token: one for each name, and one for each node.
+// key returns the key of the record of the token in the bucket. It is that of the node for a local token, otherwise that of
+// the name.
 func (n *NewToken) key() string {
 	if n.Local != "" {
 		return "local." + hashed(n.Local)
@@ -199,7 +201,7 @@ func (n *NewToken) key() string {
 	return "name." + hex.EncodeToString([]byte(n.Name))
 }
 
-// CreateToken implements TokenStore. The token is valid here and durable when it returns.
+// CreateToken implements TokenStore. When it returns, the token is durable, and valid on this node.
 func (t *Tokens) CreateToken(ctx context.Context, in NewToken) (Token, error) {
 	if err := in.validate(); err != nil {
 		return Token{}, err
@@ -231,7 +233,7 @@ func (t *Tokens) CreateToken(ctx context.Context, in NewToken) (Token, error) {
 	return token, nil
 }
 
-// expiry returns when a token created now expires; zero for never.
+// expiry returns when a token created now expires; zero means never.
 func (n *NewToken) expiry(now time.Time) time.Time {
 	end := n.Until
 	if n.Life > 0 && (end.IsZero() || now.Add(n.Life).Before(end)) {
@@ -240,8 +242,9 @@ func (n *NewToken) expiry(now time.Time) time.Time {
 	return end
 }
 
-// previousRevision returns the revision that a new record follows: 0 for a new key, otherwise that of an expired or revoked
-// token, or that of the token that it replaces. CONFLICT if the name is in use, UNAUTHORIZED if the replaced token has ended.
+// previousRevision returns the newest revision of the key, which the new record must follow; 0 for a new key. The token of
+// that revision must have expired, or be revoked, local, or the one that in replaces. Otherwise it returns CONFLICT, or
+// UNAUTHORIZED if the token to be replaced is no longer valid.
 func (t *Tokens) previousRevision(ctx context.Context, in NewToken) (uint64, error) {
 	last, err := t.store.conn.last(ctx, tokensStream, kvSubject(tokensBucket, in.key()))
 	if err != nil {
@@ -261,7 +264,7 @@ func (t *Tokens) previousRevision(ctx context.Context, in NewToken) (uint64, err
 	return last.Sequence, nil
 }
 
-// last returns the newest message of a subject, nil when there is none.
+// last returns the newest message of a subject, nil if there is none.
 func (c *Conn) last(ctx context.Context, stream, subject string) (*jetstream.RawStreamMsg, error) {
 	s, err := c.js.Stream(ctx, stream)
 	if err != nil {
@@ -277,14 +280,14 @@ func (c *Conn) last(ctx context.Context, stream, subject string) (*jetstream.Raw
 	return m, nil
 }
 
-// The header with which a bucket marks a deleted key.
+// The header, and its value, by which a bucket marks a deleted key.
 const (
 	kvOperation = "KV-Operation"
 	kvDeleted   = "DEL"
 )
 
-// writeRecord writes a record, or a deletion for nil, if the newest revision of the key is still after. The record is in
-// effect here and durable when it returns.
+// writeRecord writes a record, or deletes the key if r is nil, unless the newest revision of the key is no longer after:
+// then it returns CONFLICT. When it returns nil, the record is durable, and in effect on this node.
 func (t *Tokens) writeRecord(ctx context.Context, key string, after uint64, r *tokenRecord) error {
 	m := &nats.Msg{Subject: kvSubject(tokensBucket, key), Header: nats.Header{headHeader: {"token"}}}
 	if r == nil {
@@ -322,8 +325,8 @@ func (t *Tokens) ListTokens(context.Context) ([]Token, error) {
 	return list, nil
 }
 
-// RevokeToken implements TokenStore. The token is refused here when it returns, and on other nodes after the latency
-// of a message.
+// RevokeToken implements TokenStore. When it returns, this node refuses the token; other nodes refuse it as soon as they
+// receive the change.
 func (t *Tokens) RevokeToken(ctx context.Context, in RevokeToken) (Token, error) {
 	key, h := t.find(in.Token)
 	if h.record == nil {
@@ -337,7 +340,7 @@ func (t *Tokens) RevokeToken(ctx context.Context, in RevokeToken) (Token, error)
 	return h.record.Token, nil
 }
 
-// Revoked reports whether the last token that a person made under a name was revoked.
+// Revoked reports whether the last token that a person created with a name was revoked.
 func (t *Tokens) Revoked(name string) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -345,7 +348,8 @@ func (t *Tokens) Revoked(name string) bool {
 	return known && h.record == nil
 }
 
-// find returns the token with an id, or else the one that a person made under that name.
+// find returns the key and the record of the token with an id. If no token has that id, it returns the token that a person
+// created with that name.
 func (t *Tokens) find(text string) (key string, found keyRecord) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -361,7 +365,8 @@ func (t *Tokens) find(text string) (key string, found keyRecord) {
 	return key, found
 }
 
-// checkOperator returns FORBIDDEN for a token with restrictions: those can only be used over faces that enforce them.
+// checkOperator returns FORBIDDEN for a token with another role or with restrictions on tools. Such tokens can only be used
+// over MCP and HTTP, which enforce the restrictions.
 func (t Token) checkOperator() error {
 	if t.Role != RoleOperator || len(t.Tools) > 0 || t.ReadOnly {
 		return fault.New(fault.Forbidden, "the command line takes tokens of the role operator that show all tools").

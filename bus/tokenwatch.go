@@ -24,8 +24,8 @@ type TokensConfig struct {
 	Logger *slog.Logger
 }
 
-// Tokens is a node's list of bearer tokens. It follows the changes of other nodes. A node that
-// is disconnected from its server keeps its last list. It is safe for concurrent use.
+// Tokens is a node's list of bearer tokens. It is updated when other nodes change the tokens. While the node is
+// disconnected from its server, the list does not change. It is safe for concurrent use.
 type Tokens struct {
 	store *Store
 	now   func() time.Time
@@ -36,9 +36,9 @@ type Tokens struct {
 	mu sync.RWMutex // guards the fields below
 	// agents are the tokens of registered agents, by agent id.
 	agents map[string]*tokenRecord
-	// onInvalid is called for each token that becomes invalid; renewed reports whether a new token of the same agent replaces it.
+	// onInvalid is called for each token that is revoked or replaced. renewed reports whether a new token of the same agent replaces it.
 	onInvalid func(token Token, renewed bool)
-	// keys has every key of the bucket; the key of a revoked token stays, without a record.
+	// keys contains every key of the bucket; the key of a revoked token stays, without a record.
 	keys map[string]keyRecord
 	sums map[tokenDigest]*tokenRecord
 	// reserved are the digests of tokens that are being created.
@@ -54,7 +54,7 @@ type keyRecord struct {
 	record   *tokenRecord // nil for a revoked token
 }
 
-// OpenTokens reads the tokens of the store and follows them until Close. UNAVAILABLE if they cannot be read.
+// OpenTokens reads the tokens of the store and follows changes until Close. UNAVAILABLE if the tokens cannot be read.
 func (s *Store) OpenTokens(ctx context.Context, cfg TokensConfig) (*Tokens, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -93,23 +93,23 @@ func (t *Tokens) Close() {
 // followAgain is how long to wait before a lost watch is started again.
 const followAgain = 250 * time.Millisecond
 
-// follow watches the bucket, again after each loss of the connection. It sends nil to ready when the present content is
-// read, or the error why it cannot be.
+// follow watches the bucket until ctx ends, and restarts the watch after each loss of the connection. It sends one value
+// to ready: nil once the current content is read, or the first error.
 func (t *Tokens) follow(ctx context.Context, ready chan<- error) {
 	defer close(t.ended)
 	tick := time.NewTicker(followAgain)
 	defer tick.Stop()
 	reported := false
-	tell := func(err error) {
+	report := func(err error) {
 		if !reported {
 			reported = true
 			ready <- err
 		}
 	}
 	for ctx.Err() == nil {
-		err := t.watch(ctx, func() { tell(nil) })
+		err := t.watch(ctx, func() { report(nil) })
 		if err != nil && ctx.Err() == nil {
-			tell(err)
+			report(err)
 			t.log.LogAttrs(ctx, slog.LevelDebug, "tokens_not_followed", slog.Any("error", err))
 		}
 		select {
@@ -119,9 +119,9 @@ func (t *Tokens) follow(ctx context.Context, ready chan<- error) {
 	}
 }
 
-// watch reads the bucket and then its changes until ctx ends or the connection is lost; it calls ready when the
-// present content is read. The server of a replicated bucket may lag behind its leader: until it has caught up
-// with the leader, tokens are missing and revoked ones are still listed.
+// watch reads the bucket and then its changes until ctx ends or the connection is lost. It calls ready once the current
+// content is read. The server may lag behind the leader of a replicated bucket: new tokens are then missing, and
+// revoked ones still listed. So watch waits until the newest revision of the leader has arrived.
 func (t *Tokens) watch(ctx context.Context, ready func()) error {
 	newest, err := t.leaderRevision(ctx)
 	if err != nil {
@@ -137,9 +137,9 @@ func (t *Tokens) watch(ctx context.Context, ready func()) error {
 	defer func() {
 		_ = w.Stop() // only fails on a closed connection
 		for range w.Updates() {
-		} // otherwise the library waits for a reader forever
+		} // without a reader, a goroutine of the library would block forever
 	}()
-	for reported, learned := false, uint64(0); ; {
+	for complete, revision := false, uint64(0); ; {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -150,12 +150,12 @@ func (t *Tokens) watch(ctx context.Context, ready func()) error {
 			case !ok:
 				return nil
 			case e == nil:
-				reported = true
+				complete = true
 			default:
 				t.applyEntry(ctx, e)
-				learned = max(learned, e.Revision())
+				revision = max(revision, e.Revision())
 			}
-			if reported && learned >= newest {
+			if complete && revision >= newest {
 				ready()
 			}
 		}
@@ -175,7 +175,7 @@ func (t *Tokens) leaderRevision(ctx context.Context) (uint64, error) {
 	return newest.Seq, nil
 }
 
-// applyEntry applies a change of the bucket. It ignores a record that cannot be decoded.
+// applyEntry applies a change of the bucket. A record that cannot be decoded counts as a revoked token.
 func (t *Tokens) applyEntry(ctx context.Context, e jetstream.KeyValueEntry) {
 	if e.Operation() != jetstream.KeyValuePut {
 		t.apply(e.Key(), e.Revision(), nil)
@@ -189,8 +189,8 @@ func (t *Tokens) applyEntry(ctx context.Context, e jetstream.KeyValueEntry) {
 	t.apply(e.Key(), e.Revision(), r)
 }
 
-// apply sets the record of a key, unless a newer one is set. The previous token of the key becomes
-// invalid.
+// apply sets the record of a key, unless the key already has a newer revision. The previous token of the key becomes
+// invalid. r is nil for a revoked token.
 func (t *Tokens) apply(key string, revision uint64, r *tokenRecord) {
 	was, notify := t.replace(key, revision, r)
 	if was != nil && notify != nil {
@@ -198,12 +198,13 @@ func (t *Tokens) apply(key string, revision uint64, r *tokenRecord) {
 	}
 }
 
-// renews reports whether a token is the successor of was for the same agent.
+// renews reports whether r is a token of the same agent as was.
 func (r *tokenRecord) renews(was *tokenRecord) bool {
 	return r != nil && was != nil && r.Agent != nil && was.Agent != nil && r.Agent.ID == was.Agent.ID
 }
 
-// replace sets the record of a key. It returns the previous record, or nil, and the function to notify.
+// replace sets the record of a key. It returns the previous record, nil if there is none, and the function to call for
+// that token, which may be nil.
 func (t *Tokens) replace(key string, revision uint64, r *tokenRecord) (*tokenRecord, func(Token, bool)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -234,7 +235,7 @@ func (t *Tokens) replace(key string, revision uint64, r *tokenRecord) (*tokenRec
 	return was.record, t.onInvalid
 }
 
-// invalidate ends a token. t.mu must be held.
+// invalidate removes a token and closes its done. t.mu must be held.
 func (t *Tokens) invalidate(r *tokenRecord) {
 	if sum, _ := r.digest(); t.sums[sum] == r {
 		delete(t.sums, sum)
@@ -245,12 +246,13 @@ func (t *Tokens) invalidate(r *tokenRecord) {
 	close(r.done)
 }
 
+// digest decodes the digest of the secret; false if it is invalid.
 func (r *tokenRecord) digest() (sum tokenDigest, ok bool) {
 	n, err := hex.Decode(sum[:], []byte(r.SHA256)[:min(len(r.SHA256), 2*len(sum))])
 	return sum, err == nil && n == len(sum)
 }
 
-// HasDigest reports whether a token with the id exists and the digest of its secret, in hex, is digest.
+// HasDigest reports whether there is a token with this id and, in hex, this digest of its secret.
 func (t *Tokens) HasDigest(id, digest string) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -258,8 +260,8 @@ func (t *Tokens) HasDigest(id, digest string) bool {
 	return r != nil && r.ID == id
 }
 
-// Operator returns the identity, such as user:ada, of a token of the role operator, by the digest of its secret in hex. Errors:
-// UNAUTHORIZED, TOKEN_EXPIRED, and FORBIDDEN for a restricted token.
+// Operator returns the identity, such as user:ada, of the operator's token whose secret has a digest, in hex. Errors:
+// UNAUTHORIZED, TOKEN_EXPIRED, and FORBIDDEN for a token with another role or with restrictions.
 func (t *Tokens) Operator(digest string) (identity string, err error) {
 	t.mu.RLock()
 	r := t.sums[digestIn(digest)]
@@ -273,7 +275,8 @@ func (t *Tokens) Operator(digest string) (identity string, err error) {
 	return "user:" + r.Name, r.checkOperator()
 }
 
-// reserve reserves a digest, so that no other call can create a token with it. VALIDATION_ERROR if it is in use or reserved.
+// reserve reserves a digest until free is called, so that no other call can create a token with it. VALIDATION_ERROR if
+// the digest is in use or reserved.
 func (t *Tokens) reserve(digest string) (free func(), err error) {
 	sum := digestIn(digest)
 	t.mu.Lock()
@@ -289,22 +292,22 @@ func (t *Tokens) reserve(digest string) (free func(), err error) {
 	}, nil
 }
 
-// digestIn decodes a digest in hex; for invalid text it returns a digest that no secret has.
+// digestIn decodes a digest in hex. For invalid text it returns an incomplete digest, which no secret has.
 func digestIn(text string) tokenDigest {
 	sum, _ := (&tokenRecord{SHA256: text}).digest()
 	return sum
 }
 
-// count returns the number of tokens.
+// count returns the number of tokens, including expired ones.
 func (t *Tokens) count() int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return len(t.sums)
 }
 
-// VerifyToken returns the token of a secret. It looks up the digest of the secret, so that its duration reveals at most
-// something about digests, and compares the digest in constant time (S4-003). Errors: UNAUTHORIZED unless the secret
-// is exactly that of a token, TOKEN_EXPIRED.
+// VerifyToken returns the token of a secret. It looks up the digest of the secret, so that the time of the lookup reveals
+// nothing about secrets, and compares the digest in constant time (S4-003). Errors: UNAUTHORIZED if no token has the
+// secret, TOKEN_EXPIRED.
 func (t *Tokens) VerifyToken(secret string) (Token, error) {
 	r, err := t.verify(secret)
 	if err != nil {
@@ -313,33 +316,34 @@ func (t *Tokens) VerifyToken(secret string) (Token, error) {
 	return r.Token, nil
 }
 
-// TokenContext returns a context that ends when the token expires, is revoked or is replaced. Long answers are sent
-// under it. If the secret is that of no token, the context is ctx. The caller must call cancel.
-func (t *Tokens) TokenContext(ctx context.Context, secret string) (while context.Context, cancel context.CancelFunc) {
+// TokenContext returns a context that ends when the token expires, is revoked or is replaced. It limits long answers to the
+// token's user. If no valid token has the secret, it returns ctx. The caller must call cancel.
+func (t *Tokens) TokenContext(ctx context.Context, secret string) (valid context.Context, cancel context.CancelFunc) {
 	r, err := t.verify(secret)
 	if err != nil {
 		return ctx, func() {}
 	}
-	return r.while(ctx)
+	return r.whileValid(ctx)
 }
 
-// while returns a context that ends with the token.
-func (r *tokenRecord) while(ctx context.Context) (while context.Context, cancel context.CancelFunc) {
+// whileValid returns a context that ends when the token expires, is revoked or is replaced.
+func (r *tokenRecord) whileValid(ctx context.Context) (valid context.Context, cancel context.CancelFunc) {
 	if r.ExpiresAt.IsZero() {
-		while, cancel = context.WithCancel(ctx)
+		valid, cancel = context.WithCancel(ctx)
 	} else {
-		while, cancel = context.WithDeadline(ctx, r.ExpiresAt)
+		valid, cancel = context.WithDeadline(ctx, r.ExpiresAt)
 	}
 	go func() {
 		select {
 		case <-r.done:
 			cancel()
-		case <-while.Done():
+		case <-valid.Done():
 		}
 	}()
-	return while, cancel
+	return valid, cancel
 }
 
+// verify returns the record of the token that has a secret, or an error as VerifyToken does.
 func (t *Tokens) verify(secret string) (*tokenRecord, error) {
 	if !agents.IsSecret(secret) {
 		return nil, unknownToken()

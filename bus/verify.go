@@ -19,12 +19,12 @@ const maxProblems = 1000
 
 // Problem is one damage or inconsistency.
 type Problem struct {
-	// Seq is the position in the log, 0 if there is none.
+	// Seq is the affected position in the stream, 0 if unknown.
 	Seq uint64 `json:"seq,omitempty"`
 	// Task is the affected task, if known.
 	Task events.TaskID `json:"task,omitempty"`
-	// Stream is the affected stream, the live log if empty; File is the damaged file, if known,
-	// relative to the stream or else to the data directory.
+	// Stream is the affected stream; empty means the live log. File is the damaged file, if known. Its path is relative
+	// to the stream, or to the data directory if Stream is empty.
 	Stream string `json:"stream,omitempty"`
 	File   string `json:"file,omitempty"`
 	// Value is the affected large value.
@@ -50,19 +50,19 @@ func (p Problem) String() string {
 
 // Report is the result of Verify.
 type Report struct {
-	// Last is the newest position that was checked, Records the number of undamaged records in the files of
-	// an embedded server.
+	// Last is the newest position that was checked. Records is the number of undamaged records in the files of an
+	// embedded server.
 	Last    uint64 `json:"last"`
 	Records uint64 `json:"records,omitempty"`
-	// FilesOnly is set if damaged files ended the check: the server must not read them, so the fields
-	// below were not counted.
+	// FilesOnly is set if only the files were checked, because the server must not read damaged files. The counts
+	// below are then 0.
 	FilesOnly bool `json:"files_only,omitempty"`
-	// Live and Archived count readable commits, Tasks the histories they belong to, Blobs large values.
+	// Live and Archived count readable commits, Tasks the histories of these commits, Blobs large values.
 	Live     uint64 `json:"live"`
 	Archived uint64 `json:"archived"`
 	Tasks    uint64 `json:"tasks"`
 	Blobs    uint64 `json:"blobs"`
-	// Newer counts commits that a newer orch has written. They are no problems; their content was not checked.
+	// Newer counts commits that a newer orch has written. They do not count as problems; their content was not checked.
 	Newer uint64 `json:"newer,omitempty"`
 	// Removed counts the tasks that were removed from the archive because of their age.
 	Removed uint64 `json:"removed,omitempty"`
@@ -71,13 +71,13 @@ type Report struct {
 	// Problems lists the first 1,000 problems, Found counts all.
 	Problems []Problem `json:"problems,omitempty"`
 	Found    int       `json:"found"`
-	// Mended lists harmless damage, which the next start repairs: an interrupted write, or a record of
-	// the second copy of the high-water mark.
+	// Mended lists harmless damage, which the next start repairs, such as an interrupted write or a damaged second copy
+	// of the high-water mark.
 	Mended []Problem `json:"mended,omitempty"`
-	// Lost lists the losses that a salvage has accepted; they are no problems.
+	// Lost lists the losses that a salvage has accepted. They do not count as problems.
 	Lost *Lost `json:"lost,omitempty"`
 
-	// limit is the most problems to list; 0 stands for maxProblems.
+	// limit is the maximum number of listed problems; 0 means maxProblems.
 	limit int
 }
 
@@ -88,12 +88,12 @@ func (r *Report) add(p Problem) {
 	}
 }
 
-// Verify checks the whole store: every record of its files has its checksum, every position of the
+// Verify checks the whole store: every record of its files has a correct checksum, every position of the
 // log up to the newest is readable or archived, every history is complete with an unbroken hash chain,
-// the log reaches the high-water mark, and every large value that a commit names exists and has its digest.
-// Damaged files end the check early: the server must not read them. progress, which may be nil, gets the
-// positions done and in total. After a problem the store refuses appends. The error is about reading,
-// not about the problems found.
+// the log reaches the high-water mark, and every large value that a commit refers to exists and has the right digest.
+// Damaged files end the check early, because the server must not read them. Verify calls progress, which may be nil, with
+// the number of checked positions and their total. If there is a problem, the store refuses appends from then on. The
+// error is not nil only if the store cannot be read; problems are in the report.
 func (s *Store) Verify(ctx context.Context, progress func(done, total uint64)) (Report, error) {
 	report, err := s.verify(ctx, progress)
 	switch {
@@ -147,14 +147,15 @@ func (v *verifier) run(ctx context.Context) (Report, error) {
 	return v.report, nil
 }
 
-// chain is the end of a history, as far as it was read.
+// chain is the state of the check of one history: the last commit that was read.
 type chain struct {
 	rev   uint64
 	hash  string
 	parts int  // messages of an archived history
-	whole bool // its last message was read
+	whole bool // the last message of an archived history was read
 }
 
+// verifier is one run of Verify.
 type verifier struct {
 	store    *Store
 	progress func(done, total uint64)
@@ -182,7 +183,7 @@ func (v *verifier) isSeen(seq uint64) bool { return v.seen[seq/64]&(1<<(seq%64))
 
 // readArchive checks the archived histories and marks the positions of their commits as seen.
 func (v *verifier) readArchive(ctx context.Context) error {
-	return v.each(ctx, archiveStream, v.store.past, v.readPart)
+	return v.each(ctx, archiveStream, v.store.archiveLog, v.readPart)
 }
 
 // readPart checks one message of an archived history.
@@ -205,14 +206,14 @@ func (v *verifier) readPart(e entry) {
 	c.parts++
 	c.whole = e.header.Get(partHeader) == strconv.Itoa(c.parts)
 	v.archive[task] = c
-	v.checkPast(e, task, c.rev)
+	v.checkArchivedHead(e, task, c.rev)
 }
 
 // checkArchivedSince checks a history that may have been archived after the archive was read.
 func (v *verifier) checkArchivedSince(ctx context.Context, task events.TaskID) {
 	parts, err := v.store.archived(ctx, task)
 	if err != nil || parts == nil {
-		return // the live commits without a beginning are reported
+		return // readLive reports that the history lacks its beginning
 	}
 	delete(v.archive, task) // a part of it may have been read
 	for _, e := range parts {
@@ -220,9 +221,9 @@ func (v *verifier) checkArchivedSince(ctx context.Context, task events.TaskID) {
 	}
 }
 
-// checkPast checks the head of an archived history, which is on the last of its messages.
-func (v *verifier) checkPast(e entry, task events.TaskID, rev uint64) {
-	h, last, err := pastHead(e.subject, e.header, e.Seq)
+// checkArchivedHead checks the head in the last message of an archived history. It accepts any other message.
+func (v *verifier) checkArchivedHead(e entry, task events.TaskID, rev uint64) {
+	h, last, err := archivedHead(e.subject, e.header, e.Seq)
 	switch {
 	case err != nil:
 		v.addProblem(0, task, fault.From(err).Message)
@@ -247,13 +248,13 @@ func (v *verifier) readLive(ctx context.Context) error {
 		h, err := decodeHead(e.subject, e.header.Get(headHeader), e.Seq)
 		c, chains := v.chains[task], v.chains
 		if c.rev == 0 && h.Rev > 1 && !v.archive[task].whole {
-			v.checkArchivedSince(ctx, task) // it may just be moving to the archive, its beginning first
+			v.checkArchivedSince(ctx, task) // a concurrent archiving may have removed the first live commits
 		}
 		if a := v.archive[task]; a.whole && c.rev == 0 {
 			if err == nil && h.Rev <= a.rev {
-				return // the rest of an interrupted archiving
+				return // left by an interrupted archiving
 			}
-			c, chains = a, v.archive // the task got more commits since
+			c, chains = a, v.archive // a commit that was made after an interrupted archiving
 		}
 		if err != nil {
 			v.addProblem(e.Seq, task, fault.From(err).Message)
@@ -313,14 +314,15 @@ func (v *verifier) checkLink(c *chain, task events.TaskID, s events.Stored) {
 	c.hash = events.Hash(s.Data)
 }
 
+// recordAge records the position of a commit that is too young to have expired from the archive.
 func (v *verifier) recordAge(seq uint64, at time.Time) {
 	if age := v.store.cfg.ArchiveAge; age == 0 || time.Since(at) < age {
 		v.youngest = min(v.youngest, seq)
 	}
 }
 
-// each reads a whole stream. The server ends a page at a message that it cannot read, without distinguishing
-// that from the end of the stream, so each also tries every unseen position up to the last.
+// each calls use for every readable message of a stream. The server ends a page at a message that it cannot read, as it
+// does at the end of the stream. So after an empty page, each continues with the next unseen position up to the last.
 func (v *verifier) each(ctx context.Context, name string, stream jetstream.Stream, use func(entry)) error {
 	info, err := stream.Info(ctx)
 	if err != nil {
@@ -344,7 +346,7 @@ func (v *verifier) each(ctx context.Context, name string, stream jetstream.Strea
 	return nil
 }
 
-// checkGaps reports the positions that nothing was read from.
+// checkGaps reports incomplete archived histories and the positions of the log without a readable commit.
 func (v *verifier) checkGaps(ctx context.Context) error {
 	for task, c := range v.archive {
 		if _, live := v.chains[task]; !c.whole && !live && !v.removed[task] {
@@ -352,14 +354,14 @@ func (v *verifier) checkGaps(ctx context.Context) error {
 		}
 	}
 	if !v.complete() { // tasks may have been archived in the meantime
-		err := v.each(ctx, archiveStream, v.store.past, func(e entry) {
+		err := v.each(ctx, archiveStream, v.store.archiveLog, func(e entry) {
 			if isRemovedSubject(e.subject) {
 				v.readRemoved(e) // a task may have been removed in the meantime
 				return
 			}
 			for commit, err := range unframe(e.Data) {
 				if err != nil {
-					break // the hidden positions are reported below
+					break // the positions in the rest of the message are reported below
 				}
 				v.markSeen(commit.Seq)
 			}
@@ -380,6 +382,7 @@ func (v *verifier) checkGaps(ctx context.Context) error {
 	return nil
 }
 
+// complete reports whether all positions were seen.
 func (v *verifier) complete() bool {
 	for seq := uint64(1); seq <= v.report.Last; seq++ {
 		if !v.isSeen(seq) {
@@ -389,8 +392,8 @@ func (v *verifier) complete() bool {
 	return true
 }
 
-// readBlobs checks the large values against their digests. The server counts messages that it cannot
-// read, so a counted message that was not read is damaged.
+// readBlobs checks the large values against their digests. The server also counts messages that it cannot read: if fewer
+// messages can be read, the others are damaged.
 func (v *verifier) readBlobs(ctx context.Context) error {
 	stream, err := v.store.conn.js.Stream(ctx, blobsStream)
 	if err != nil {
@@ -424,9 +427,9 @@ func (v *verifier) readBlobs(ctx context.Context) error {
 	return nil
 }
 
-// lostValue reports a missing value, unless a salvage has given it up.
+// lostValue reports a missing or damaged value, unless a salvage has accepted its loss.
 func (v *verifier) lostValue(ref string, task events.TaskID, what string) {
-	if _, given := v.store.lostData.Values[ref]; !given {
+	if _, accepted := v.store.lostData.Values[ref]; !accepted {
 		v.report.add(Problem{Task: task, Value: ref, What: "the value " + ref + " " + what})
 	}
 }
