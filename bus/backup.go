@@ -20,36 +20,36 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The entries of a backup, which is a tar file: "<stream>/<number>" are the pieces of the server's
-// snapshot of a stream, in order; manifestEntry is the last entry.
+// A backup is a tar file. The entries "<stream>/<number>" are the pieces of the server's snapshot of a stream, in order;
+// the last entry is manifestEntry.
 const (
 	manifestEntry = "manifest.json"
 	backupFormat  = 1
 )
 
-// backedUp returns the streams in the order in which they are copied: the log before everything that its commits
-// refer to, and snapshots before the journals that continue them. The mark is not copied: a restored store gets a new
-// one. Of tokens only digests are copied; the key of the node and the sessions of MCP clients are not.
-func backedUp() []string {
+// backupStreams returns the streams of a backup in the order in which they are copied: the log before everything that its
+// commits refer to, and snapshots before the journals that continue them. A backup does not contain the high-water mark
+// (a restored store gets a new one), secrets of tokens, the key of the node, or the sessions of MCP clients.
+func backupStreams() []string {
 	return append([]string{liveStream, archiveStream, pointsStream, blobsStream, tokensStream}, journalStreams()...)
 }
 
 // Manifest describes the content of a backup.
 type Manifest struct {
 	Format int `json:"format"`
-	// Version is the version of the program that wrote it, TakenAt when it started.
+	// Version is the version of the program that wrote the backup, TakenAt the time at which the backup started.
 	Version string    `json:"version,omitempty"`
 	TakenAt time.Time `json:"taken_at"`
-	// Store is the version of the store's format; 0 is before the first.
+	// Store is the version of the store's format, see StoreVersion; 0 is the format before version 1.
 	Store int    `json:"store,omitempty"`
 	Parts []Part `json:"parts"`
-	// Lost lists the losses that were accepted before.
+	// Lost lists the losses that a salvage had accepted before the backup.
 	Lost *Lost `json:"lost,omitempty"`
 	// Bytes is the size of all parts.
 	Bytes int64 `json:"bytes"`
 }
 
-// Part is a stream, or the file of credentials.
+// Part describes a stream or the credentials file in a backup.
 type Part struct {
 	Name   string `json:"name"`
 	Bytes  int64  `json:"bytes"`
@@ -62,16 +62,15 @@ type Part struct {
 type BackupConfig struct {
 	// Version of the program, for the manifest.
 	Version string
-	// Credentials is the data directory whose credentials go into the backup; none if empty.
+	// Credentials is the data directory from which the credentials are copied; if empty, none are copied.
 	Credentials string
-	// Progress, which may be nil, gets the current stream, its bytes done, and an estimate of its total
-	// bytes.
+	// Progress, if not nil, is called with the current stream, the bytes copied of it, and an estimate of its total bytes.
 	Progress func(stream string, done, total uint64)
 }
 
 // Backup verifies the whole store (see Verify) and then writes it to a new file, while the node keeps working.
-// It contains everything acknowledged before it started. A backup that fails leaves no file. Errors:
-// DATA_LOSS for a damaged store, CONFLICT when the file exists, DISK_FULL, UNAVAILABLE.
+// The backup contains everything that was acknowledged before the call. A failed backup leaves no file. Errors:
+// DATA_LOSS for a damaged store, CONFLICT if the file exists, DISK_FULL, UNAVAILABLE.
 func (s *Store) Backup(ctx context.Context, path string, cfg BackupConfig) (Manifest, error) {
 	if s.newer() {
 		return Manifest{}, s.loss.Load()
@@ -83,8 +82,9 @@ func (s *Store) Backup(ctx context.Context, path string, cfg BackupConfig) (Mani
 	return s.conn.Backup(ctx, path, report, cfg, s.PauseArchive)
 }
 
-// Backup does what Store.Backup does for a store in another process, which has made the report and pauses archiving on request.
-func (c *Conn) Backup(ctx context.Context, path string, report Report, cfg BackupConfig, ask ArchivePauseFunc) (Manifest, error) {
+// Backup is like Store.Backup for a store in another process. report is the result of Verify in that process, and pause
+// sends requests to it to pause archiving.
+func (c *Conn) Backup(ctx context.Context, path string, report Report, cfg BackupConfig, pause ArchivePauseFunc) (Manifest, error) {
 	if report.Found > 0 {
 		return Manifest{}, fault.New(fault.DataLoss, "a damaged store is not backed up: %s", report.Problems[0]).
 			WithHint("orch verify names all that is damaged; orch restore brings an earlier backup back")
@@ -97,7 +97,7 @@ func (c *Conn) Backup(ctx context.Context, path string, report Report, cfg Backu
 		return Manifest{}, writeFault(path, err)
 	}
 	var m Manifest
-	err = withArchivePause(ctx, ask, func(renew func() error) (err error) {
+	err = withArchivePause(ctx, pause, func(renew func() error) (err error) {
 		m, err = c.writeBackup(ctx, temp, report.Lost, cfg, renew)
 		return err
 	})
@@ -119,8 +119,9 @@ func fileExists(path string) *fault.Error {
 	return fault.New(fault.Conflict, "%s exists already", path).WithField("file").WithHint("choose another name")
 }
 
-// commitFile renames a temporary file to path unless that exists: unlike a rename, a link never replaces a file.
-// Where the file system has no links, an empty file reserves the name first.
+// commitFile gives a temporary file the name path; CONFLICT if path exists. It creates a hard link, because a rename would
+// replace an existing file. If the file system has no hard links, it first creates an empty file, exclusively, and then
+// renames.
 func commitFile(temp, path string) error {
 	err := os.Link(temp, path)
 	if err == nil {
@@ -145,7 +146,7 @@ func commitFile(temp, path string) error {
 	return nil
 }
 
-// backupFault returns errors with a code as they are; all others are about the file.
+// backupFault returns an error with a code as it is. It wraps any other error as one of writing the file.
 func backupFault(path string, err error) error {
 	if err == nil {
 		return nil
@@ -160,7 +161,7 @@ func (c *Conn) writeBackup(ctx context.Context, to io.Writer, lost *Lost, cfg Ba
 	b := backupWriter{tar: tar.NewWriter(to), manifest: Manifest{
 		Format: backupFormat, Store: StoreVersion, Lost: lost, Version: cfg.Version, TakenAt: events.Time(time.Now()),
 	}}
-	for _, stream := range backedUp() {
+	for _, stream := range backupStreams() {
 		if slices.Contains(journalStreams(), stream) {
 			if there, err := c.hasStream(ctx, stream); err != nil || !there {
 				if err != nil {

@@ -16,13 +16,12 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// SyncFailed is the reason of the UNAVAILABLE that every durable operation returns after the disk
-// has not confirmed a sync.
+// SyncFailed is the reason in UNAVAILABLE errors after a failed sync: every durable operation then returns that error.
 const SyncFailed = "SYNC_FAILED"
 
 // barrier makes the writes of the embedded server durable. The server writes a message to the newest
-// block file of its stream before it acknowledges it, and syncs the file much later. So before anything
-// is acknowledged here, the barrier syncs the files that have grown. Concurrent callers
+// block file of its stream before it acknowledges the message, and syncs the file much later. So before this package
+// acknowledges anything, the barrier syncs the files that have grown. Concurrent callers
 // share the next sync. StartServer tests at every start whether the server still works like this.
 //
 // A sync that failed is never repeated: the kernel forgets what it could not write, and the next sync
@@ -49,7 +48,7 @@ func newBarrier(root string, fsync syncFunc, onFailure func(*fault.Error)) *barr
 
 func fdatasync(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 
-// watch starts to follow a stream. Its present content must be made durable in another way.
+// watch adds a stream to the barrier. The caller must make the existing content of the stream durable in another way.
 func (b *barrier) watch(stream string) error {
 	if b == nil {
 		return nil
@@ -75,8 +74,8 @@ func (b *barrier) watch(stream string) error {
 	return nil
 }
 
-// wait returns when all writes to a stream before the call are durable, or with the error
-// that all later calls return as well.
+// wait returns nil once all writes to a stream before the call are durable. If a sync has failed, it returns the
+// error of that sync, as all later calls do.
 func (b *barrier) wait(stream string) error {
 	if b == nil {
 		return nil
@@ -104,7 +103,7 @@ func (b *barrier) failure() *fault.Error {
 	return b.failed.Load()
 }
 
-// err returns failure as an error.
+// err returns the first failure as an error, nil if there is none.
 func (b *barrier) err() error {
 	if f := b.failure(); f != nil {
 		return f
@@ -112,6 +111,7 @@ func (b *barrier) err() error {
 	return nil
 }
 
+// fail records the first failure and returns it.
 func (b *barrier) fail(cause error) error {
 	f := fault.Wrap(fault.Unavailable, cause, "the disk did not confirm that everything is written; nothing more is acknowledged").
 		WithReason(SyncFailed).WithHint("check the disk, then restart the node: it reads everything again")
@@ -133,9 +133,8 @@ func (b *barrier) close() {
 	clear(b.streams)
 }
 
-// blockFiles are the block files of one stream. The server appends only to the newest one. It may rewrite a
-// full one to compress or compact it, after it has synced the replacement, or remove it when it has become
-// empty.
+// blockFiles are the block files of one stream. The server appends only to the newest file. It may replace a full
+// file by a compressed or compacted one, which it syncs first, and it removes files that have become empty.
 type blockFiles struct {
 	dir   string
 	fsync syncFunc
@@ -143,16 +142,16 @@ type blockFiles struct {
 	mu        sync.Mutex // guards the fields below
 	roundDone sync.Cond  // signals the end of a round
 	rounds    uint64     // rounds started
-	done      uint64
-	err       error // of the round that failed, which was the last
+	done      uint64     // rounds ended
+	err       error      // the error of the failed round, after which there are no others
 
-	// The fields below belong to the round that runs.
+	// Only the running round uses the fields below.
 	newest     uint32
 	open       []*os.File // the newest block of the last round, and those created since
 	dirChanged bool       // the directory has changed since its last sync
 }
 
-// wait takes part in the first round that starts after the call.
+// wait returns after the first round that starts after the call. It runs the round itself if no other call does.
 func (b *blockFiles) wait() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -172,7 +171,8 @@ func (b *blockFiles) wait() error {
 	return b.err
 }
 
-// syncRound syncs older files first: the data of a newer file is later, and must not survive alone.
+// syncRound syncs all open files. It syncs older files first, because later messages must not survive a power loss without
+// earlier ones.
 func (b *blockFiles) syncRound() error {
 	if err := b.openNew(); err != nil {
 		return err
@@ -197,8 +197,8 @@ func (b *blockFiles) syncRound() error {
 	return nil
 }
 
-// openNew opens the blocks created since the last round. The newest file stays open between rounds, so
-// that an error that the kernel reports once is not reported to another process.
+// openNew opens the blocks created since the last round. The newest file stays open between rounds, so that this
+// process sees every write error: the kernel may report an error only once.
 func (b *blockFiles) openNew() error {
 	if len(b.open) > 0 && b.isNewest(b.open[len(b.open)-1]) {
 		return nil
@@ -210,7 +210,7 @@ func (b *blockFiles) openNew() error {
 	b.dirChanged = true
 	first := len(b.open) == 0
 	for i, index := range indexes {
-		newest := i == len(indexes)-1 // opened even if it is an older one: a restart may drop an empty block
+		newest := i == len(indexes)-1 // always opened, even with a lower index than b.newest: a restart may drop an empty block
 		if !newest && (first || index <= b.newest) {
 			continue
 		}
@@ -250,12 +250,12 @@ func (b *blockFiles) openBlock(index uint32) error {
 
 func (b *blockFiles) close() {
 	for _, f := range b.open {
-		_ = f.Close() // it was synced, or the failure is recorded
+		_ = f.Close() // the file was synced, or the failure is recorded
 	}
 	b.open = nil
 }
 
-// The server's names: <store>/jetstream/<account>/streams/<stream>/msgs/<index>.blk.
+// The server stores blocks as <store>/jetstream/<account>/streams/<stream>/msgs/<index>.blk.
 const (
 	streamsDir  = "jetstream/$G/streams"
 	blockDir    = "msgs"
@@ -266,7 +266,7 @@ func blockPath(dir string, index uint32) string {
 	return filepath.Join(dir, strconv.FormatUint(uint64(index), 10)+blockSuffix)
 }
 
-// blockIndexes lists the blocks of a directory in order.
+// blockIndexes returns the indexes of the blocks in a directory, in ascending order.
 func blockIndexes(dir string) ([]uint32, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

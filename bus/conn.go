@@ -18,9 +18,9 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The two users of the embedded server.
+// The two users of the embedded server that have a password.
 const (
-	// OperatorUser may do everything; the node and the command line use it.
+	// OperatorUser is the user of the node and of the command line, with all permissions but to publish as another identity.
 	OperatorUser = "operator"
 	// WorkerUser may only call the work protocol and publish notifications.
 	WorkerUser = "worker"
@@ -34,34 +34,35 @@ const (
 )
 
 // A server that hangs keeps its connections open. So the client disconnects from a server that has not answered
-// maxSilentPings pings, or accepts no data for writeWithin, and connects to another one.
+// maxSilentPings pings, or has accepted no data for writeWithin, and connects to another server.
 const (
 	pingEvery      = time.Second
 	maxSilentPings = 2
 	writeWithin    = 2 * time.Second
 )
 
-// DialConfig says which server to connect to, and as which user.
+// DialConfig specifies the server and the user of a connection.
 type DialConfig struct {
-	// URL of the server, or several with commas. When it is empty the address and the credentials
-	// come from DataDir.
+	// URL is the address of the server, or several addresses separated by commas. If it is empty, the address and the
+	// credentials come from DataDir.
 	URL string
-	// DataDir of a running node on this machine.
+	// DataDir is the data directory of a running node on this machine.
 	DataDir string
-	// User and Password of the connection; with a DataDir and no password the one in its auth.json, for OperatorUser
-	// by default.
+	// User and Password authenticate the connection. Without a password, the one in the auth.json of DataDir is used:
+	// that of the worker if User is WorkerUser, otherwise that of the operator.
 	User     string
 	Password string
-	// Token is the secret of a token of the node. The connection then acts as the token's identity instead of as the operator.
+	// Token is the secret of a bearer token of the node. The connection then acts with the identity of the token instead of
+	// the operator's.
 	Token string
 	// CredsFile is a NATS credentials file, for servers that use them.
 	CredsFile string
-	// Worker selects the inbox prefix of workers, as for WorkerUser: at an external server
-	// the users have other names.
+	// Worker selects the inbox prefix of workers, as the user WorkerUser does. It is for external servers, where
+	// workers may have any user name.
 	Worker bool
 	// Lease makes the connection answer requests only while the lease is held; nil answers always.
 	Lease Lease
-	// Name is the name in the server's list of connections; default "orch".
+	// Name is the name of the connection in the server's list; default "orch".
 	Name string
 	// Logger logs disconnects and asynchronous errors; nil discards them.
 	Logger *slog.Logger
@@ -75,16 +76,16 @@ type Conn struct {
 	link   *lossNotifier
 	// lease is the lease of the node that answers requests here; nil if none is needed.
 	lease Lease
-	// replicated is set when the streams are on several servers, some of which may lag behind.
+	// replicated is set if the streams are replicated on several servers. Some of these may lag behind the leader.
 	replicated atomic.Bool
 }
 
 // target describes how to connect, for reconnects and further connections.
 type target struct {
 	config DialConfig
-	// nodeDir is the data directory of the node, wherever it listens; empty for a fixed address.
+	// nodeDir is the data directory where each connect looks up the address of the node; empty for a fixed address.
 	nodeDir     string
-	server      *Server // set in the process of the server
+	server      *Server // the embedded server, if it runs in this process
 	reconnected func()
 }
 
@@ -123,6 +124,7 @@ func (dir nodeDialer) Dial(network, address string) (net.Conn, error) {
 	return d.DialContext(ctx, network, address)
 }
 
+// fromDataDir fills the missing address and credentials from the data directory.
 func (c *DialConfig) fromDataDir() error {
 	if c.URL == "" && c.DataDir == "" {
 		return fault.New(fault.RequiredField, "neither a server nor a data directory is given").WithField("url")
@@ -175,7 +177,7 @@ func connect(ctx context.Context, t target) (*Conn, error) {
 	return c, nil
 }
 
-// dialTimeout returns how long one attempt to connect may take. It is short if there are several servers to try.
+// dialTimeout returns how long one attempt to connect may take. It is shorter if there are several servers to try.
 func (t *target) dialTimeout() time.Duration {
 	if strings.Contains(t.config.URL, ",") {
 		return greetWithin
@@ -183,8 +185,8 @@ func (t *target) dialTimeout() time.Duration {
 	return dialWithin
 }
 
-// options disables buffering in the client while it is disconnected: a sender must learn at once
-// that nothing was sent.
+// options returns the options of the NATS client. The client does not buffer messages while it is disconnected, so that
+// a sender gets the error at once.
 func (t *target) options(lost *lossNotifier) []nats.Option {
 	c, log := t.config, t.config.Logger
 	opts := []nats.Option{
@@ -194,7 +196,7 @@ func (t *target) options(lost *lossNotifier) []nats.Option {
 		nats.ReconnectJitter(reconnectWait, reconnectWait),
 		nats.ReconnectBufSize(-1),
 		nats.Timeout(t.dialTimeout()),
-		nats.SyncQueueLen(2 * pageCount), // readers ask page by page; the default costs each 0.5 MB
+		nats.SyncQueueLen(2 * pageCount), // a reader requests one page at a time; the default queue takes 0.5 MB per reader
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			lost.lost()
 			log.Debug("bus disconnected", slog.String("conn", c.Name), slog.Any("error", err))
@@ -237,8 +239,8 @@ func noNode(dir string, err error) error {
 	return fault.Wrap(fault.Unavailable, err, "no node runs on the data directory "+dir).WithHint("start one with: orch serve")
 }
 
-// nodeDied reports whether the node of the data directory was killed: its address is still published, and another
-// server may listen there by now, which refuses the credential.
+// nodeDied reports whether the node of the data directory was killed. Its published address then remains, and another
+// server that refuses the credential may listen there.
 func (t *target) nodeDied() bool {
 	info, err := readNode(t.nodeDir)
 	return t.nodeDir != "" && err == nil && errors.Is(syscall.Kill(info.PID, 0), syscall.ESRCH)
@@ -268,16 +270,16 @@ func (c *Conn) openSecond(ctx context.Context, name string, reconnected func()) 
 	return connect(ctx, t)
 }
 
-// External reports whether the server belongs to no node. Requests then go to whichever node is active.
+// External reports whether the server is not embedded in a node. Requests then go to the active node of the server.
 func (c *Conn) External() bool { return c.target.server == nil && c.target.nodeDir == "" }
 
-// maxCommit returns the most bytes of commits that fit into a message.
+// maxCommit returns the maximum size of a message without headers, in bytes.
 func (c *Conn) maxCommit() int {
 	const headers = 4 << 10 // more than the headers of a commit or of an archive part ever need
 	return int(c.nc.MaxPayload()) - headers
 }
 
-// incarnation returns the incarnation of the embedded server, 0 for an external one.
+// incarnation returns the number of restarts of the embedded server in place; 0 for an external server.
 func (c *Conn) incarnation() uint64 {
 	if c.target.server == nil {
 		return 0
@@ -291,11 +293,11 @@ func (c *Conn) Close() { c.nc.Close() }
 // NATS returns the underlying connection, for requests and replies.
 func (c *Conn) NATS() *nats.Conn { return c.nc }
 
-// Token returns the secret of the token that the connection uses; empty for the operator or a worker.
+// Token returns the secret of the bearer token of the connection; empty for the operator or a worker.
 func (c *Conn) Token() string { return c.target.config.Token }
 
-// OnLoss calls f at the next loss of the connection, unless stop is called first. It does not wait for f.
+// OnLoss calls f at the next loss of the connection, unless stop is called first. It returns at once.
 func (c *Conn) OnLoss(f func()) (stop func()) { return c.link.onLoss(f) }
 
-// Leased reports whether a lease decides whether the connection answers requests, see DialConfig.Lease.
+// Leased reports whether the connection answers requests only while a lease is held, see DialConfig.Lease.
 func (c *Conn) Leased() bool { return c.lease != nil }

@@ -24,7 +24,7 @@ const (
 	storeDir = "nats"
 )
 
-// DataDirInUse is the reason of the CONFLICT that a second server on a data directory gets.
+// DataDirInUse is the reason in CONFLICT errors if another process holds the data directory.
 const DataDirInUse = "DATA_DIR_IN_USE"
 
 // credentials are the passwords of the two users of the embedded server.
@@ -33,7 +33,7 @@ type credentials struct {
 	Worker   string `json:"worker"`
 }
 
-// nodeInfo is what a running server publishes in its data directory.
+// nodeInfo is the content of nodeFile, which a running server publishes in its data directory.
 type nodeInfo struct {
 	URL string `json:"url"`
 	PID int    `json:"pid"`
@@ -58,7 +58,7 @@ func OpenDataDir(dir string) error {
 	return nil
 }
 
-// makeStoreDir creates the directory of the store before anything else indicates that there is one.
+// makeStoreDir creates the directory of the store durably. It must be called before any other file indicates that there is a store.
 func makeStoreDir(dir string) error {
 	path := filepath.Join(dir, storeDir)
 	err := os.Mkdir(path, 0o700)
@@ -71,9 +71,10 @@ func makeStoreDir(dir string) error {
 	return nil
 }
 
-// lockDataDir locks the directory. The kernel releases the lock when the process ends. The NATS server itself
-// locks nothing: two of them on one store both acknowledge, and half is lost. A guest is a command that releases
-// the directory for a node; it does not lock a directory that a node waits for.
+// lockDataDir locks the directory; CONFLICT if it is in use. The kernel releases the lock when the process ends. The NATS
+// server itself locks nothing: two servers on one store would both acknowledge messages, and half of these would be lost.
+// guest is the name of a command that releases the directory when a node wants it; empty for a node. A guest also gets
+// CONFLICT while a node waits for the directory.
 func lockDataDir(dir, guest string) (*os.File, error) {
 	if guest != "" && Wanted(dir) {
 		return nil, fault.New(fault.Conflict, "a node is about to start on the data directory %s", dir).
@@ -98,13 +99,13 @@ func lockDataDir(dir, guest string) (*os.File, error) {
 	return f, nil
 }
 
-// unlock releases the lock at once. Closing the file would not be enough: a child that this
-// process is starting holds a copy of the descriptor until it runs its program.
+// unlock releases the lock at once. Closing the file is not enough: a child process that is being started holds a copy
+// of the descriptor until it executes its program.
 func unlock(f *os.File) error {
 	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
 }
 
-// writeHolder overwrites the file in place, which needs no disk space.
+// writeHolder writes this process to the lock file. It overwrites the file in place, which needs no disk space.
 func writeHolder(f *os.File, guest string) error {
 	text := Holder{PID: os.Getpid(), Guest: guest}.text()
 	if _, err := f.WriteAt(text, 0); err != nil {
@@ -123,7 +124,7 @@ func inUseFault(dir string, lock *os.File) error {
 		WithHint("use the running node, stop it, or give another data directory")
 }
 
-// loadCredentials reads the passwords of the directory, and creates them at the first start.
+// loadCredentials reads the passwords of the data directory. It creates them if the file is missing.
 func loadCredentials(dir string) (credentials, error) {
 	auth, err := readCredentials(dir)
 	if !fault.Has(err, fault.NotFound) {
@@ -152,7 +153,7 @@ func readNode(dir string) (nodeInfo, error) {
 	return info, readJSON(filepath.Join(dir, nodeFile), &info)
 }
 
-// readJSON decodes a small file: NOT_FOUND if there is none, DATA_LOSS if it is damaged.
+// readJSON decodes a small file. Errors: NOT_FOUND if the file is missing, DATA_LOSS if it is damaged.
 func readJSON(path string, into any) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -195,7 +196,7 @@ func writeFault(path string, err error) error {
 	return dirFault(err, "the file "+path+" cannot be written")
 }
 
-// dirFault wraps an error of the operating system about the data directory or a file in it, with a hint where one is known.
+// dirFault wraps an operating system error about the data directory or a file in it. It adds a hint for known causes.
 func dirFault(err error, message string) error {
 	e := fault.Wrap(fault.CodeOf(err), err, message)
 	switch {
@@ -237,9 +238,8 @@ func removeFile(path string) error {
 	return nil
 }
 
-// OwnerOf returns the identity of the operator's credential of a data directory: the operating system's user
-// who owns the directory, whichever process reads it. A missing directory will belong to the user who runs
-// this process.
+// OwnerOf returns the identity, such as user:ada, for the operator's credential of a data directory. It is that of the
+// operating system's user who owns the directory; for a missing directory, that of the user who runs this process.
 func OwnerOf(dir string) string {
 	uid := os.Geteuid()
 	if info, err := os.Stat(dir); err == nil {

@@ -14,13 +14,14 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// stateFile is the server's index of a stream; the server rebuilds it from the blocks if it is missing.
+// stateFile is the server's index of a stream. If the file is missing, the server rebuilds it from the blocks.
 const stateFile = "msgs/index.db"
 
 // Inspect reads the files of a data directory, without a server, and reports damage: damaged
 // records and stream descriptions, missing streams, and streams that end too early. It changes
-// nothing. The report counts records alone. A node may run at the same time: damage reported by a single run may be a write in progress.
-// The error is about reading, not about the damage found.
+// nothing. Of the counts in the report, only Records and Last are set. A node may run at the same time, and a write in progress looks
+// like damage; so Inspect reads the files again if the first run finds damage. The error is not nil only if the files
+// cannot be read; damage is in the report.
 func Inspect(ctx context.Context, dataDir string) (Report, error) {
 	first := inspection{dir: dataDir, report: Report{FilesOnly: true}}
 	if err := first.run(ctx); err != nil || first.report.Found == 0 {
@@ -32,8 +33,9 @@ func Inspect(ctx context.Context, dataDir string) (Report, error) {
 }
 
 // prepareStore inspects the store before a server is started. The server may only open an undamaged store: it would
-// truncate what it cannot read, and allocate by positions that it has not checked. Damage that costs little or nothing is
-// repaired and logged. Damaged records of the archive cost their tasks but do not prevent a start; salvage gives up more.
+// truncate files that it cannot read, and allocate memory according to positions that it has not checked. prepareStore
+// repairs and logs minor damage. If only records of the archive are damaged, their tasks are lost but the node starts. With
+// salvage it also removes damaged records from other streams. It returns DATA_LOSS for any other damage.
 func prepareStore(ctx context.Context, dataDir string, salvage bool, log *slog.Logger) error {
 	i := inspection{dir: dataDir}
 	if err := i.run(ctx); err != nil {
@@ -50,18 +52,18 @@ func prepareStore(ctx context.Context, dataDir string, salvage bool, log *slog.L
 	return i.repairs.apply(ctx, dataDir, i.streams(), i.report.Mended, log)
 }
 
-// inspection compares the files of the store with the high-water mark.
+// inspection is one check of the files of a store, including a comparison with the high-water mark.
 type inspection struct {
 	dir     string
 	mark    mark
 	report  Report
 	repairs repairs
-	// damagedBlocks are the blocks that a salvage would remove damaged records from, otherProblems counts all other problems.
+	// damagedBlocks are the blocks with damaged records that a salvage can remove. otherProblems counts all other problems.
 	damagedBlocks []damagedBlock
 	otherProblems int
 }
 
-// onlyArchive reports whether all damage is in archived histories.
+// onlyArchive reports whether all damaged blocks belong to the archive.
 func (i *inspection) onlyArchive() bool {
 	return !slices.ContainsFunc(i.damagedBlocks, func(c damagedBlock) bool { return c.stream != archiveStream })
 }
@@ -73,7 +75,8 @@ func (i *inspection) addProblem(p Problem) {
 	i.report.add(p)
 }
 
-// addDamagedRecord is addProblem for a damaged record, which a salvage may remove.
+// addDamagedRecord adds the problem of a damaged record, and the block of the record to damagedBlocks if a salvage may
+// remove the record.
 func (i *inspection) addDamagedRecord(s storefile.Stream, d storefile.Damage, reached uint64) {
 	p := problemOf(s.Name, d)
 	if d.Meta || !salvageable(s.Name) {
@@ -102,6 +105,7 @@ func (i *inspection) damageFault() *fault.Error {
 		WithHint("nothing was started or changed; orch verify names all that is damaged, and orch restore brings a backup back")
 }
 
+// run reads the files and fills the report, repairs and damagedBlocks.
 func (i *inspection) run(ctx context.Context) error {
 	if err := i.readMark(); err != nil {
 		return err
@@ -125,8 +129,8 @@ func (i *inspection) run(ctx context.Context) error {
 	return nil
 }
 
-// readMark reads the mark beside the store. The mark is written before anything is appended, and the directory
-// of the store is created before the credentials.
+// readMark reads the file of the high-water mark, and reports a missing store. The directory of the store is created
+// before the credentials: if only the credentials exist, the store is lost.
 func (i *inspection) readMark() error {
 	err := readMarkFile(filepath.Join(i.dir, markFile), &i.mark)
 	switch {
@@ -141,8 +145,8 @@ func (i *inspection) readMark() error {
 	return nil
 }
 
-// readSmall checks the files of the data directory beside the store. Those that cannot be read are reported by their
-// users.
+// readSmall checks the small files of the data directory beside the store for damage. It ignores files that cannot be read:
+// the code that needs them reports the error.
 func (i *inspection) readSmall() {
 	var auth credentials
 	if fault.Has(readSealed(filepath.Join(i.dir, authFile), &auth), fault.DataLoss) {
@@ -170,8 +174,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// examine decides how to handle damage in a stream. Stray files come first: the server must not read a file
-// that was not checked.
+// examine decides how to handle damage and stray files in a stream. Even an undamaged stream may have stray files, and
+// the server must not read a file that was not checked.
 func (i *inspection) examine(s storefile.Stream) {
 	i.examineStrays(s)
 	switch {
@@ -189,7 +193,7 @@ func (i *inspection) examine(s storefile.Stream) {
 	}
 }
 
-// examineStrays removes or quarantines stray files. A running server has some, which are not reported.
+// examineStrays plans to remove or quarantine stray files. It does not report files that a running server may have.
 func (i *inspection) examineStrays(s storefile.Stream) {
 	for _, name := range s.Strays {
 		if storefile.Derived(name) {
@@ -202,20 +206,21 @@ func (i *inspection) examineStrays(s storefile.Stream) {
 	}
 }
 
-// quarantineStream quarantines a damaged stream that orch does not need.
+// quarantineStream plans to move a damaged stream that orch does not need to the quarantine.
 func (i *inspection) quarantineStream(stream string, p Problem) {
 	p.What += "; nothing of orch's depends on the stream, and the start sets it aside"
 	i.addMended(p)
 	i.repairs.quarantine(i.path(stream, ""), p)
 }
 
-// dropStream removes a damaged stream that is created again when it is needed.
+// dropStream plans to remove a damaged stream, which is created again when it is needed.
 func (i *inspection) dropStream(s storefile.Stream, what string) {
 	i.addMended(Problem{Stream: s.Name, What: what})
 	i.repairs.removed = append(i.repairs.removed, i.path(s.Name, ""))
 }
 
-// examineOwn distinguishes damage from an interrupted write that was never acknowledged.
+// examineOwn reports the damage in a stream that orch needs. Damage after the position in the high-water mark is an
+// interrupted write that was never acknowledged; the start repairs it.
 func (i *inspection) examineOwn(s storefile.Stream) {
 	reached, marked := i.mark.reached(s.Name)
 	if !marked && s.Last == 0 && len(s.Damage) == 1 && s.Damage[0].Meta { // its creation was interrupted
@@ -241,13 +246,15 @@ func (i *inspection) examineOwn(s storefile.Stream) {
 	}
 }
 
-// endsInDamage reports whether a stream ends early because its last record is damaged. Its position stays used after the record is removed.
+// endsInDamage reports whether a stream ends early because its last record is damaged. A salvage removes that record, but
+// its position is not used again.
 func (i *inspection) endsInDamage(s storefile.Stream) bool {
 	return salvageable(s.Name) && slices.ContainsFunc(s.Damage, func(d storefile.Damage) bool { return d.Tail })
 }
 
-// examineMessages truncates the stream at the first damage: messages acknowledged before a power loss are in front of what it
-// damaged. Messages and memberships behind it are lost, and handled messages may be delivered again.
+// examineMessages plans to truncate the stream of messages at the first damage. After a power loss, all messages
+// acknowledged before it are in front of the damage. Messages and memberships after the damage are lost, and handled
+// messages may be delivered again.
 func (i *inspection) examineMessages(s storefile.Stream) {
 	if slices.ContainsFunc(s.Damage, func(d storefile.Damage) bool { return d.Meta }) {
 		i.dropStream(s, "the messages between agents are damaged; all of them are dropped, and groups have to be joined again")
@@ -275,7 +282,7 @@ func problemOf(stream string, d storefile.Damage) Problem {
 	return p
 }
 
-// missing reports the streams that the mark names and the store does not have.
+// missing reports the streams that are in the high-water mark but not in the store.
 func (i *inspection) missing(streams []storefile.Stream) {
 	for _, name := range i.mark.names() {
 		if !slices.ContainsFunc(streams, func(s storefile.Stream) bool { return s.Name == name }) {
@@ -284,8 +291,8 @@ func (i *inspection) missing(streams []storefile.Stream) {
 	}
 }
 
-// believable reports whether the subject of a record is possible in its stream. If a message has headers, the
-// checksum detects a shifted subject; that is why checkpoints have one.
+// believable implements storefile.Believable: it reports whether the subject of a record is possible in its stream. The
+// checksum of a message with a header also detects a shifted subject; checkpoints have a header for that reason.
 func believable(stream string, r storefile.Record) bool {
 	task := taskOf(r.Subject)
 	switch stream {
@@ -314,7 +321,8 @@ func believable(stream string, r storefile.Record) bool {
 	}
 }
 
-// believableOther checks the subjects of journals and of foreign streams: it only rejects invalid subjects.
+// believableOther checks the subject of a record in a journal, or in a stream that orch has not created, which may have any
+// valid subject.
 func believableOther(stream, subject string) bool {
 	if name, isJournal := strings.CutPrefix(stream, journalPrefix); isJournal {
 		return subject == journalRoot+"."+name
@@ -327,8 +335,8 @@ func isTask(task events.TaskID) bool {
 	return err == nil
 }
 
-// isPart reports whether a subject is that of an object's description or of one of its chunks, which
-// ends with an id of fixed length.
+// isPart reports whether a subject is that of the description of a large value, or of a chunk, which ends with an id of
+// fixed length.
 func isPart(subject string) bool {
 	const root, idLength = "$O." + blobsBucket + ".", 22
 	chunk, isChunk := strings.CutPrefix(subject, root+"C.")

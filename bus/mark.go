@@ -18,34 +18,34 @@ import (
 // markKey is the key of the high-water mark in the bucket ORCH_META.
 const markKey = "highwater"
 
-// mark records how far the log went: the commit that it names was acknowledged and durable.
+// mark is the high-water mark: it records the newest commit that was acknowledged and durable.
 type mark struct {
-	// Stream is when the live stream was created. It identifies the stream.
+	// Stream is when the live stream was created. The time identifies the stream.
 	Stream time.Time `json:"stream"`
-	// Seq is the position of the newest commit, and so the number of commits ever appended: the log skips
-	// no position. Task and Hash are those of that commit.
+	// Seq is the position of the newest commit. The log skips no position, so this is also the number of commits
+	// ever appended. Task and Hash belong to the newest commit.
 	Seq  uint64        `json:"seq"`
 	Task events.TaskID `json:"task"`
 	Hash string        `json:"hash"`
 	// At is when the commit was acknowledged.
 	At time.Time `json:"at"`
-	// Sides records how far the other streams went, by name.
+	// Sides contains the marks of the other streams, by name.
 	Sides map[string]sideMark `json:"sides"`
 	// Sum is the hash of the mark without this field.
 	Sum string `json:"sum"`
 }
 
-// sideMark records how far a stream beside the log went.
+// sideMark is the high-water mark of a stream beside the log.
 type sideMark struct {
 	Created time.Time `json:"created"`
 	Seq     uint64    `json:"seq"`
-	// Msgs is the number of its messages, in streams that never lose one.
+	// Msgs is the number of messages in the stream; 0 for streams whose messages are removed or expire.
 	Msgs uint64 `json:"msgs,omitempty"`
 }
 
 func (m mark) isSet() bool { return !m.Stream.IsZero() }
 
-// reached returns the position that a stream had reached, and whether the mark includes the stream.
+// reached returns the newest position of a stream in the mark; false if the mark does not include the stream.
 func (m mark) reached(stream string) (uint64, bool) {
 	if stream == liveStream {
 		return m.Seq, m.isSet()
@@ -73,8 +73,8 @@ func (m mark) sealed() (mark, error) {
 	return m, nil
 }
 
-// check returns DATA_LOSS if the mark was changed after it was sealed. Marks of the first versions, which contain no
-// other streams, have no hash.
+// check returns DATA_LOSS if the mark does not match its hash. Marks of the first versions, which have no Sides, have no
+// hash.
 func (m mark) check() error {
 	if m.Sum == "" && m.Sides == nil {
 		return nil
@@ -86,7 +86,7 @@ func (m mark) check() error {
 	return err
 }
 
-// readMarkFile reads a mark beside the store: NOT_FOUND if there is none, DATA_LOSS if it is damaged.
+// readMarkFile reads a mark from a file. Errors: NOT_FOUND if the file is missing, DATA_LOSS if it is damaged.
 func readMarkFile(path string, into *mark) error {
 	var m mark
 	if err := readJSON(path, &m); err != nil {
@@ -102,20 +102,20 @@ func readMarkFile(path string, into *mark) error {
 // marker keeps the mark up to date. Only the store's maintenance goroutine uses it.
 type marker struct {
 	path string
-	// lag is set if acknowledged commits reach the disk later: the mark is then written one round late,
-	// so that it never includes commits that a power loss may take.
+	// lag is set if commits are acknowledged before they are on the disk. Each mark is then written one round late, so
+	// that it never includes commits that a power loss can remove.
 	lag     bool
-	stream  time.Time
-	written mark
-	waiting mark
-	// current records how far the streams beside the log are.
+	stream  time.Time // when the live stream was created
+	written mark      // the last mark written
+	waiting mark      // with lag, the mark to be written in the next round
+	// current contains the positions of the streams beside the log in the last round.
 	current map[string]sideMark
 }
 
 func (m *marker) isSet() bool { return m.written.isSet() }
 
-// load reads the mark from the file and the bucket, and uses the later one. It returns DATA_LOSS for a damaged
-// one, after it has read the other.
+// load reads the two copies of the mark, from the bucket and from the file, and uses the newer copy. If one copy is
+// damaged, it still uses the other one, and returns DATA_LOSS.
 func (m *marker) load(ctx context.Context, kv jetstream.KeyValue) error {
 	var fromKV, fromFile mark
 	errKV := readMark(ctx, kv, &fromKV)
@@ -135,6 +135,7 @@ func (m *marker) load(ctx context.Context, kv jetstream.KeyValue) error {
 	return nil
 }
 
+// readMark reads the mark from the bucket. Errors: NOT_FOUND if there is none, DATA_LOSS if it is damaged, UNAVAILABLE.
 func readMark(ctx context.Context, kv jetstream.KeyValue, into *mark) error {
 	e, err := kv.Get(ctx, markKey)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
@@ -154,8 +155,8 @@ func readMark(ctx context.Context, kv jetstream.KeyValue, into *mark) error {
 	return nil
 }
 
-// checkMark compares the log with the mark and records a loss. Without a loss it raises the mark to
-// the newest commit in the log: after a kill the mark may be behind.
+// checkMark compares the streams with the mark. If one has lost messages, the log refuses appends from then on. Otherwise
+// checkMark advances the mark to the newest commit in the log: after a kill the mark may be older.
 func (hw *highWater) checkMark(ctx context.Context) error {
 	if hw.live == nil {
 		hw.refuseAppends("the live log is gone; it had reached position %d", hw.mark.written.Seq)
@@ -176,9 +177,10 @@ func (hw *highWater) checkMark(ctx context.Context) error {
 	return hw.raiseMark(ctx, info.State.LastSeq, sides)
 }
 
+// compare makes the log refuse appends if a stream was replaced or ends before its position in the mark.
 func (hw *highWater) compare(ctx context.Context, info *jetstream.StreamInfo, sides map[string]sideMark) error {
 	w := hw.mark.written
-	if !w.isSet() || hw.lostData.Pending { // then the check of the whole log reports what is missing
+	if !w.isSet() || hw.lostData.Pending { // finishSalvage then checks the whole log
 		return nil
 	}
 	for name, was := range w.Sides {
@@ -203,7 +205,7 @@ func (hw *highWater) compare(ctx context.Context, info *jetstream.StreamInfo, si
 	return nil
 }
 
-// raiseMark advances the mark to the newest commit in the log at the start, which is durable.
+// raiseMark writes a mark for the newest commit that the log had when the store was opened, which is durable.
 func (hw *highWater) raiseMark(ctx context.Context, last uint64, sides map[string]sideMark) error {
 	m := hw.mark.written
 	m.Stream, m.Sides = hw.mark.stream, sides
@@ -212,7 +214,7 @@ func (hw *highWater) raiseMark(ctx context.Context, last uint64, sides map[strin
 		if err != nil {
 			return err
 		}
-		if len(page) > 0 { // otherwise it is archived
+		if len(page) > 0 { // otherwise the commit is archived
 			m.Seq, m.Task, m.Hash = page[0].Seq, taskOf(page[0].subject), events.Hash(page[0].Data)
 			m.At = events.Time(time.Now())
 		}
@@ -221,15 +223,15 @@ func (hw *highWater) raiseMark(ctx context.Context, last uint64, sides map[strin
 	return hw.writeMark(ctx, m)
 }
 
-// sides returns how far the streams beside the log are.
+// sides returns the current marks of the streams beside the log.
 func (hw *highWater) sides(ctx context.Context) (map[string]sideMark, error) {
 	names := ownStreams()[1:]
 	found := make([]sideMark, len(names))
-	asks := make([]func() error, len(names))
+	requests := make([]func() error, len(names))
 	for i, name := range names {
-		asks[i] = func() (err error) { found[i], err = hw.side(ctx, name); return err }
+		requests[i] = func() (err error) { found[i], err = hw.side(ctx, name); return err }
 	}
-	if err := runAll(asks...); err != nil {
+	if err := runAll(requests...); err != nil {
 		return nil, err
 	}
 	all := map[string]sideMark{}
@@ -239,7 +241,7 @@ func (hw *highWater) sides(ctx context.Context) (map[string]sideMark, error) {
 	return all, nil
 }
 
-// side returns how far a stream beside the log is.
+// side returns the current mark of a stream beside the log.
 func (hw *highWater) side(ctx context.Context, name string) (sideMark, error) {
 	stream, err := hw.conn.js.Stream(ctx, name)
 	if err != nil {
@@ -254,12 +256,13 @@ func (hw *highWater) side(ctx context.Context, name string) (sideMark, error) {
 	case pointsStream:
 		is.Msgs = info.State.Msgs
 	case metaStream:
-		is.Seq = 0 // this stream contains the mark
+		is.Seq = 0 // each write of the mark changes the position of this stream
 	}
 	return is, nil
 }
 
-// checkMarked looks for the commit that the mark names, in the live log and in the archive.
+// checkMarked looks for the commit in the mark, in the live log and in the archive. If the commit is missing or changed, the log
+// refuses appends.
 func (hw *highWater) checkMarked(ctx context.Context, w mark) error {
 	page, err := hw.conn.page(ctx, liveStream, liveSubject(w.Task), w.Seq, 1)
 	if err != nil {
@@ -283,7 +286,7 @@ func (hw *highWater) checkMarked(ctx context.Context, w mark) error {
 		}
 	}
 	if hw.cfg.ArchiveAge > 0 && time.Since(w.At) > hw.cfg.ArchiveAge {
-		return nil // archived and, by now, expired from the archive as configured
+		return nil // the commit was archived and may have expired from the archive
 	}
 	if hw.lostData.positions()[w.Seq] {
 		return nil
@@ -297,13 +300,14 @@ func (hw *highWater) checkMarked(ctx context.Context, w mark) error {
 
 func (b *streams) hasLoss() bool { return b.loss.Load() != nil }
 
-// refuseAppends records a loss: the log refuses appends from now on.
+// refuseAppends makes the log refuse appends with DATA_LOSS from now on. It formats the message of the error; the first
+// message stays.
 func (b *streams) refuseAppends(format string, args ...any) {
 	b.loss.CompareAndSwap(nil, fault.New(fault.DataLoss, format, args...).
 		WithHint("the log is read-only; restore the data directory from a backup, or see orch verify for what is gone"))
 }
 
-// moveMark writes the mark if the log or a stream beside it has grown since the last one.
+// moveMark writes a new mark if the log or a stream beside it has grown since the last mark.
 func (hw *highWater) moveMark(ctx context.Context) error {
 	if hw.hasLoss() {
 		return nil
@@ -313,7 +317,7 @@ func (hw *highWater) moveMark(ctx context.Context) error {
 	if !hw.mark.lag {
 		next = hw.mark.waiting
 	}
-	next.Sides = hw.mark.current // always a round behind: some counted messages may not be acknowledged yet
+	next.Sides = hw.mark.current // one round old, because newer messages may not have been acknowledged yet
 	if hw.touched.Swap(false) {
 		var err error
 		if hw.mark.current, err = hw.sides(ctx); err != nil {
@@ -336,14 +340,14 @@ func (hw *highWater) closeMark(ctx context.Context) error {
 	}
 	m := hw.newestMark()
 	m.Sides = hw.mark.current
-	if sides, err := hw.sides(ctx); err == nil { // a stopped server cannot store a mark either
+	if sides, err := hw.sides(ctx); err == nil { // if this fails, writeMark reports that the server is unavailable
 		m.Sides = sides
 	}
 	return hw.writeMark(ctx, m)
 }
 
-// newestMark returns the mark for the newest acknowledged commit. It is empty if there was none or
-// if the disk has failed, which is recorded elsewhere.
+// newestMark returns the mark for the newest acknowledged commit, or the last written mark if it is newer. It returns an
+// empty mark if a sync has failed.
 func (hw *highWater) newestMark() mark {
 	if hw.barrier().failure() != nil {
 		return mark{}
@@ -358,11 +362,12 @@ func (hw *highWater) newestMark() mark {
 	return m
 }
 
+// writeMark writes a mark to the bucket and to the file, unless it is no newer than the last one.
 func (hw *highWater) writeMark(ctx context.Context, m mark) error {
 	w := hw.mark.written
 	moved := !w.isSet() || m.Seq > w.Seq || !maps.Equal(m.Sides, w.Sides)
 	if !moved || hw.barrier().err() != nil {
-		return nil //nolint:nilerr // every caller gets the failure already
+		return nil //nolint:nilerr // appends already report the failed sync
 	}
 	if w.isSet() && !hw.space.hasRoomForMark() {
 		return nil // a later mark includes this one; a failed write would stop the server

@@ -99,11 +99,11 @@ func (b *backupReader) manifest(parts []Part) (Manifest, error) {
 		return m, damagedBackup(errors.New("its parts are not those of its manifest"))
 	}
 	for _, p := range parts {
-		if p.Name != authFile && !slices.Contains(backedUp(), p.Name) {
+		if p.Name != authFile && !slices.Contains(backupStreams(), p.Name) {
 			return m, damagedBackup(errors.New("it has a part " + p.Name))
 		}
 	}
-	for _, stream := range backedUp() {
+	for _, stream := range backupStreams() {
 		if stream == tokensStream || slices.Contains(journalStreams(), stream) { // optional in a store
 			continue
 		}

@@ -19,13 +19,13 @@ import (
 	"github.com/orch-dev/orch/internal/failpoint"
 )
 
-// This file removes archived histories. A removed history leaves a line in a record of the archive, with its task and
-// the positions that its commits had in the live log, so that a check of the whole log does not miss them.
+// This file removes archived histories. The archive keeps records of removals. A record has one line per task: the task
+// and the positions that its commits had in the live log, so that a check of the whole log does not report them as missing.
 
 const (
-	// removedRoot is the root of the subjects of the records; the last token is a hash of the tasks in a record.
+	// removedRoot is the root of the subjects of the records; the last token of a subject is a hash of the tasks in the record.
 	removedRoot = archiveRoot + ".removed"
-	// removedHeader is the time of the removal, in seconds since 1970.
+	// removedHeader is the header of a record with the time of the removal, in seconds since 1970.
 	removedHeader = "Orch-Removed"
 )
 
@@ -38,8 +38,8 @@ func removedSubject(task events.TaskID) string {
 
 func isRemovedSubject(subject string) bool { return strings.HasPrefix(subject, removedRoot+".") }
 
-// Remove implements events.Log. The records are durable before the first history is removed, so that the next call
-// completes an interrupted removal. A node that has lost its lease leaves that to the next node.
+// Remove implements events.Log. The records are durable before the first history is removed, so that the next call can
+// complete an interrupted removal. A node that has lost its lease removes nothing; the next node completes the removal.
 func (ar *archive) Remove(ctx context.Context, tasks []events.TaskID) error {
 	if loss := ar.loss.Load(); loss != nil {
 		return loss
@@ -52,14 +52,14 @@ func (ar *archive) Remove(ctx context.Context, tasks []events.TaskID) error {
 	if !awaitHeld(ctx, ar.cfg.Lease) {
 		return fenced()
 	}
-	records, named := map[string]*bytes.Buffer{}, map[events.TaskID]uint64{}
+	records, newest := map[string]*bytes.Buffer{}, map[events.TaskID]uint64{}
 	for _, task := range tasks {
 		upTo, ok, err := ar.addRemoved(ctx, records, task)
 		if err != nil {
 			return err
 		}
 		if ok {
-			named[task] = upTo
+			newest[task] = upTo
 		}
 	}
 	if err := ar.writeRemoved(ctx, records); err != nil {
@@ -69,8 +69,8 @@ func (ar *archive) Remove(ctx context.Context, tasks []events.TaskID) error {
 	if !awaitHeld(ctx, ar.cfg.Lease) {
 		return fenced()
 	}
-	for task, upTo := range named {
-		if err := ar.removeLive(ctx, task, upTo); err != nil { // messages that the server brought back after a kill
+	for task, upTo := range newest {
+		if err := ar.removeLive(ctx, task, upTo); err != nil { // the server may have restored messages after a kill
 			return err
 		}
 		if err := ar.purge(ctx, ar.archiveLog, archiveSubject(task), everything); err != nil {
@@ -80,8 +80,9 @@ func (ar *archive) Remove(ctx context.Context, tasks []events.TaskID) error {
 	return ar.barrier().wait(archiveStream)
 }
 
-// addRemoved adds the line of a task to its record, and returns the position of its newest archived commit. It returns
-// false for a task that has no archived history, or that got more commits since.
+// addRemoved adds the line of a task to its record, unless an interrupted removal has already written the line. It
+// returns the position of the newest archived commit. It returns false if the archive does not have the whole history,
+// which includes a task with later commits in the live log.
 func (ar *archive) addRemoved(ctx context.Context, records map[string]*bytes.Buffer, task events.TaskID) (upTo uint64, ok bool, err error) {
 	if _, err := events.ParseTaskID(string(task)); err != nil {
 		return 0, false, err
@@ -98,7 +99,7 @@ func (ar *archive) addRemoved(ctx context.Context, records map[string]*bytes.Buf
 	if _, more, err := ar.nextCommit(ctx, task, newest.Seq); err != nil || more {
 		return 0, false, err
 	}
-	if !whole { // the rest of an interrupted removal, or of an interrupted archiving: then the live log has the history
+	if !whole { // after an interrupted removal there is a record; after an interrupted archiving the live log has the history
 		_, gone, err := ar.removedAt(ctx, task)
 		return newest.Seq, gone, err
 	}
@@ -119,6 +120,7 @@ func (ar *archive) addRemoved(ctx context.Context, records map[string]*bytes.Buf
 	return newest.Seq, true, nil
 }
 
+// writeRemoved appends the records of removals to the archive and makes them durable.
 func (ar *archive) writeRemoved(ctx context.Context, records map[string]*bytes.Buffer) error {
 	defer ar.touched.Store(true)
 	for subject, body := range records {
@@ -134,7 +136,7 @@ func (ar *archive) writeRemoved(ctx context.Context, records map[string]*bytes.B
 	return ar.barrier().wait(archiveStream)
 }
 
-// formatPositions returns positions, which must ascend, as ranges: "3-5,9".
+// formatPositions returns ascending positions as ranges, such as "3-5,9".
 func formatPositions(positions []uint64) string {
 	var b []byte
 	for i := 0; i < len(positions); {
@@ -152,10 +154,10 @@ func formatPositions(positions []uint64) string {
 	return string(b)
 }
 
-// parsePositions calls add for each position; DATA_LOSS if formatPositions cannot have returned the text.
+// parsePositions decodes the result of formatPositions and calls add for each position. DATA_LOSS if text is invalid.
 func parsePositions(text string, add func(uint64)) error {
-	for one := range strings.SplitSeq(text, ",") {
-		from, to, isRange := strings.Cut(one, "-")
+	for part := range strings.SplitSeq(text, ",") {
+		from, to, isRange := strings.Cut(part, "-")
 		if !isRange {
 			to = from
 		}
@@ -178,7 +180,7 @@ func damagedRemoval() error {
 	return fault.New(fault.DataLoss, "a record of removed tasks is damaged").WithHint("run: orch verify")
 }
 
-// findRemovals records whether the archive has records of removed tasks: without any, lookups are skipped.
+// findRemovals sets removals, which reports whether the archive has records of removed tasks. Without records, lookups are skipped.
 func (ar *archive) findRemovals(ctx context.Context) error {
 	info, err := ar.archiveLog.Info(ctx, jetstream.WithSubjectFilter(removedRoot+".*"))
 	if err != nil {
@@ -188,7 +190,7 @@ func (ar *archive) findRemovals(ctx context.Context) error {
 	return nil
 }
 
-// removedAt returns when a task was removed from the archive, and whether it was.
+// removedAt returns when a task was removed from the archive; false if it was not removed.
 func (ar *archive) removedAt(ctx context.Context, task events.TaskID) (time.Time, bool, error) {
 	if !ar.removals.Load() {
 		return time.Time{}, false, nil
@@ -209,7 +211,7 @@ func (ar *archive) removedAt(ctx context.Context, task events.TaskID) (time.Time
 	return time.Time{}, false, nil
 }
 
-// removedFault returns GONE for a task that was removed from the archive, nil for any other one.
+// removedFault returns GONE for a task that was removed from the archive, otherwise nil.
 func (ar *archive) removedFault(ctx context.Context, task events.TaskID) error {
 	at, gone, err := ar.removedAt(ctx, task)
 	if err != nil || !gone {
@@ -218,7 +220,7 @@ func (ar *archive) removedFault(ctx context.Context, task events.TaskID) error {
 	return events.RemovedTaskError(task, at)
 }
 
-// readRemoved marks the positions of the tasks in a record of removals as seen.
+// readRemoved marks the positions in a record of removals as seen.
 func (v *verifier) readRemoved(e entry) {
 	for line := range bytes.Lines(e.Data) {
 		task, positions, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), " ")

@@ -18,8 +18,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// salvageable reports whether single records may be removed from a stream: then the loss is limited to known tasks. A database
-// needs its whole journal, and a missing token may be one that was revoked.
+// salvageable reports whether single records may be removed from a stream, because the loss is limited to known tasks. Other
+// streams are needed as a whole: a database needs its whole journal, and the lost record of a token may be its revocation.
 func salvageable(stream string) bool {
 	return slices.Contains([]string{liveStream, archiveStream, blobsStream, pointsStream}, stream)
 }
@@ -31,18 +31,18 @@ type damagedBlock struct {
 	reached uint64
 }
 
-// salvager removes damaged records from the files of a store, after it has quarantined copies of the blocks.
+// salvager removes damaged records from the blocks of a store. It first copies the blocks to the quarantine.
 type salvager struct {
 	i    *inspection
 	to   quarantine
 	lost *Lost
 	log  *slog.Logger
-	// losses are written once all damage is known to be removable.
+	// losses are written once it is certain that all damaged records can be removed.
 	losses []loss
 }
 
-// salvage removes damaged records. The list of losses is on the disk before the first block changes, and the next start
-// continues an interrupted salvage.
+// salvage removes damaged records. It writes the list of losses to the disk before it changes the first block, so that the
+// next start can continue an interrupted salvage.
 func (i *inspection) salvage(ctx context.Context, log *slog.Logger) error {
 	lost, err := readLost(i.dir)
 	if err != nil {
@@ -62,7 +62,7 @@ func (i *inspection) salvage(ctx context.Context, log *slog.Logger) error {
 	if err := s.lost.write(i.dir); err != nil {
 		return err
 	}
-	if err := removeFile(filepath.Join(i.dir, indexFile)); err != nil { // it contains tasks that are given up
+	if err := removeFile(filepath.Join(i.dir, indexFile)); err != nil { // the index contains the lost tasks
 		return err
 	}
 	for _, c := range i.damagedBlocks {
@@ -73,18 +73,18 @@ func (i *inspection) salvage(ctx context.Context, log *slog.Logger) error {
 	return nil
 }
 
-// cleanBlock returns a block without its damaged records, and records the loss of their tasks.
+// cleanBlock returns the content of a block without its damaged records, and records the losses.
 func (s *salvager) cleanBlock(c damagedBlock) ([]byte, error) {
 	dir := s.i.path(c.stream, "")
-	hold := uint64(0)
+	keepSeq := uint64(0)
 	newest, err := storefile.Newest(dir, c.file)
 	if newest {
-		hold = c.reached
+		keepSeq = c.reached
 	}
 	if err != nil {
 		return nil, fault.Wrap(fault.CodeOf(err), err, "the blocks of "+c.stream+" cannot be read")
 	}
-	content, regions, err := storefile.RemoveDamage(dir, c.file, hold, believable)
+	content, regions, err := storefile.RemoveDamage(dir, c.file, keepSeq, believable)
 	if err != nil {
 		return nil, fault.Wrap(fault.CodeOf(err), err, "the block "+c.file+" of "+c.stream+" cannot be read")
 	}
@@ -96,8 +96,8 @@ func (s *salvager) cleanBlock(c damagedBlock) ([]byte, error) {
 	return content, nil
 }
 
-// recordLoss records a loss for each task of the removed records. It refuses damaged commits of unknown tasks, and commits of
-// unknown number: their tasks would continue as if the commits had never existed.
+// recordLoss records a loss for each task of the records in a damaged region. DATA_LOSS if the region is in the live log
+// and not all of its tasks are known: an unknown task would continue as if its commits had never existed.
 func (s *salvager) recordLoss(c damagedBlock, r storefile.Region) error {
 	p := Problem{Stream: c.stream, File: c.file, Seq: r.After + 1, What: fmt.Sprintf("%d bytes at byte %d, after position %d, were cut out: a record has %s", len(r.Data), r.Offset, r.After, r.What)}
 	tasks, err := tasksOf(r)
@@ -116,13 +116,13 @@ func (s *salvager) recordLoss(c damagedBlock, r storefile.Region) error {
 	return nil
 }
 
-// loss is a line of the quarantine list.
+// loss is an entry of the quarantine list.
 type loss struct {
 	location string
 	why      Problem
 }
 
-// writeLosses writes the lines about the records to be removed.
+// writeLosses adds the records to be removed to the quarantine list.
 func (s *salvager) writeLosses(ctx context.Context) error {
 	for _, n := range s.losses {
 		s.log.LogAttrs(ctx, slog.LevelError, "record_salvaged", slog.String("problem", n.why.String()))
@@ -133,6 +133,7 @@ func (s *salvager) writeLosses(ctx context.Context) error {
 	return nil
 }
 
+// quarantinePath returns where the copy of a block is, relative to the data directory.
 func (s *salvager) quarantinePath(c damagedBlock) string {
 	name, err := filepath.Rel(s.i.dir, s.i.path(c.stream, c.file))
 	if err != nil {
@@ -141,7 +142,7 @@ func (s *salvager) quarantinePath(c damagedBlock) string {
 	return s.to.location(name)
 }
 
-// replaceBlock quarantines a copy of the damaged block and replaces the block with the rest of it.
+// replaceBlock copies a damaged block to the quarantine and then overwrites it with content, its undamaged records.
 func (s *salvager) replaceBlock(c damagedBlock, content []byte) error {
 	path := s.i.path(c.stream, c.file)
 	copied := filepath.Join(s.i.dir, s.quarantinePath(c))
@@ -161,15 +162,15 @@ func (s *salvager) replaceBlock(c damagedBlock, content []byte) error {
 	return writeFile(path, content)
 }
 
-// tasksOf returns the known tasks of the records of a region, and an error if there may be more.
+// tasksOf returns the known tasks of the records in a region, and an error if there may be other tasks.
 func tasksOf(r storefile.Region) (tasks []events.TaskID, err error) {
 	if r.Unsure {
-		err = errors.New("more positions are missing than records can be told apart")
+		err = errors.New("more positions are missing than records can be distinguished")
 	}
 	for i, piece := range r.Pieces {
 		more := tasksIn(piece)
 		if len(more) == 0 {
-			err = fmt.Errorf("the task of record %d of %d cannot be told", i+1, len(r.Pieces))
+			err = fmt.Errorf("the task of record %d of %d is unknown", i+1, len(r.Pieces))
 		}
 		tasks = append(tasks, more...)
 	}
@@ -177,11 +178,11 @@ func tasksOf(r storefile.Region) (tasks []events.TaskID, err error) {
 	return slices.Compact(tasks), err
 }
 
-// tasksIn returns the tasks that a damaged record of a history may belong to: its subject and its message name one each, and
-// either may be damaged. A commit that begins inside the message may name another one: records inside records are only
-// recognized by intact heads. No text in a commit contains a line break followed by that beginning.
+// tasksIn returns the tasks that a damaged record of a history may belong to. The subject and the message each contain a
+// task, and either may be damaged. The piece may also contain further records with damaged heads, so tasksIn searches it
+// for more commits. A commit begins with commitStart after a line break, which never occurs inside a commit.
 func tasksIn(p storefile.Piece) []events.TaskID {
-	const field, begin = `"task":"`, "\n" + `{"v":`
+	const field, commitStart = `"task":"`, "\n" + `{"v":`
 	var tasks []events.TaskID
 	add := func(task events.TaskID) {
 		if isTask(task) {
@@ -197,14 +198,15 @@ func tasksIn(p storefile.Piece) []events.TaskID {
 		add(taskOf(subject))
 	}
 	addFirst(p)
-	for _, commit := range bytes.Split(p, []byte(begin))[1:] {
+	for _, commit := range bytes.Split(p, []byte(commitStart))[1:] {
 		addFirst(commit)
 	}
 	return tasks
 }
 
-// finishSalvage handles what a salvage has left of the store: it quarantines every incomplete task and gives it up, together with
-// the lost positions and values. Afterwards the check of the whole log finds no problem, or the log refuses appends.
+// finishSalvage completes a salvage that has removed damaged records: it moves the rest of every incomplete history to the
+// quarantine, and records the lost tasks, positions and values. If the check of the whole log still finds a problem, the log
+// refuses appends.
 func (s *Store) finishSalvage(ctx context.Context) error {
 	if s.lostData == nil || !s.lostData.Pending {
 		return nil
@@ -236,7 +238,7 @@ func (s *Store) finishSalvage(ctx context.Context) error {
 	if report, err = s.verifyAll(ctx); err != nil {
 		return err
 	}
-	for _, p := range report.Problems { // positions of histories that were quarantined just now
+	for _, p := range report.Problems { // positions of the histories that were just removed
 		if p.Seq > 0 && p.Task == "" {
 			gone[p.Seq] = true
 		}
@@ -255,25 +257,26 @@ func (s *Store) finishSalvage(ctx context.Context) error {
 	return s.lostData.write(dataDir)
 }
 
-// verifyAll is verify without a limit on the number of problems.
+// verifyAll is like verify, without a limit on the number of listed problems.
 func (s *Store) verifyAll(ctx context.Context) (Report, error) {
 	v := newVerifier(s, nil)
 	v.report.limit = math.MaxInt
 	return v.run(ctx)
 }
 
-// abandonTask quarantines the rest of a task and removes it from the log, so that nobody takes half a history for a whole one.
+// abandonTask moves the readable commits of a task from the log to the quarantine, so that an incomplete history is not
+// mistaken for a complete one. It adds the positions of these commits to gone.
 func (s *Store) abandonTask(ctx context.Context, to quarantine, task events.TaskID, gone map[uint64]bool) error {
 	var kept bytes.Buffer
-	for _, place := range []struct{ stream, subject string }{{archiveStream, archiveSubject(task)}, {liveStream, liveSubject(task)}} {
-		for e, err := range s.conn.walk(ctx, place.stream, place.subject, 1, math.MaxUint64) {
+	for _, source := range []struct{ stream, subject string }{{archiveStream, archiveSubject(task)}, {liveStream, liveSubject(task)}} {
+		for e, err := range s.conn.walk(ctx, source.stream, source.subject, 1, math.MaxUint64) {
 			if err != nil && fault.Has(err, fault.DataLoss) {
 				break
 			}
 			if err != nil {
 				return err
 			}
-			if place.stream == liveStream {
+			if source.stream == liveStream {
 				gone[e.Seq] = true
 				frame(&kept, e.Stored)
 				continue
@@ -310,17 +313,17 @@ func (s *Store) abandonTask(ctx context.Context, to quarantine, task events.Task
 type Salvaged struct {
 	// Cut are the damaged records that were removed.
 	Cut []Problem `json:"cut,omitempty"`
-	// Lost is everything that was given up so far, nil if nothing was.
+	// Lost lists all losses that this or an earlier salvage has accepted; nil if there are none.
 	Lost *Lost `json:"lost,omitempty"`
-	// Aside is the quarantine directory with the copies and the list.
+	// Aside is the path of the quarantine directory, with the copies and the list.
 	Aside string `json:"aside"`
-	// Report is the check of the whole log afterwards.
+	// Report is the result of the check of the whole log after the salvage.
 	Report Report `json:"report"`
 }
 
-// Salvage removes damaged records from the store of a data directory and gives up the tasks that they belong to; the rest
-// stays. It quarantines copies of what it changes. Errors: CONFLICT if a node runs on the directory, DATA_LOSS if the extent
-// of the damage is unknown.
+// Salvage removes damaged records from the store of a data directory, together with the tasks of these records; all other
+// tasks stay. It copies every file that it changes to the quarantine first. Errors: CONFLICT if a node runs on the
+// directory, DATA_LOSS if the extent of the damage is unknown.
 func Salvage(ctx context.Context, dataDir string, log *slog.Logger) (Salvaged, error) {
 	done := Salvaged{Aside: filepath.Join(dataDir, quarantineDir)}
 	before, err := Inspect(ctx, dataDir)
@@ -337,6 +340,7 @@ func Salvage(ctx context.Context, dataDir string, log *slog.Logger) (Salvaged, e
 	return done, errors.Join(err, server.Close(ctx))
 }
 
+// salvaged opens the store, which completes the salvage, and returns the check of the whole log.
 func (s *Server) salvaged(ctx context.Context) (Report, error) {
 	conn, err := s.Connect(ctx)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 
 // StoreConfig configures the log and its side stores.
 type StoreConfig struct {
-	// Durability defaults to that of the embedded server. With an external server it only states what
-	// that server is known to do.
+	// Durability defaults to that of the embedded server. With an external server it states what the server is
+	// configured to do, and has no effect there.
 	Durability Durability
 	// Logger logs background work of the store; nil discards it.
 	Logger *slog.Logger
@@ -26,11 +26,11 @@ type StoreConfig struct {
 	HighWaterFile string
 	// Replicas is the number of copies of every stream, 1 by default; 3 in a cluster.
 	Replicas int
-	// ReadNewer allows reading a store of an external server that a newer orch has written; for the embedded server
-	// the setting is in ServerConfig.
+	// ReadNewer allows opening a store on an external server that a newer orch has written, for reading only. For an
+	// embedded server, set ServerConfig.ReadNewer.
 	ReadNewer bool
-	// Lease is the lease of the active node of a cluster: the log then refuses nodes that were active before. With nil
-	// every process may append.
+	// Lease is the lease of the active node of a cluster: the log then refuses appends of nodes with earlier leases. If it
+	// is nil, every process may append.
 	Lease Lease
 	// ArchiveAge is how long finished tasks stay in the archive; 0 means forever.
 	ArchiveAge time.Duration
@@ -85,7 +85,7 @@ type streams struct {
 	epoch uint64
 	// lostData lists the losses that a salvage has accepted; it only changes while the store is opened.
 	lostData *Lost
-	// touched is set when a stream beside the log may have grown.
+	// touched is set when a stream beside the log may have grown since the last high-water mark.
 	touched  atomic.Bool
 	startSeq uint64                      // the newest position of the live log when the store was opened: durable
 	loss     atomic.Pointer[fault.Error] // set once a loss is detected: no more appends
@@ -94,7 +94,7 @@ type streams struct {
 // sideStore stores data beside the log: large values, checkpoints, sessions, statistics and indexes.
 type sideStore struct{ *streams }
 
-// archive moves histories out of the live log, reads them from either stream, and removes old ones.
+// archive moves histories from the live log to the archive, reads them from both, and removes old ones from the archive.
 type archive struct {
 	*streams
 
@@ -104,7 +104,7 @@ type archive struct {
 	removals atomic.Bool
 }
 
-// highWater maintains the high-water mark, a record of how far the log went. It detects the loss of acknowledged commits.
+// highWater maintains the high-water mark: a record of the newest commit, which shows a loss of acknowledged commits.
 type highWater struct {
 	*streams
 
@@ -119,8 +119,8 @@ var (
 )
 
 // OpenStore creates or checks the streams and buckets and compares the log with its high-water mark.
-// If the log has lost commits it opens all the same: it can be read, and Status and every append report the
-// loss. Errors: UNAVAILABLE, DISK_FULL, VALIDATION_ERROR.
+// A log that has lost commits is opened read-only: Status and every append report the loss. Errors: UNAVAILABLE,
+// DISK_FULL, VALIDATION_ERROR.
 func (c *Conn) OpenStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 	if err := cfg.validate(c.target.server); err != nil {
 		return nil, err
@@ -163,10 +163,10 @@ func newStore(cfg StoreConfig, c *Conn) *Store {
 	return &Store{streams: b, sideStore: &sideStore{b}, archive: ar, highWater: &highWater{streams: b, archive: ar, mark: mark}}
 }
 
-// Epoch returns the epoch under which this process appends; 0 when every process may append.
+// Epoch returns the epoch of the appends of this process; 0 if every process may append.
 func (b *streams) Epoch() uint64 { return b.epoch }
 
-// barrier makes the writes of an embedded server durable; it is nil when the server does that itself.
+// barrier returns the barrier of the embedded server; nil if the server itself syncs every write, or is external.
 func (b *streams) barrier() *barrier {
 	if b.conn.target.server == nil {
 		return nil
@@ -174,7 +174,7 @@ func (b *streams) barrier() *barrier {
 	return b.conn.target.server.barrier
 }
 
-// checkDurable returns the sync failure for a commit that may not be on the disk: nobody may rely on it.
+// checkDurable returns an error if the commit at a position may not be on the disk because a sync has failed.
 func (b *streams) checkDurable(seq uint64) error {
 	err := b.barrier().err()
 	if err == nil || seq <= b.startSeq {
@@ -188,8 +188,8 @@ func (b *streams) checkDurable(seq uint64) error {
 	return err
 }
 
-// Close waits for the appends in flight, writes the high-water mark and stops all goroutines that OpenStore
-// started. The connection stays open. It is idempotent.
+// Close waits for the appends in flight until ctx ends, writes the high-water mark and stops all goroutines of the store.
+// The connection stays open. It is idempotent.
 func (s *Store) Close(ctx context.Context) error {
 	var err error
 	s.closed.Do(func() {
@@ -202,8 +202,8 @@ func (s *Store) Close(ctx context.Context) error {
 	return err
 }
 
-// lastMark writes the mark for the last commit. An external server that cannot be reached is no failure of the store: the
-// previous mark is still correct, and the next node that appends writes a newer one.
+// lastMark writes the mark for the last commit. It ignores that an external server is unavailable: the previous mark is
+// still correct, and the next node that appends writes a newer one.
 func (hw *highWater) lastMark(ctx context.Context) error {
 	err := hw.closeMark(ctx)
 	if hw.conn.External() && fault.Has(err, fault.Unavailable) {
@@ -235,7 +235,7 @@ func (s *Store) maintain(ctx context.Context) {
 	}
 }
 
-// ackTimeout returns how long to wait for an acknowledgement at present.
+// ackTimeout returns how long to wait for an acknowledgement, given the current space on the disk.
 func (s *Store) ackTimeout() time.Duration {
 	if r := s.space.full.Load(); r != nil && r.disk || s.space.diskShort() {
 		return ackWithinFull
@@ -243,6 +243,7 @@ func (s *Store) ackTimeout() time.Duration {
 	return ackWithin
 }
 
+// maintainDisk updates the reserved disk space and the high-water mark.
 func (s *Store) maintainDisk(ctx context.Context) {
 	if server := s.conn.target.server; server != nil {
 		if err := server.reserve.update(&server.cfg); err != nil {

@@ -23,13 +23,14 @@ const (
 	metaStream    = "KV_" + metaBucket
 	tokensBucket  = "ORCH_TOKENS" //nolint:gosec // the name of a bucket
 	tokensStream  = "KV_" + tokensBucket
-	// The sessions are not the store's own: they are for convenience, and start empty if they are damaged.
+	// The sessions are not among ownStreams: if their stream is damaged, it is created again, empty.
 	sessionsBucket = "ORCH_SESSIONS"
 	sessionsStream = "KV_" + sessionsBucket
-	// The messages are not the store's own either: they live for days at most, and their loss stops no task.
+	// The messages are not among ownStreams either: they expire after days, and no task depends on them.
 	messagesStream = "ORCH_MESSAGES"
 )
 
+// fromServer fills the defaults that come from the embedded server.
 func (c *StoreConfig) fromServer(s *Server) {
 	if c.Durability == "" {
 		c.Durability = s.cfg.Durability
@@ -57,7 +58,8 @@ func (c *StoreConfig) archiveConfig() jetstream.StreamConfig {
 	}
 }
 
-// messagesConfig returns the configuration of a stream that stores the newest record of each subject, for as long as the record specifies.
+// messagesConfig returns the configuration of the stream of messages. It stores the newest record of each subject, until the
+// TTL of the record ends.
 func (c *StoreConfig) messagesConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: messagesStream, Description: "messages between agents, and what became of them",
@@ -66,17 +68,17 @@ func (c *StoreConfig) messagesConfig() jetstream.StreamConfig {
 	}
 }
 
-// pointsHistory is the number of values stored a key: a backup must find the value of its moment even if
-// the key is written again.
+// pointsHistory is the number of values that the bucket of checkpoints keeps for each key. A backup needs the value of the
+// time at which it started, even if the key has been written again since.
 const pointsHistory = 8
 
-// openStreams creates missing streams, except a live log that existed according to the mark: it must
-// not come back empty.
+// openStreams opens the streams and buckets and creates missing ones. If the live log is missing although the mark shows
+// that it existed, it is not created again: live stays nil.
 func (s *Store) openStreams(ctx context.Context) (err error) {
 	if err = s.openMeta(ctx); err != nil {
 		return err
 	}
-	js := opener{s.conn.js, s.hasLoss()} // a store of a newer orch is only read
+	js := opener{s.conn.js, s.hasLoss()} // the store of a newer orch is read-only
 	if err = s.openSides(ctx, js); err != nil {
 		return openFault(err)
 	}
@@ -101,7 +103,7 @@ func (s *Store) openStreams(ctx context.Context) (err error) {
 	return s.watchAll()
 }
 
-// openArchive opens the archive, and finds out whether tasks were removed from it.
+// openArchive opens the archive, and checks whether tasks were removed from it.
 func (ar *archive) openArchive(ctx context.Context, js opener) (err error) {
 	if ar.archiveLog, err = js.stream(ctx, ar.cfg.archiveConfig()); err != nil {
 		return err
@@ -109,8 +111,9 @@ func (ar *archive) openArchive(ctx context.Context, js opener) (err error) {
 	return ar.findRemovals(ctx)
 }
 
-// openLive opens the log for this process alone, if it holds the lease. The server changes a stream without a condition: a node that
-// lost the lease in the meantime does not use the log that it has opened, and the active one notices (resignIfOvertaken).
+// openLive opens the log and restricts it to the epoch of this process, if there is a lease. The server cannot make this change
+// conditional on the lease. A node that loses the lease meanwhile gets UNAVAILABLE and does not use the log; the active
+// node detects the change (resignIfOvertaken).
 func (b *streams) openLive(ctx context.Context, js opener) (err error) {
 	if !awaitHeld(ctx, b.cfg.Lease) {
 		return fenced()
@@ -124,7 +127,8 @@ func (b *streams) openLive(ctx context.Context, js opener) (err error) {
 	return nil
 }
 
-// fencedConfig returns the configuration of the log for this process: restricted to its own epoch, or as it is.
+// fencedConfig returns the configuration of the log, restricted to the epoch of this process. Without a lease, it keeps an
+// existing restriction.
 func (b *streams) fencedConfig() jetstream.StreamConfig {
 	cfg, last := b.cfg.liveConfig(), uint64(0)
 	if b.live != nil {
@@ -140,12 +144,12 @@ func (b *streams) fencedConfig() jetstream.StreamConfig {
 	return cfg
 }
 
-// ownStreams returns all streams of the store, the log first.
+// ownStreams returns the streams that the store cannot do without, the log first.
 func ownStreams() []string {
 	return []string{liveStream, archiveStream, blobsStream, pointsStream, metaStream, tokensStream}
 }
 
-// watchAll adds the streams to the barrier, and makes their present content durable.
+// watchAll adds the streams to the barrier, and makes their current content durable.
 func (b *streams) watchAll() error {
 	for _, stream := range append(ownStreams(), messagesStream) {
 		if err := b.barrier().watch(stream); err != nil {
@@ -155,7 +159,7 @@ func (b *streams) watchAll() error {
 	return b.syncMeta()
 }
 
-// openMeta opens the bucket with the version of the store, before anything else is changed.
+// openMeta opens the bucket with the version of the store, and checks the version before anything else is changed.
 func (b *streams) openMeta(ctx context.Context) (err error) {
 	b.meta, err = opener{b.conn.js, b.hasLoss()}.keyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: metaBucket, Description: "high-water mark of the log", Replicas: b.cfg.Replicas,
@@ -169,34 +173,34 @@ func (b *streams) openMeta(ctx context.Context) (err error) {
 	return b.checkExternalVersion(ctx)
 }
 
-// opener opens streams and buckets. It creates or updates them unless the store is read-only.
+// opener opens streams and buckets. It creates or updates them unless readOnly is set.
 type opener struct {
 	js       jetstream.JetStream
-	existing bool
+	readOnly bool
 }
 
 func (o opener) stream(ctx context.Context, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
-	if o.existing {
+	if o.readOnly {
 		return o.js.Stream(ctx, cfg.Name)
 	}
 	return o.js.CreateOrUpdateStream(ctx, cfg)
 }
 
 func (o opener) keyValue(ctx context.Context, cfg jetstream.KeyValueConfig) (jetstream.KeyValue, error) {
-	if o.existing {
+	if o.readOnly {
 		return o.js.KeyValue(ctx, cfg.Bucket)
 	}
 	return o.js.CreateOrUpdateKeyValue(ctx, cfg)
 }
 
 func (o opener) objects(ctx context.Context, cfg jetstream.ObjectStoreConfig) (jetstream.ObjectStore, error) {
-	if o.existing {
+	if o.readOnly {
 		return o.js.ObjectStore(ctx, cfg.Bucket)
 	}
 	return o.js.CreateOrUpdateObjectStore(ctx, cfg)
 }
 
-// openSides opens the streams beside the log concurrently: each takes the servers of a cluster some round trips.
+// openSides opens the streams beside the log concurrently, because each open takes several round trips in a cluster.
 func (s *Store) openSides(ctx context.Context, js opener) error {
 	return runAll(
 		func() (err error) {
@@ -230,7 +234,7 @@ func (s *Store) openSides(ctx context.Context, js opener) error {
 	)
 }
 
-// runAll calls functions concurrently and returns the first of their errors, in the order of the functions.
+// runAll calls functions concurrently and waits for all. It returns the first error in the order of the functions.
 func runAll(fns ...func() error) error {
 	errs := make([]error, len(fns))
 	var group sync.WaitGroup
@@ -246,8 +250,8 @@ func runAll(fns ...func() error) error {
 	return nil
 }
 
-// syncMeta makes the files that describe the streams durable: the server does not, and after a power
-// loss a stream without them is lost as a whole.
+// syncMeta syncs the file system of an embedded server, to make the files that describe the streams durable. The server
+// does not sync these files, and without them a stream is lost as a whole after a power loss.
 func (b *streams) syncMeta() error {
 	if b.conn.target.server == nil {
 		return nil
