@@ -16,10 +16,10 @@ import (
 	"github.com/orch-dev/orch/internal/failpoint"
 )
 
-// The server's error codes that an append distinguishes.
+// The error codes of the server that are handled specially.
 const (
 	codeWrongLast   jetstream.ErrorCode = 10071 // another commit was first
-	codeConcurrent  jetstream.ErrorCode = 10164 // … and is still on its way (clusters)
+	codeConcurrent  jetstream.ErrorCode = 10164 // another commit was first and is still being replicated (clusters)
 	codeStoreFailed jetstream.ErrorCode = 10077 // MaxBytes reached, with DiscardNew
 	codeNoStorage   jetstream.ErrorCode = 10047 // more than MaxStore reserved
 	codeResources   jetstream.ErrorCode = 10023 // MaxStore reached
@@ -32,8 +32,7 @@ func isFullCode(c jetstream.ErrorCode) bool {
 	return c == codeStoreFailed || c == codeNoStorage || c == codeResources || c == codeAccount
 }
 
-// serverLimits is the hint for an append that a server refuses by its own limits. Only external servers
-// have limits of their own.
+// serverLimits is the hint for an append that exceeds a limit of the server. Only external servers have such limits.
 const serverLimits = "raise the JetStream limits of the NATS server or of its account"
 
 // pubAck is the server's answer to an append.
@@ -42,7 +41,7 @@ type pubAck struct {
 	Error *jetstream.APIError `json:"error"`
 }
 
-// readAck decodes an answer. Nearly all are {"stream":"…","seq":n}, which needs no decoder.
+// readAck decodes an answer. Nearly all answers are {"stream":"…","seq":n}, for which it does not need the JSON decoder.
 func readAck(data []byte) (pubAck, error) {
 	if before, rest, _ := bytes.Cut(data, []byte(`,"seq":`)); bytes.Equal(before, []byte(plainAck)) {
 		if seq, err := strconv.ParseUint(string(bytes.TrimSuffix(rest, []byte("}"))), 10, 64); err == nil {
@@ -57,8 +56,8 @@ func readAck(data []byte) (pubAck, error) {
 // plainAck is the beginning of an answer that contains only the position.
 const plainAck = `{"stream":"` + liveStream + `"`
 
-// onAck handles one acknowledgement. Those of messages that are no longer tracked are ignored: their
-// appends are resolved by reading the log.
+// onAck handles one acknowledgement. It ignores the acknowledgement of a message that is no longer tracked: the append is
+// then resolved by reading the log.
 func (a *appender) onAck(m *nats.Msg) {
 	id, err := strconv.ParseUint(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], 36, 64)
 	if err != nil {
@@ -70,7 +69,7 @@ func (a *appender) onAck(m *nats.Msg) {
 	}
 	ack, err := readAck(m.Data)
 	switch {
-	case err != nil: // no stream listens, or it is a mirror
+	case err != nil: // the answer is not from a stream that stores the message
 		a.resolveLater(p)
 	case ack.Error == nil:
 		failpoint.Pass(failpoint.Written)
@@ -82,8 +81,8 @@ func (a *appender) onAck(m *nats.Msg) {
 	}
 }
 
-// enqueueVerdict reports a verdict, at once or after the next sync. A conflict waits as well: the commit
-// that was first may not be durable yet.
+// enqueueVerdict reports a verdict after the next sync, or at once without a barrier. A conflict waits for the sync too: the
+// commit that was first may not be durable yet.
 func (a *appender) enqueueVerdict(v verdict) {
 	if a.barrier == nil {
 		a.recordVerdict(v)
@@ -103,8 +102,8 @@ func (a *appender) enqueueVerdict(v verdict) {
 	signal(a.syncSignal)
 }
 
-// syncLoop syncs for waiting verdicts until the appender stops. The next sync runs while the
-// verdicts of the last one are reported.
+// syncLoop syncs the log whenever verdicts wait, until the appender stops. While it runs a sync, reportLoop reports the
+// verdicts of the previous sync.
 func (a *appender) syncLoop() {
 	defer close(a.groups)
 	for {
@@ -122,10 +121,10 @@ func (a *appender) syncLoop() {
 	}
 }
 
-// group is the verdicts that shared a sync.
+// group contains the verdicts that waited for the same sync.
 type group struct {
 	verdicts []verdict
-	err      error // of the sync
+	err      error // the error of the sync
 }
 
 // reportLoop reports each group of verdicts.
@@ -135,7 +134,7 @@ func (a *appender) reportLoop() {
 	}
 }
 
-// report reports the verdicts of a group, or err, the error of its sync, if it is not nil.
+// report finishes the appends of verdicts. If err, the error of the sync, is not nil, it replaces every outcome.
 func (a *appender) report(verdicts []verdict, err error) {
 	for _, v := range verdicts {
 		if err != nil {
@@ -179,7 +178,7 @@ func (a *appender) recordVerdict(v verdict) {
 	}
 }
 
-// head is the newest commit that the appender knows.
+// head is the newest acknowledged commit, for the high-water mark.
 type head struct {
 	seq  uint64
 	task events.TaskID

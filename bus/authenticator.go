@@ -15,12 +15,13 @@ import (
 	"github.com/orch-dev/orch/agents"
 )
 
-// RenewedWithin is how long a connection of an agent stays open after the agent has renewed its credential: the answer with
-// the new one has to arrive. The connection can renew nothing in that time.
+// RenewedWithin is how long a connection of an agent stays open after the agent has renewed its credential, so that the
+// answer with the new credential arrives. In that time the old credential cannot be renewed again.
 const RenewedWithin = 10 * time.Second
 
 const (
-	// maxAgentConns limits the connections with tokens to the embedded server, connsPerAgent those of one agent or person.
+	// maxAgentConns is the maximum number of connections with tokens to the embedded server, connsPerAgent that of one
+	// agent or person.
 	maxAgentConns = 4096
 	connsPerAgent = 8
 )
@@ -30,13 +31,13 @@ const (
 type authenticator struct {
 	auth credentials
 	log  *slog.Logger
-	// tokens are the tokens of agents and people; nil until the node has read them.
+	// tokens points to the list of tokens of agents and people, which is nil until the node has read it.
 	tokens *atomic.Pointer[Tokens]
 	// server is set before anybody can connect.
 	server *server.Server
 
 	mu sync.Mutex
-	// conns are the connections with tokens, by number. Closed ones are removed when the next one opens.
+	// conns are the connections with tokens, by number. Closed connections are removed when the next connection opens.
 	conns map[uint64]tokenConn
 }
 
@@ -79,10 +80,10 @@ func permissions(publish []string, subscribe ...string) *server.Permissions {
 	}
 }
 
-// admitToken accepts a connection with a token of an agent or of a person, until the token ends. The connection may
-// publish as its own identity and receive the replies to that.
-func (a *authenticator) admitToken(c server.ClientAuthentication, said *server.ClientOpts) bool {
-	tokens, secret := a.tokens.Load(), cmp.Or(said.Token, said.Password)
+// admitToken reports whether a client has a valid token of an agent or of a person, and registers its permissions: to
+// publish with the identity of the token and to receive the replies. The connection is closed when the token expires.
+func (a *authenticator) admitToken(c server.ClientAuthentication, opts *server.ClientOpts) bool {
+	tokens, secret := a.tokens.Load(), cmp.Or(opts.Token, opts.Password)
 	if tokens == nil {
 		return false
 	}
@@ -94,14 +95,14 @@ func (a *authenticator) admitToken(c server.ClientAuthentication, said *server.C
 	if t.Agent != nil {
 		user = agentUser(t)
 	}
-	if user == nil || said.Username != "" && said.Username != t.Name && said.Username != user.Username {
+	if user == nil || opts.Username != "" && opts.Username != t.Name && opts.Username != user.Username {
 		return false
 	}
 	if !a.track(c.GetID(), tokenConn{user.Username, t.ID}) {
 		a.log.Warn("agent_not_connected", slog.String("agent", t.Name), slog.String("why", "too many connections"))
 		return false
 	}
-	if _, err := tokens.VerifyToken(secret); err != nil { // it ended before the connection was tracked
+	if _, err := tokens.VerifyToken(secret); err != nil { // the token became invalid before the connection was tracked
 		return false
 	}
 	c.RegisterUser(user)
@@ -116,7 +117,7 @@ func agentUser(t Token) *server.User {
 	}
 }
 
-// personUser returns the user and permissions of the owner of a token, or nil if the token permits nothing here.
+// personUser returns the user and permissions of the owner of a token, or nil unless it is an unrestricted operator's token.
 func personUser(t Token, secret string) *server.User {
 	if t.checkOperator() != nil {
 		return nil
@@ -128,18 +129,18 @@ func personUser(t Token, secret string) *server.User {
 	}
 }
 
-// track registers a connection; it returns false if there are too many.
+// track registers a connection; it returns false if the user, or the server, has too many connections.
 func (a *authenticator) track(id uint64, v tokenConn) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	maps.DeleteFunc(a.conns, func(id uint64, _ tokenConn) bool { return a.server.GetClient(id) == nil })
-	its := 0
+	count := 0
 	for _, other := range a.conns {
 		if other.user == v.user {
-			its++
+			count++
 		}
 	}
-	if its >= connsPerAgent || len(a.conns) >= maxAgentConns {
+	if count >= connsPerAgent || len(a.conns) >= maxAgentConns {
 		return false
 	}
 	if a.conns == nil {
@@ -151,22 +152,22 @@ func (a *authenticator) track(id uint64, v tokenConn) bool {
 
 // disconnect closes the connections that use a token.
 func (a *authenticator) disconnect(token string) {
-	var out []uint64
+	var ids []uint64
 	a.mu.Lock()
 	for id, v := range a.conns {
 		if v.token == token {
-			out = append(out, id)
+			ids = append(ids, id)
 			delete(a.conns, id)
 		}
 	}
 	a.mu.Unlock()
-	for _, id := range out {
-		_ = a.server.DisconnectClientByID(id) // it may be closed already
+	for _, id := range ids {
+		_ = a.server.DisconnectClientByID(id) // the connection may already be closed
 	}
 }
 
-// AdmitAgents lets agents and people connect with their tokens from now on. A connection ends with its token, or
-// RenewedWithin later if the agent has renewed it.
+// AdmitAgents lets agents and people connect with their tokens from now on. When a token becomes invalid, its connections
+// are closed: at once or, if the agent has renewed the token, after RenewedWithin.
 func (s *Server) AdmitAgents(t *Tokens) {
 	s.agents.Store(t)
 	t.notifyInvalid(func(token Token, renewed bool) {

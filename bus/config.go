@@ -16,9 +16,10 @@ type Durability string
 const (
 	// Fsync is the default: an acknowledged commit is on the disk and survives a power loss.
 	Fsync Durability = "fsync"
-	// Relaxed survives the death of every process; a power loss may take the last 100 ms.
+	// Relaxed survives the death of every process; a power loss may lose the commits of the last 100 ms.
 	Relaxed Durability = "relaxed"
-	// Unknown is the level of an external server: only its operator knows when it syncs. It cannot be configured.
+	// Unknown is the reported level of an external server, because only its operator knows when it syncs. It is not a
+	// valid configuration.
 	Unknown Durability = "unknown"
 )
 
@@ -37,25 +38,25 @@ func (d Durability) orDefault() (Durability, error) {
 const (
 	// MaxPayload is the largest message in bytes that the embedded server accepts (X-18).
 	MaxPayload = 8 << 20
-	// maxFree is the upper bound of the default free-space watermark.
+	// maxFree is the maximum of the default of ServerConfig.MinFree.
 	maxFree = 256 << 20
-	// unbounded is the limit of the store that the server gets, in bytes. At a limit of its own the server would
-	// refuse marks and the archive as well, so this package enforces MaxStore itself.
+	// unbounded is the store limit in bytes in the configuration of the server. At this limit the server would also refuse
+	// high-water marks and archived histories, so this package enforces MaxStore itself.
 	unbounded = 1 << 60
-	// maxSubscriptions limits the subscriptions of a connection, so that an agent cannot fill the memory of the server. The
-	// server has one limit for all connections: the node's own, with a subscription for each awaited reply,
-	// need more than those of agents.
+	// maxSubscriptions is the maximum number of subscriptions of a connection, so that an agent cannot fill the memory of
+	// the server. The server has the same limit for every connection, so the limit must suffice for the node itself, which
+	// has a subscription for each awaited reply.
 	maxSubscriptions = 32_768
-	// maxMemory bounds memory streams of the embedded server; the log uses none.
+	// maxMemory is the maximum size in bytes of memory streams on the embedded server. The log uses none.
 	maxMemory = 64 << 20
 )
 
 // ServerConfig configures the embedded server.
 type ServerConfig struct {
-	// DataDir is the directory of all data of the node. It is created with mode 0700. Required.
+	// DataDir is the directory with all data of the node. It is created with mode 0700. Required.
 	DataDir string
-	// Guest is the command, such as "orch submit", of a temporary server, which releases the data directory when a node
-	// wants it (see Wanted); empty for a server that stays.
+	// Guest is the name of the command that runs the server temporarily, such as "orch submit". The command releases
+	// the data directory when a node wants it (see Wanted). Guest is empty for a node.
 	Guest string
 	// Durability defaults to Fsync.
 	Durability Durability
@@ -63,13 +64,14 @@ type ServerConfig struct {
 	Logger *slog.Logger
 	// ReadNewer allows opening a store that a newer orch has written, if this version can read it. Nothing is appended.
 	ReadNewer bool
-	// Salvage gives up the tasks of damaged records. A start does that without it if only the archive is damaged. See Salvage.
+	// Salvage removes damaged records, with their tasks, from the store (see the function Salvage). If only the archive
+	// is damaged, that happens even without this option.
 	Salvage bool
-	// MaxStore is the size in bytes of all streams, before compression, from which the log refuses
-	// appends; 0 means that only MinFree limits it.
+	// MaxStore is the maximum size in bytes of all streams, before compression. The log refuses appends from this size
+	// on. 0 means no maximum except by MinFree.
 	MaxStore int64
 	// MinFree is the free space in bytes below which the log refuses appends; default: 2 % of the file
-	// system, at most 256 MiB. The node itself keeps working below it: it archives, and writes the high-water mark.
+	// system, at most 256 MiB. With less free space the node still archives tasks and writes the high-water mark.
 	MinFree int64
 	// Host is the address to listen on, 127.0.0.1 by default (X-15).
 	Host string
@@ -77,8 +79,8 @@ type ServerConfig struct {
 	Port int
 	// Sync makes the data of a file durable; default fdatasync(2). Tests replace it with a slow or failing disk.
 	Sync func(*os.File) error
-	// SyncAlways makes the server sync every write itself, as on a file system that a group sync cannot
-	// rely on. It only matters with Fsync.
+	// SyncAlways makes the server sync every write itself. StartServer chooses this anyway on a file system where a
+	// group sync is not reliable. It only matters with Fsync.
 	SyncAlways bool
 }
 
@@ -104,7 +106,7 @@ func (c *ServerConfig) validate() error {
 	return err
 }
 
-// syncing returns how the level is reached, if the server works as expected.
+// syncing returns the way to sync for the durability level, if the server passes the test of probe.
 func (c *ServerConfig) syncing() Syncing {
 	switch {
 	case c.Durability == Relaxed:
@@ -116,8 +118,8 @@ func (c *ServerConfig) syncing() Syncing {
 	}
 }
 
-// interval returns the value of the server's sync_interval. With a group sync the server only syncs to tidy up: it
-// compacts its blocks on the same occasion.
+// interval returns the value of the server's sync_interval. With a group sync the log does not depend on it, but the
+// server compacts its blocks at the same interval.
 func (s Syncing) interval() string {
 	switch s {
 	case SyncAlways:
@@ -144,7 +146,7 @@ func (c *ServerConfig) withSpace() error {
 	return nil
 }
 
-// portIsFree returns an error for a port in use. The server itself would only log that, and wait.
+// portIsFree returns UNAVAILABLE for a port in use. The server itself would only log the error, and wait.
 func (c *ServerConfig) portIsFree(ctx context.Context) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(c.Host, strconv.Itoa(c.Port)))
 	if err != nil {
@@ -162,7 +164,7 @@ func (c *ServerConfig) portIsFree(ctx context.Context) error {
 func (c *ServerConfig) text(syncing Syncing) string {
 	return `server_name: "orch"
 host: ` + strconv.Quote(c.Host) + `
-port: ` + strconv.Itoa(orAny(c.Port)) + `
+port: ` + strconv.Itoa(serverPort(c.Port)) + `
 max_payload: ` + strconv.Itoa(MaxPayload) + `
 max_subscriptions: ` + strconv.Itoa(maxSubscriptions) + `
 jetstream {
@@ -173,8 +175,8 @@ jetstream {
 `
 }
 
-// orAny returns the port, or -1, the server's value for "any free port", if port is 0.
-func orAny(port int) int {
+// serverPort returns the port in the form of the server's configuration, where -1 means any free port.
+func serverPort(port int) int {
 	if port == 0 {
 		return -1
 	}

@@ -16,16 +16,17 @@ import (
 )
 
 const (
-	// messagesRoot is the root of the subjects of ORCH_MESSAGES. The rest identifies the subject of a record:
-	// "m.<message>", "a.<message>.<recipient>" or "g.<group>.<member>", with digests of the names.
+	// messagesRoot is the root of the subjects of ORCH_MESSAGES. The rest of a subject is "m.<message>" for a message,
+	// "a.<message>.<recipient>" for a recipient that is done, or "g.<group>.<member>" for a membership. Recipients, groups and
+	// members are digests of their names.
 	messagesRoot = "orch.msg"
-	// messagesNews is where nodes notify each other of new records. A lost notification costs only time.
+	// messagesNews is the subject on which nodes notify each other of new records. A lost notification only delays them.
 	messagesNews = "orch.news.messages"
 	// messagesPollEvery is how often a node polls for records of other nodes.
 	messagesPollEvery = time.Second
 )
 
-// Messages is the message broker of a node. Its messages are in the stream ORCH_MESSAGES, which all nodes of a server follow.
+// Messages is the message broker of a node. It stores messages in the stream ORCH_MESSAGES, which all nodes of a server follow.
 type Messages struct {
 	*messages.Service
 
@@ -33,8 +34,8 @@ type Messages struct {
 	ended chan struct{}
 }
 
-// OpenMessages reads the messages of the store and follows them until Close. It sets the field Store of cfg.
-// UNAVAILABLE if they cannot be read.
+// OpenMessages reads the messages of the store and follows new ones until Close. It ignores cfg.Store. UNAVAILABLE if the
+// messages cannot be read.
 func (s *Store) OpenMessages(ctx context.Context, cfg messages.Config) (*Messages, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -88,7 +89,8 @@ func (m *Messages) follow(ctx context.Context, s *Store, wake <-chan struct{}, l
 	}
 }
 
-// readAll reads all present records. The newest one may have expired; then it uses the last position of the stream.
+// readAll reads all existing records, and then advances the broker to the last position of the stream: the records at the
+// last positions may have expired.
 func (m *Messages) readAll(ctx context.Context, s *Store) error {
 	info, err := s.messages.Info(ctx)
 	if err != nil {
@@ -124,13 +126,14 @@ func (m *Messages) read(ctx context.Context, s *Store) error {
 	}
 }
 
+// decodeMessage decodes a record and checks that it contains its message.
 func decodeMessage(e entry) (messages.Record, error) {
 	var r messages.Record
 	if err := json.Unmarshal(e.Data, &r); err != nil {
 		return r, err
 	}
 	if (r.Kind == messages.Sent || r.Kind == messages.Done) && r.Message == nil {
-		return r, errors.New("it lacks its message")
+		return r, errors.New("the record has no message")
 	}
 	return r, nil
 }
@@ -175,11 +178,11 @@ func (m messageStore) Append(ctx context.Context, r messages.Record) (uint64, er
 	if err != nil {
 		return 0, sideFault(err, "the message cannot be stored")
 	}
-	_ = m.s.conn.nc.Publish(messagesNews, nil) // other nodes poll, if this fails
+	_ = m.s.conn.nc.Publish(messagesNews, nil) // if this fails, other nodes find the record at their next poll
 	return ack.Sequence, nil
 }
 
-// wholeSeconds rounds up to seconds, the unit of the server's TTL.
+// wholeSeconds rounds up to whole seconds, because the server has TTLs in seconds.
 func wholeSeconds(d time.Duration) time.Duration {
 	return time.Duration(math.Ceil(d.Seconds())) * time.Second
 }

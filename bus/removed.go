@@ -81,8 +81,8 @@ func (ar *archive) Remove(ctx context.Context, tasks []events.TaskID) error {
 }
 
 // addRemoved adds the line of a task to its record, unless an interrupted removal has already written the line. It
-// returns the position of the newest archived commit. It returns false if the archive does not have the whole history,
-// which includes a task with later commits in the live log.
+// returns the position of the newest archived commit. ok is false for a task that must not be removed: it is not archived,
+// its archiving was interrupted, or the live log has later commits.
 func (ar *archive) addRemoved(ctx context.Context, records map[string]*bytes.Buffer, task events.TaskID) (upTo uint64, ok bool, err error) {
 	if _, err := events.ParseTaskID(string(task)); err != nil {
 		return 0, false, err

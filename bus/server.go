@@ -33,14 +33,14 @@ type Server struct {
 
 	mu            sync.RWMutex // guards the fields below
 	current       *server.Server
-	authenticator *authenticator // the one of current
+	authenticator *authenticator // the authenticator of current
 	port          int
 	closed        bool
 
 	healing     sync.Mutex    // locked during a restart in place
 	incarnation atomic.Uint64 // counts the restarts in place
 
-	// agents are the tokens of agents and people; nil before AdmitAgents.
+	// agents is the list of tokens of agents and people; nil before AdmitAgents.
 	agents atomic.Pointer[Tokens]
 }
 
@@ -137,6 +137,7 @@ func (s *Server) run() error {
 	return nil
 }
 
+// notReady returns why the server has not become ready: DISK_FULL or UNAVAILABLE.
 func (s *Server) notReady(cfg ServerConfig) error {
 	if free, _, err := diskSpace(cfg.DataDir); err == nil && free < cfg.MinFree {
 		return diskFull(free, cfg.MinFree)
@@ -145,8 +146,8 @@ func (s *Server) notReady(cfg ServerConfig) error {
 		WithHint("the log names the cause; a port that is taken and a store that cannot be written are the usual ones")
 }
 
-// options parses text, as the server does itself, and then disables what a server
-// inside another program must not have.
+// options parses the configuration as the NATS server does, and disables signal handling and log output, which belong to
+// the program that embeds the server.
 func (c *ServerConfig) options(syncing Syncing) (*server.Options, error) {
 	opts := &server.Options{}
 	if err := opts.ProcessConfigString(c.text(syncing)); err != nil {
@@ -157,7 +158,7 @@ func (c *ServerConfig) options(syncing Syncing) (*server.Options, error) {
 	opts.NoSigs = true
 	opts.NoLog = true
 	opts.DisableJetStreamBanner = true
-	// The server's own 2 s end logins on a loaded machine; so it waits as long as a client does.
+	// The server's default of 2 s is too short on a loaded machine. So the server waits as long as a client does.
 	opts.AuthTimeout = dialWithin.Seconds()
 	return opts, nil
 }
@@ -177,8 +178,8 @@ func (s *Server) running() *server.Server {
 	return s.current
 }
 
-// InProcessConn returns one end of a pipe to the current incarnation of the server, so that a connection
-// finds the next one after a restart in place.
+// InProcessConn returns one end of a pipe to the current incarnation of the server. A client calls it for each connect, so
+// that it reaches the next incarnation after a restart in place.
 func (s *Server) InProcessConn() (net.Conn, error) {
 	ns := s.running()
 	if ns == nil {
@@ -187,8 +188,8 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 	return ns.InProcessConn()
 }
 
-// Connect returns a connection inside the process with the operator's credential. It must be closed before
-// the server.
+// Connect returns a connection inside the process with the operator's credential. The caller must close the connection
+// before the server.
 func (s *Server) Connect(ctx context.Context) (*Conn, error) {
 	d := DialConfig{User: OperatorUser, Password: s.auth.Operator, Name: "node", Logger: s.cfg.Logger}
 	return connect(ctx, target{server: s, config: d})
@@ -210,6 +211,7 @@ func (s *Server) Close(context.Context) error {
 	return errors.Join(removeFile(filepath.Join(s.cfg.DataDir, nodeFile)), unlock(s.lock))
 }
 
+// stop shuts a server down and waits for that; ns may be nil.
 func stop(ns *server.Server) {
 	if ns == nil {
 		return

@@ -70,13 +70,13 @@ type Store struct {
 type streams struct {
 	cfg        StoreConfig
 	conn       *Conn
-	live       jetstream.Stream
-	archiveLog jetstream.Stream
+	live       jetstream.Stream // the live log; nil if it is lost
+	archiveLog jetstream.Stream // the archive
 	points     jetstream.KeyValue
 	meta       jetstream.KeyValue
 	tokens     jetstream.KeyValue
 	blobs      jetstream.ObjectStore
-	// sessions are the sessions of MCP clients.
+	// sessions stores the sessions of MCP clients.
 	sessions jetstream.KeyValue
 	messages jetstream.Stream
 	appender *appender
@@ -87,7 +87,7 @@ type streams struct {
 	lostData *Lost
 	// touched is set when a stream beside the log may have grown since the last high-water mark.
 	touched  atomic.Bool
-	startSeq uint64                      // the newest position of the live log when the store was opened: durable
+	startSeq uint64                      // the newest position when the store was opened; commits up to it are durable
 	loss     atomic.Pointer[fault.Error] // set once a loss is detected: no more appends
 }
 

@@ -1,4 +1,5 @@
-// Package bustest starts embedded servers with open stores, for tests of packages that use package bus, and interrupts connections to them.
+// Package bustest starts embedded servers with open stores, for tests of packages that use package bus. Its Proxy interrupts
+// connections to a server.
 package bustest
 
 import (
@@ -81,7 +82,7 @@ func (n *Node) Stop(tb testing.TB) {
 	require.NoError(tb, n.Server.Close(ctx))
 }
 
-// Reopen stops everything and starts it again on the same directory.
+// Reopen closes the store and the server, and starts both again on the same directory.
 func (n *Node) Reopen(t *testing.T) events.Log {
 	t.Helper()
 	n.Stop(t)
@@ -93,13 +94,13 @@ func (n *Node) Reopen(t *testing.T) events.Log {
 type Proxy struct {
 	listener net.Listener
 	target   string
-	Deaf     atomic.Bool // answers of the server are dropped
+	Deaf     atomic.Bool // while true, answers of the server are dropped
 	mu       sync.Mutex
 	open     map[net.Conn]struct{}
 	ended    sync.WaitGroup
 }
 
-// NewProxy returns a proxy of a server; it is closed when the test ends.
+// NewProxy starts a proxy of a server, and closes it when the test ends.
 func NewProxy(t *testing.T, target string) *Proxy {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -136,6 +137,7 @@ func (p *Proxy) accept() {
 	}
 }
 
+// forward copies data from one connection to the other until either is closed. It discards the data while drop is true.
 func (p *Proxy) forward(to, from net.Conn, drop *atomic.Bool) {
 	defer func() { _ = to.Close() }() // the other direction may have closed it
 	buf := make([]byte, 32<<10)
@@ -152,7 +154,7 @@ func (p *Proxy) forward(to, from net.Conn, drop *atomic.Bool) {
 	}
 }
 
-// Cut closes all connections; new ones are accepted.
+// Cut closes all connections. The proxy still accepts new ones.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,13 +164,13 @@ func (p *Proxy) Cut() {
 	clear(p.open)
 }
 
-// Operator returns the option of a plain NATS client that uses the operator's credential of a directory.
+// Operator returns the option with which a plain NATS client uses the operator's credential of a data directory.
 func Operator(tb testing.TB, dir string) nats.Option {
 	tb.Helper()
 	return nats.UserInfo(bus.OperatorUser, Passwords(tb, dir)[bus.OperatorUser])
 }
 
-// Passwords returns the passwords of the users of a data directory.
+// Passwords returns the passwords in a data directory, by user.
 func Passwords(tb testing.TB, dir string) map[string]string {
 	tb.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, "auth.json"))
