@@ -27,7 +27,7 @@ func (sd *sideStore) Put(ctx context.Context, data []byte) (string, error) {
 	ref := digest(data)
 	info, err := sd.blobs.GetInfo(ctx, ref)
 	if err == nil && info.Size == uint64(len(data)) {
-		return ref, sd.barrier().wait(blobsStream) // another call may have stored it just now
+		return ref, sd.barrier().wait(blobsStream) // a concurrent call may have stored the value, not yet durably
 	}
 	if err := sd.space.checkRoom(len(data), time.Now()); err != nil {
 		return "", err
@@ -42,9 +42,9 @@ func (sd *sideStore) Put(ctx context.Context, data []byte) (string, error) {
 // chunkSize is the chunk size of the client library.
 const chunkSize = 128 << 10
 
-// putObject stores an object in the format of the client library, which reads it: the chunks, and then the
-// description, which replaces an earlier one. The library's own function publishes
-// asynchronously and may leak a goroutine each time.
+// putObject stores an object in the format of the client library: first the chunks, then the description, which replaces
+// an earlier description. It does not use the library's function, which publishes asynchronously and may leak a goroutine
+// each time.
 func (sd *sideStore) putObject(ctx context.Context, o object, data []byte) error {
 	info := jetstream.ObjectInfo{
 		ObjectMeta: jetstream.ObjectMeta{Name: o.name, Headers: o.header, Opts: &jetstream.ObjectMetaOptions{ChunkSize: chunkSize}},
@@ -57,13 +57,13 @@ func (sd *sideStore) putObject(ctx context.Context, o object, data []byte) error
 		}
 		info.Chunks++
 	}
-	about, err := json.Marshal(info)
+	description, err := json.Marshal(info)
 	if err != nil {
 		return err
 	}
 	_, err = sd.conn.js.PublishMsg(ctx, &nats.Msg{
 		Subject: o.subject(),
-		Header:  nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}}, Data: about,
+		Header:  nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}}, Data: description,
 	})
 	return err
 }
@@ -135,13 +135,14 @@ func (sd *sideStore) Load(ctx context.Context, task events.TaskID, id string) ([
 	return e.Value(), nil
 }
 
-// pointKey returns "<task>.<id>". An id consists of letters, digits, '-' and '_'.
+// pointKey returns the key of a checkpoint, "<task>.<id>". INVALID_FORMAT unless the id consists of 1 to 128 letters,
+// digits, '-' and '_'.
 func pointKey(task events.TaskID, id string) (string, error) {
 	if _, err := events.ParseTaskID(string(task)); err != nil {
 		return "", err
 	}
-	const longest = 128
-	ok := id != "" && len(id) <= longest
+	const maxLength = 128
+	ok := id != "" && len(id) <= maxLength
 	for _, c := range []byte(id) {
 		ok = ok && (c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c == '-' || c == '_')
 	}
@@ -152,6 +153,7 @@ func pointKey(task events.TaskID, id string) (string, error) {
 	return string(task) + "." + id, nil
 }
 
+// sideFault wraps an error of a stream beside the log: DISK_FULL, CANCELLED, otherwise UNAVAILABLE.
 func sideFault(err error, message string) error {
 	var owner *jetstream.APIError
 	switch {

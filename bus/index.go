@@ -18,8 +18,8 @@ import (
 	"github.com/orch-dev/orch/internal/failpoint"
 )
 
-// indexFile is the file of the index in the data directory: a line of sealed JSON (indexHeader), one line per head,
-// "task rev state at created parent name", and one line per sleeping task, "task note".
+// indexFile is the file of the index in the data directory. Its first line is an indexHeader (see seal). Then there is a line
+// "task rev state at created parent name" for each head, and a line "task note" for each sleeping task.
 const indexFile = "heads.idx"
 
 // indexVersion is the version of the file format. Files of other versions are ignored.
@@ -31,7 +31,7 @@ type indexHeader struct {
 	Stream  time.Time `json:"stream"`
 	Seq     uint64    `json:"seq"`
 	Partial bool      `json:"partial"`
-	// Heads is the number of heads; the sleeping tasks follow them.
+	// Heads is the number of lines with heads. The lines after them are sleeping tasks.
 	Heads int `json:"heads"`
 	// SHA256 is the digest of everything after the header.
 	SHA256 string `json:"sha256"`
@@ -39,7 +39,8 @@ type indexHeader struct {
 
 var _ events.Indexes = (*Store)(nil)
 
-// indexPath returns the path of the index, or "" with an external server: others may write to that log.
+// indexPath returns the path of the index. It returns "" with an external server, where other processes may write to the
+// log, and after a loss.
 func (sd *sideStore) indexPath() string {
 	if sd.conn.target.server == nil || sd.live == nil || sd.loss.Load() != nil {
 		return ""
@@ -47,8 +48,8 @@ func (sd *sideStore) indexPath() string {
 	return filepath.Join(sd.conn.target.server.cfg.DataDir, indexFile)
 }
 
-// SaveIndex implements events.Indexes. The file need not be durable: if a power loss damages it, its digest
-// no longer matches.
+// SaveIndex implements events.Indexes. It does not sync the file: if a power loss damages the file, its digest no longer
+// matches.
 func (sd *sideStore) SaveIndex(_ context.Context, index events.Index) error {
 	path := sd.indexPath()
 	if path == "" {
@@ -84,8 +85,8 @@ func (sd *sideStore) SaveIndex(_ context.Context, index events.Index) error {
 	return nil
 }
 
-// LoadIndex implements events.Indexes. An index that does not match the log is removed, so that it cannot seem
-// to match later, when the log has grown past it.
+// LoadIndex implements events.Indexes. It removes an index that does not match the log. Otherwise an index with a position
+// after the end of the log would seem to match once the log has grown.
 func (sd *sideStore) LoadIndex(ctx context.Context) (events.Index, error) {
 	path := sd.indexPath()
 	if path == "" {
@@ -111,7 +112,7 @@ func (sd *sideStore) LoadIndex(ctx context.Context) (events.Index, error) {
 
 func noIndex() error { return fault.New(fault.NotFound, "there is no index of tasks") }
 
-// readIndex decodes an index; false if it is damaged or belongs to another log or version.
+// readIndex decodes an index. It returns false if the index is damaged or belongs to another log or version.
 func readIndex(data []byte, stream time.Time) (events.Index, bool) {
 	line, body, _ := bytes.Cut(data, []byte("\n"))
 	var h indexHeader
@@ -149,6 +150,7 @@ func (s *Store) HeadsAfter(ctx context.Context, seq uint64) iter.Seq2[events.Hea
 	}
 }
 
+// scanAfter returns the configuration of a consumer of the messages after a position.
 func scanAfter(seq uint64) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: seq + 1}
 }

@@ -13,21 +13,23 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Lease is the lease of the active node among those that share a cluster, see package election.
+// Lease is the lease of the active node of a cluster, see package election.
 type Lease interface {
 	// Epoch returns the number of the lease; later leases have higher ones.
 	Epoch() uint64
-	// Held reports whether no other node can hold a lease now. It may become true again until Lost is closed.
+	// Held reports whether this node certainly holds the lease now: no other node can hold one. After false it may
+	// return true again, until Lost is closed.
 	Held() bool
+	// Lost returns a channel that is closed when the lease is lost permanently.
 	Lost() <-chan struct{}
-	// Release releases the lease, so that another node, or this process again, can acquire one.
+	// Release releases the lease, so that this or another node can acquire a new lease.
 	Release(ctx context.Context) error
 }
 
-// Fenced is the reason of the UNAVAILABLE of a node that is no longer active: nothing was done.
+// Fenced is the reason in UNAVAILABLE errors of a node that is no longer active. The request had no effect.
 const Fenced = "FENCED"
 
-// fenced returns the error of an append after another node has become active.
+// fenced returns the error of a node that does not hold the lease.
 func fenced() error {
 	return fault.New(fault.Unavailable, "another node of the cluster is active").WithReason(Fenced).
 		WithHint("try again; see orch nodes")
@@ -73,11 +75,12 @@ func awaitHeld(ctx context.Context, l Lease) bool {
 // epochHeader is the header with the epoch of a commit.
 const epochHeader = "Orch-Epoch"
 
-// inputRoot is the root of the subjects to which the active node of an epoch appends. The stream accepts only those of its epoch, and
-// stores the commits under their usual subjects: messages of a node of an earlier epoch reach no stream.
+// inputRoot is the root of the subjects to which a node with a lease publishes commits. These subjects contain the epoch of
+// the lease. The stream accepts only the subjects of one epoch, and stores the commits under their usual subjects. So
+// commits from a node of an earlier epoch reach no stream.
 const inputRoot = "orch.in"
 
-// inputRootOf returns the root of the subjects of appends in an epoch, in the place of liveRoot.
+// inputRootOf returns the root that replaces liveRoot in the subjects of appends in an epoch.
 func inputRootOf(epoch uint64) string { return inputRoot + "." + strconv.FormatUint(epoch, 10) }
 
 // fence restricts the log to commits of one epoch.
@@ -87,7 +90,7 @@ func fence(cfg *jetstream.StreamConfig, epoch uint64) {
 	cfg.SubjectTransform = &jetstream.SubjectTransformConfig{Source: input, Destination: liveRoot + ".{{wildcard(1)}}.{{wildcard(2)}}"}
 }
 
-// epochOf returns the epoch that a log is restricted to; 0 if there is none.
+// epochOf returns the epoch that a log is restricted to; 0 if it is not restricted.
 func epochOf(cfg *jetstream.StreamConfig) uint64 {
 	if cfg.SubjectTransform == nil {
 		return 0
@@ -98,7 +101,7 @@ func epochOf(cfg *jetstream.StreamConfig) uint64 {
 	return epoch
 }
 
-// Epoch returns the epoch that the log of the cluster is restricted to; 0 if there is no log yet.
+// Epoch returns the epoch that the log of the cluster is restricted to; 0 if it is not restricted or does not exist yet.
 func (c *Conn) Epoch(ctx context.Context) (uint64, error) {
 	live, err := c.js.Stream(ctx, liveStream)
 	switch {
@@ -111,8 +114,9 @@ func (c *Conn) Epoch(ctx context.Context) (uint64, error) {
 	}
 }
 
-// resignIfOvertaken releases the lease if the log is restricted to another epoch. Then a late node has opened the log: it was suspended
-// between checking its own lease and changing the log, and the server has no condition for that. The next holder opens the log again.
+// resignIfOvertaken releases the lease if the log is restricted to another epoch. This happens if a node with an older lease
+// was suspended between checking its lease and changing the log, and has changed the log since: the server cannot make
+// that change conditional. The next holder then opens the log again.
 func (s *Store) resignIfOvertaken(ctx context.Context) {
 	l := s.cfg.Lease
 	if l == nil || leaseLost(l) {
@@ -131,7 +135,8 @@ func (s *Store) resignIfOvertaken(ctx context.Context) {
 // epochEvery is how often the active node checks the epoch of the log.
 const epochEvery = 2 * time.Second
 
-// watchEpoch checks the epoch of the log regularly until ctx ends: a node that appends nothing would not notice a change.
+// watchEpoch checks the epoch of the log every epochEvery until ctx ends. Otherwise a node that appends nothing would not
+// notice a change.
 func (s *Store) watchEpoch(ctx context.Context) {
 	if s.cfg.Lease == nil {
 		return
@@ -151,8 +156,9 @@ func (s *Store) watchEpoch(ctx context.Context) {
 // AwaitLease waits until the lease of a connection is held; false if it is lost or ctx ends. Without a lease it returns true at once.
 func (c *Conn) AwaitLease(ctx context.Context) bool { return awaitHeld(ctx, c.lease) }
 
-// nextEpoch returns the epoch of a lease, or the next one of the log if that is higher: the bucket of the leases was lost and counts from 1
-// again, or a late node has opened the log. The caller must have checked that the lease is held.
+// nextEpoch returns the epoch for the appends of a node: that of its lease if it is higher than last, the epoch of the log,
+// otherwise last+1. The epoch of the lease is not higher if the bucket of leases was lost and counts from 1 again, or after
+// the case in resignIfOvertaken. The caller must have checked that the lease is held.
 func nextEpoch(l Lease, last uint64) uint64 {
 	if l.Epoch() > last {
 		return l.Epoch()

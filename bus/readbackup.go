@@ -17,13 +17,14 @@ import (
 // backupReader reads the parts of a backup one after the other.
 type backupReader struct {
 	tar   *tar.Reader
-	name  string // of the current part
-	next  *tar.Header
-	bytes int64
+	name  string      // name of the current part
+	next  *tar.Header // entry to read next; nil if it must be fetched
+	bytes int64       // bytes of the current part
 }
 
-// readBackup reads a whole backup and compares it with its manifest. It calls use for each part, which must read
-// it to its end; nil only checks. Errors: DATA_LOSS if the backup is damaged or incomplete.
+// readBackup reads a whole backup and compares it with its manifest. It calls use with the content of each part; if use is
+// nil, the backup is only checked. Errors: DATA_LOSS if the backup is damaged or incomplete, INVALID_FORMAT or
+// NEWER_STORE if it has another format.
 func readBackup(ctx context.Context, from io.Reader, use func(name string, data io.Reader) error) (Manifest, error) {
 	b := backupReader{tar: tar.NewReader(from)}
 	var parts []Part
@@ -45,7 +46,7 @@ func readBackup(ctx context.Context, from io.Reader, use func(name string, data 
 	}
 }
 
-// advance moves to the next entry, unless one is already waiting.
+// advance fetches the next entry, unless the current one has not been read to its end.
 func (b *backupReader) advance() (err error) {
 	if b.next == nil {
 		b.next, err = b.tar.Next()
@@ -61,11 +62,11 @@ func damagedBackup(err error) error {
 		WithHint("use another backup")
 }
 
-// part reads the pieces of one part.
+// part reads all pieces of the part that begins with the next entry.
 func (b *backupReader) part(use func(string, io.Reader) error) (Part, error) {
 	name, _, ok := strings.Cut(b.next.Name, "/")
 	if !ok {
-		return Part{}, damagedBackup(errors.New("it has an entry " + b.next.Name))
+		return Part{}, damagedBackup(errors.New("unexpected entry " + b.next.Name))
 	}
 	b.name, b.bytes = name, 0
 	sum := sha256.New()
@@ -81,6 +82,7 @@ func (b *backupReader) part(use func(string, io.Reader) error) (Part, error) {
 	return Part{Name: name, Bytes: b.bytes, SHA256: hex.EncodeToString(sum.Sum(nil))}, nil
 }
 
+// manifest reads the manifest and compares it with the parts.
 func (b *backupReader) manifest(parts []Part) (Manifest, error) {
 	var m Manifest
 	if err := json.NewDecoder(b.tar).Decode(&m); err != nil {
@@ -88,47 +90,47 @@ func (b *backupReader) manifest(parts []Part) (Manifest, error) {
 	}
 	if m.Format != backupFormat {
 		return m, fault.New(fault.InvalidFormat, "the backup has format %d; this program reads %d", m.Format, backupFormat).
-			WithField("file").WithHint("use the version of orch that wrote it%s", m.version())
+			WithField("file").WithHint("use the version of orch that wrote it%s", m.versionSuffix())
 	}
 	if m.Store > StoreVersion {
 		return m, fault.New(fault.NewerStore, "the backup is of a store of version %d; this orch knows %d", m.Store, StoreVersion).
-			WithField("file").WithHint("use the version of orch that wrote it%s", m.version())
+			WithField("file").WithHint("use the version of orch that wrote it%s", m.versionSuffix())
 	}
 	same := func(a, b Part) bool { return a.Name == b.Name && a.Bytes == b.Bytes && a.SHA256 == b.SHA256 }
 	if !slices.EqualFunc(parts, m.Parts, same) {
-		return m, damagedBackup(errors.New("its parts are not those of its manifest"))
+		return m, damagedBackup(errors.New("the parts do not match the manifest"))
 	}
 	for _, p := range parts {
 		if p.Name != authFile && !slices.Contains(backupStreams(), p.Name) {
-			return m, damagedBackup(errors.New("it has a part " + p.Name))
+			return m, damagedBackup(errors.New("unexpected part " + p.Name))
 		}
 	}
 	for _, stream := range backupStreams() {
-		if stream == tokensStream || slices.Contains(journalStreams(), stream) { // optional in a store
+		if stream == tokensStream || slices.Contains(journalStreams(), stream) { // not every store has these
 			continue
 		}
 		if !slices.ContainsFunc(parts, func(p Part) bool { return p.Name == stream }) {
-			return m, damagedBackup(errors.New("it lacks " + stream))
+			return m, damagedBackup(errors.New("missing part " + stream))
 		}
 	}
 	return m, nil
 }
 
-// version returns ": " and the version that wrote the backup, or "" if that is not recorded.
-func (m Manifest) version() string {
+// versionSuffix returns ": " and the version of orch that wrote the backup, or "" if that is not recorded.
+func (m Manifest) versionSuffix() string {
 	if m.Version == "" {
 		return ""
 	}
 	return ": " + m.Version
 }
 
-// config returns the configuration of a stream.
+// config returns the configuration of a stream in the backup.
 func (m Manifest) config(stream string) json.RawMessage {
 	i := slices.IndexFunc(m.Parts, func(p Part) bool { return p.Name == stream })
 	return m.Parts[i].Config
 }
 
-// partReader concatenates the entries of the current part.
+// partReader reads the concatenated entries of the current part.
 type partReader struct{ b *backupReader }
 
 // Read implements io.Reader.

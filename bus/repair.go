@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// quarantineDir is the directory, in the data directory, for files set aside because they are damaged or foreign.
+	// quarantineDir is the directory in the data directory for damaged files and for files that orch did not create.
 	quarantineDir = "aside"
-	// quarantineList is the list in it: a line of JSON for each entry.
+	// quarantineList is the list of entries in quarantineDir, one quarantineEntry as JSON per line.
 	quarantineList = "list.jsonl"
 )
 
 // quarantineEntry is one line of the list.
 type quarantineEntry struct {
 	At time.Time `json:"at"`
-	// Copy is its present path, relative to the data directory.
+	// Copy is where the file, or the copy of it, is now, relative to the data directory.
 	Copy string `json:"copy,omitempty"`
 	Problem
 }
@@ -42,7 +42,7 @@ func newQuarantine(dataDir string) quarantine {
 func (a quarantine) move(path string, why Problem) error {
 	name, err := filepath.Rel(a.dataDir, path)
 	if err != nil {
-		return fault.Wrap(fault.Internal, err, "the path of what is set aside")
+		return fault.Wrap(fault.Internal, err, "the path of a file to be set aside cannot be made relative to the data directory")
 	}
 	to := a.location(name)
 	if err = os.MkdirAll(filepath.Join(a.dataDir, filepath.Dir(to)), 0o700); err == nil {
@@ -54,16 +54,16 @@ func (a quarantine) move(path string, why Problem) error {
 	return a.record(to, why)
 }
 
-// location returns the path of an entry in the quarantine, relative to the data directory.
+// location returns the path of an entry with a name in the quarantine, relative to the data directory.
 func (a quarantine) location(name string) string {
 	return filepath.Join(quarantineDir, a.at.Format("20060102T150405.000"), name)
 }
 
-// record appends a line to the list.
+// record appends an entry to the list.
 func (a quarantine) record(location string, why Problem) error {
 	line, err := json.Marshal(quarantineEntry{At: a.at, Copy: location, Problem: why})
 	if err != nil {
-		return fault.Wrap(fault.Internal, err, "the list of what is set aside cannot be encoded")
+		return fault.Wrap(fault.Internal, err, "an entry of the quarantine list cannot be encoded")
 	}
 	path := filepath.Join(a.dataDir, quarantineDir, quarantineList)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -80,7 +80,7 @@ func (a quarantine) record(location string, why Problem) error {
 	return nil
 }
 
-// repairs are the changes to the files of a store before a server reads them.
+// repairs are planned changes to the files of a store, which apply makes before a server reads the files.
 type repairs struct {
 	reindex     []string           // streams whose index is removed, so that the server checks every checksum
 	removed     []string           // paths to remove
@@ -88,6 +88,7 @@ type repairs struct {
 	truncated   map[string]int64   // sizes to truncate files to
 }
 
+// quarantine plans to move a file or a directory to the quarantine.
 func (m *repairs) quarantine(path string, why Problem) {
 	if m.quarantined == nil {
 		m.quarantined = map[string]Problem{}
@@ -95,7 +96,7 @@ func (m *repairs) quarantine(path string, why Problem) {
 	m.quarantined[path] = why
 }
 
-// truncate truncates a file to a size, the smallest of several calls.
+// truncate plans to truncate a file to a size. Of several sizes for a file, the smallest is used.
 func (m *repairs) truncate(path string, size int64) {
 	if m.truncated == nil {
 		m.truncated = map[string]int64{}
@@ -105,10 +106,10 @@ func (m *repairs) truncate(path string, size int64) {
 	}
 }
 
-// apply repairs the store of a data directory and logs the problems found.
+// apply logs the problems found and makes all planned changes.
 func (m *repairs) apply(ctx context.Context, dataDir, streams string, found []Problem, log *slog.Logger) error {
 	for _, p := range found {
-		log.LogAttrs(ctx, slog.LevelWarn, "the store had a damage that costs nothing or little", slog.String("problem", p.String()))
+		log.LogAttrs(ctx, slog.LevelWarn, "minor damage to the store was repaired", slog.String("problem", p.String()))
 	}
 	for _, stream := range m.reindex {
 		if err := removeFile(filepath.Join(streams, stream, filepath.FromSlash(stateFile))); err != nil {

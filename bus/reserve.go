@@ -33,7 +33,7 @@ func (r *reserve) update(cfg *ServerConfig) error {
 	switch there := exists(r.path); {
 	case err != nil:
 		return err
-	case there && free < cfg.leastForMarks():
+	case there && free < cfg.minFreeForMarks():
 		return removeFile(r.path)
 	case !there && !r.unsupported && free >= cfg.MinFree+2*r.size:
 		return r.allocate()

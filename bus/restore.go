@@ -15,11 +15,11 @@ import (
 
 // RestoreConfig configures a restore.
 type RestoreConfig struct {
-	// File is the backup, DataDir the directory to create from it. Required.
+	// File is the path of the backup, DataDir the directory to create. Both are required.
 	File, DataDir string
-	// Replace permits a data directory with content, which is moved aside, not deleted.
+	// Replace permits a DataDir that is not empty. The existing directory is moved to another name, not deleted.
 	Replace bool
-	// Logger logs the server that checks the result; nil discards it.
+	// Logger receives the log of the server that checks the result; nil discards the log.
 	Logger *slog.Logger
 	// Progress, which may be nil, is called at the start of each step.
 	Progress func(step string)
@@ -28,15 +28,15 @@ type RestoreConfig struct {
 // Restored is the result of a restore.
 type Restored struct {
 	Manifest Manifest `json:"manifest"`
-	// Report is the check of the result: it has no problems.
+	// Report is the result of the check of the new store. It has no problems.
 	Report Report `json:"report"`
-	// Aside is the new path of the former content of the data directory, if there was any.
+	// Aside is the new path of the previous data directory; empty if there was none.
 	Aside string `json:"aside,omitempty"`
 }
 
-// Restore creates a data directory from a backup. It checks the backup before anything is written, and the
-// result as a whole (see Verify) before the directory gets its name. Errors: DATA_LOSS for a damaged backup, CONFLICT
-// if the directory has content or a node runs on it, DISK_FULL.
+// Restore creates a data directory from a backup. It checks the backup before it writes anything, and the new store (see
+// Verify) before it gives the directory its name. Errors: DATA_LOSS for a damaged backup, CONFLICT if the directory is
+// not empty (without Replace) or a node runs on it, DISK_FULL.
 func Restore(ctx context.Context, cfg RestoreConfig) (Restored, error) {
 	if cfg.Progress == nil {
 		cfg.Progress = func(string) {}
@@ -59,7 +59,7 @@ func Restore(ctx context.Context, cfg RestoreConfig) (Restored, error) {
 	if err != nil {
 		return r, writeFault(cfg.DataDir, err)
 	}
-	defer func() { _ = os.RemoveAll(staged) }() // it was renamed, or is useless
+	defer func() { _ = os.RemoveAll(staged) }() // after a failure; otherwise the directory was renamed
 	if r.Report, err = cfg.stage(ctx, staged, r.Manifest); err != nil {
 		return r, err
 	}
@@ -72,9 +72,10 @@ func realPath(path string) string {
 	if followed, err := filepath.EvalSymlinks(path); err == nil {
 		return followed
 	}
-	return filepath.Clean(path) // it does not exist yet
+	return filepath.Clean(path) // the path does not exist yet
 }
 
+// read reads the backup, see readBackup.
 func (c *RestoreConfig) read(ctx context.Context, use func(string, io.Reader) error) (Manifest, error) {
 	f, err := os.Open(c.File)
 	if err != nil {
@@ -84,6 +85,7 @@ func (c *RestoreConfig) read(ctx context.Context, use func(string, io.Reader) er
 	return readBackup(ctx, f, use)
 }
 
+// checkTarget returns CONFLICT if the data directory has content that may not be replaced.
 func (c *RestoreConfig) checkTarget() error {
 	entries, err := os.ReadDir(c.DataDir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -96,7 +98,7 @@ func (c *RestoreConfig) checkTarget() error {
 	return nil
 }
 
-// stage creates the store in a directory, with a separate server, and checks it.
+// stage restores the store to a directory, with a temporary server, and checks it.
 func (c *RestoreConfig) stage(ctx context.Context, dir string, m Manifest) (Report, error) {
 	server, err := StartServer(ctx, ServerConfig{DataDir: dir, Logger: c.Logger, Durability: Relaxed})
 	if err != nil {
@@ -118,6 +120,7 @@ func (c *RestoreConfig) stage(ctx context.Context, dir string, m Manifest) (Repo
 	return report, syncDisk(dir)
 }
 
+// fill restores all parts of the backup to a server, and checks the store.
 func (c *RestoreConfig) fill(ctx context.Context, server *Server, m Manifest) (report Report, err error) {
 	conn, err := server.Connect(ctx)
 	if err != nil {
@@ -145,15 +148,15 @@ func (c *RestoreConfig) fill(ctx context.Context, server *Server, m Manifest) (r
 
 func writeCredentials(dir string, data io.Reader) error {
 	var auth credentials
-	if err := json.NewDecoder(data).Decode(&auth); err != nil { // the digest of the part was correct
+	if err := json.NewDecoder(data).Decode(&auth); err != nil { // although the digest of the part was correct
 		return damagedBackup(err)
 	}
 	return writeSealed(filepath.Join(dir, authFile), auth)
 }
 
-// install renames the staged directory to its name, and moves existing content aside.
+// install renames the staged directory to DataDir. It first renames an existing directory with content to aside.
 func (c *RestoreConfig) install(staged string) (aside string, err error) {
-	err = os.Remove(c.DataDir) // succeeds if it is empty
+	err = os.Remove(c.DataDir) // fails unless the directory is empty
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		lock, err := lockDataDir(c.DataDir, "orch restore")
 		if err != nil {

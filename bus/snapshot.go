@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// pieceSize is the size of the pieces of a snapshot in bytes, windowSize the most bytes in flight.
+	// pieceSize is the size of the pieces of a snapshot, windowSize the maximum in flight, both in bytes.
 	pieceSize  = 512 << 10
 	windowSize = 8 << 20
-	// pieceWithin is how long the next piece may take; the server copies a block while it holds a lock.
+	// pieceWithin is how long the next piece may take. The server may be busy: it copies a whole block under a lock.
 	pieceWithin = time.Minute
 )
 
-// snapshotRequest and snapshotReply are messages of the server; the client library has no function for them.
+// snapshotRequest and snapshotReply are messages of the server's snapshot API. The client library has no function for it.
 type snapshotRequest struct {
 	DeliverSubject string `json:"deliver_subject"`
 	NoConsumers    bool   `json:"no_consumers"`
@@ -37,9 +37,9 @@ type snapshotReply struct {
 	} `json:"state"`
 }
 
-// snapshot calls use with the pieces of a snapshot of a stream: a compressed archive, in the server's format, of its
-// messages up to the present newest one, with their positions. size is about the size of the stream in bytes.
-// It returns the configuration of the stream.
+// snapshot calls use with the pieces of a snapshot of a stream, and returns the configuration of the stream. The snapshot
+// is a compressed archive, in the server's format, of all current messages with their positions. size is an estimate of
+// the size of the stream in bytes.
 func (c *Conn) snapshot(ctx context.Context, stream string, use func(piece []byte, size uint64) error) (json.RawMessage, error) {
 	inbox := c.nc.NewInbox()
 	sub, err := c.nc.SubscribeSync(inbox)
@@ -75,7 +75,7 @@ func (c *Conn) snapshot(ctx context.Context, stream string, use func(piece []byt
 	}
 }
 
-// request sends a request of the server's own protocol.
+// request sends a request of the server's JSON API and decodes the reply.
 func (c *Conn) request(ctx context.Context, subject string, request, reply any) error {
 	ctx, cancel := context.WithTimeout(ctx, pieceWithin)
 	defer cancel()
@@ -96,7 +96,7 @@ func nextPiece(ctx context.Context, sub *nats.Subscription) (*nats.Msg, error) {
 	return sub.NextMsgWithContext(ctx)
 }
 
-// endOfSnapshot returns the error with which the server ended a snapshot.
+// endOfSnapshot returns the error in the last message of a snapshot, or nil.
 func endOfSnapshot(stream string, m *nats.Msg) error {
 	if status := m.Header.Get("Status"); status != "" && status != "204" {
 		return snapshotFault(stream, errors.New(status+" "+m.Header.Get("Description")))
@@ -131,7 +131,7 @@ func (c *Conn) restoreStream(ctx context.Context, stream string, config json.Raw
 	if err := json.Unmarshal(config, &request.Config); err != nil {
 		return damagedBackup(err)
 	}
-	request.Config.MaxBytes, request.Config.Replicas = -1, 1 // opening the store sets those of this server
+	request.Config.MaxBytes, request.Config.Replicas = -1, 1 // OpenStore sets the values for this server
 	var reply restoreReply
 	if err := c.request(ctx, "$JS.API.STREAM.RESTORE."+stream, request, &reply); err != nil {
 		return restoreStreamFault(stream, err)
@@ -154,7 +154,7 @@ func (c *Conn) restoreStream(ctx context.Context, stream string, config json.Raw
 	}
 }
 
-// sendPiece sends one piece; the empty one is the end. Only the end is answered, or an error.
+// sendPiece sends one piece and waits for its acknowledgement. An empty piece ends the snapshot.
 func (c *Conn) sendPiece(ctx context.Context, subject string, piece []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, pieceWithin)
 	defer cancel()

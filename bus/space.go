@@ -8,27 +8,27 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// measureEvery is how often appends measure the free space.
+// measureEvery is the minimum time between two measurements of the free space, except by checkRoom.
 const measureEvery = 500 * time.Millisecond
 
-// The space below the watermark is reserved for the node itself: archiving needs the size of the compressed history and
-// frees more than that; a mark needs almost nothing.
+// Below ServerConfig.MinFree, appends are refused, but the node may still archive and write marks. Archiving needs the size of
+// the compressed history and then frees more than that; a mark needs almost nothing.
 const (
-	archiveShare = 4  // the part of the watermark that archiving leaves free
-	markShare    = 16 // the part that marks leave free, at most maxForMarks
+	archiveShare = 4  // archiving is refused below MinFree/archiveShare
+	markShare    = 16 // marks are not written below MinFree/markShare, at most maxForMarks
 	maxForMarks  = 512 << 10
 )
 
-// leastForMarks returns the free space below which no mark is written.
-func (c *ServerConfig) leastForMarks() int64 { return min(c.MinFree/markShare, maxForMarks) }
+// minFreeForMarks returns the free space in bytes below which no mark is written.
+func (c *ServerConfig) minFreeForMarks() int64 { return min(c.MinFree/markShare, maxForMarks) }
 
-// space watches the free space of an embedded server's disk, and the size of its store. JetStream stops
-// permanently when a write fails, so appends are refused before that.
+// space watches the free space on the disk of an embedded server, and the size of its store. JetStream stops permanently
+// when a write fails, so space refuses appends before the disk is full.
 type space struct {
-	server *Server      // nil for an external server, which is not watched
-	next   atomic.Int64 // when to measure again, in ns since 1970
-	bytes  atomic.Int64 // appended since the last measurement
-	full   atomic.Pointer[refusal]
+	server *Server                 // nil for an external server, which is not watched
+	next   atomic.Int64            // when to measure again, in ns since 1970
+	bytes  atomic.Int64            // appended since the last measurement
+	full   atomic.Pointer[refusal] // why appends are refused; nil if they are not
 	// wasFull is set if the disk was full at some time since the server started.
 	wasFull atomic.Bool
 }
@@ -42,16 +42,16 @@ type refusal struct {
 
 func newSpace(s *Server) *space { return &space{server: s} }
 
-// checkRoom is check for an append of size bytes. A fast disk fills within measureEvery, so it also measures
-// after every part of the watermark, or of the configured size, that was written.
+// checkRoom is like check, before an append of size bytes. A fast disk can fill up within measureEvery. So checkRoom also
+// measures whenever the bytes appended since the last measurement exceed a share of MinFree or of MaxStore.
 func (s *space) checkRoom(size int, now time.Time) error {
 	const overhead, share, shareOfStore = 256, 16, 64
 	if s.server == nil {
 		return nil
 	}
 	stride := s.server.cfg.MinFree / share
-	if most := s.server.cfg.MaxStore; most > 0 {
-		stride = min(stride, most/shareOfStore)
+	if limit := s.server.cfg.MaxStore; limit > 0 {
+		stride = min(stride, limit/shareOfStore)
 	}
 	if s.bytes.Add(int64(size)+overhead) > stride {
 		s.bytes.Store(0)
@@ -60,7 +60,7 @@ func (s *space) checkRoom(size int, now time.Time) error {
 	return s.check(now)
 }
 
-// check returns DISK_FULL if appends are refused. It measures the disk at most every measureEvery.
+// check returns DISK_FULL if appends are refused. It measures the disk unless that was done within measureEvery.
 func (s *space) check(now time.Time) error {
 	if s.server == nil {
 		return nil
@@ -75,7 +75,7 @@ func (s *space) check(now time.Time) error {
 	return nil
 }
 
-// measure measures now and returns why appends are refused, or nil.
+// measure measures the disk and the store now, and returns why appends are refused, or nil.
 func (s *space) measure() *refusal {
 	if s.server == nil {
 		return nil
@@ -91,22 +91,22 @@ func (s *space) measure() *refusal {
 	return r
 }
 
-// diskShort measures now and reports whether the disk is short of space.
+// diskShort measures now and reports whether appends are refused because of the free space on the disk.
 func (s *space) diskShort() bool {
 	r := s.measure()
 	return r != nil && r.disk
 }
 
-// checkArchiveRoom returns DISK_FULL if even the archive has no room for size bytes now. The archive may use a part of
-// the space that appends leave free.
+// checkArchiveRoom returns DISK_FULL if the archive has no room for size bytes now. The archive may use a part of the space
+// below MinFree.
 func (s *space) checkArchiveRoom(size int) error {
 	if s.server == nil {
 		return nil
 	}
 	cfg := &s.server.cfg
 	free, _, err := diskSpace(cfg.DataDir)
-	if least := cfg.MinFree/archiveShare + int64(size); err == nil && free < least {
-		return diskFull(free, least)
+	if needed := cfg.MinFree/archiveShare + int64(size); err == nil && free < needed {
+		return diskFull(free, needed)
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func (s *space) hasRoomForMark() bool {
 	}
 	cfg := &s.server.cfg
 	free, _, err := diskSpace(cfg.DataDir)
-	return err != nil || free >= cfg.leastForMarks()
+	return err != nil || free >= cfg.minFreeForMarks()
 }
 
 // shortage returns why appends must be refused, or nil.
@@ -143,7 +143,7 @@ func (s *Server) used() int64 {
 	if err != nil {
 		return 0
 	}
-	return int64(info.Store) //nolint:gosec // no store has 2^63 bytes
+	return int64(info.Store) //nolint:gosec // a store has less than 2^63 bytes
 }
 
 func diskFull(free, needed int64) *fault.Error {
