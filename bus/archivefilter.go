@@ -9,17 +9,17 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// freshAge is the age from which the id of a new task is looked up in the archive.
+// freshAge is the age above which the id of a new task is looked up in the archive.
 const freshAge = time.Minute
 
-// archiveFilter reports which ids may be in the archive. An archived history is no longer in the live log, so
-// the live log would accept a first commit under the same id. Most first commits have ids made just now;
-// those need no lookup in the archive.
+// archiveFilter reports which tasks may be in the archive. An archived history is no longer in the live log, so
+// the live log would accept a first commit with the same task. So a first commit needs a lookup in the archive. Most tasks are
+// new, and the filter shows without a lookup that the archive does not have them.
 type archiveFilter struct {
 	opened time.Time
 	mu     sync.Mutex
 	recent map[events.TaskID]struct{} // archived at an age below freshAge
-	swept  time.Time                  // when older ones were last removed from recent
+	swept  time.Time                  // when older tasks were last removed from recent
 }
 
 func newArchiveFilter() *archiveFilter {
@@ -51,7 +51,8 @@ func (f *archiveFilter) add(task events.TaskID, now time.Time) {
 	}
 }
 
-// sendIfNew sends a first commit unless the archive has a history of the task.
+// sendIfNew sends a first commit. If the archive has, or had, a history of the task, it finishes the append with CONFLICT or
+// GONE instead.
 func (s *Store) sendIfNew(p *pending) {
 	found, err := s.conn.page(context.Background(), archiveStream, archiveSubject(p.record.Task), 1, 1)
 	switch {

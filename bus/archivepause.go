@@ -10,30 +10,31 @@ import (
 
 const (
 	// pauseTime is how long archiving stays paused after the last request of a backup, pauseRenewEvery how often a
-	// backup renews the pause. The pause expires if the process of the backup ends.
+	// backup renews the pause. So the pause expires if the process of the backup dies.
 	pauseTime       = 5 * time.Minute
 	pauseRenewEvery = 20 * time.Second
 )
 
-// ArchivePause is a request not to move histories to the archive while its streams are copied one after the
-// other: a history that moved in the meantime could be missing in both copies.
+// ArchivePause is a request to pause archiving during a backup. The backup copies the live log and the archive one after the
+// other: a history that is archived in the meantime could be missing in both copies.
 type ArchivePause struct {
-	// Renew is set to renew a pause; an expired one cannot be renewed.
+	// Renew is set to renew a pause; an expired pause cannot be renewed.
 	Renew bool `json:"again,omitempty"`
 	// End is set to end the pause.
 	End bool `json:"end,omitempty"`
 }
 
-// ArchivePauseFunc sends a request to the store of a node.
+// ArchivePauseFunc sends a request to pause archiving to the store of a node.
 type ArchivePauseFunc func(ctx context.Context, h ArchivePause) error
 
-// archiveGate is the store's side of a pause.
+// archiveGate stops operations on the archive during a pause.
 type archiveGate struct {
-	moving sync.RWMutex // read-locked while a history moves
-	until  time.Time    // guarded by moving
+	moving sync.RWMutex // read-locked while the archive changes
+	until  time.Time    // when the pause expires; guarded by moving
 }
 
-// PauseArchive starts, renews or ends a pause. To start one it waits for the histories that are moving. CONFLICT for an expired one.
+// PauseArchive starts, renews or ends a pause of archiving. It first waits until no change of the archive is in progress.
+// CONFLICT if the pause to be renewed has expired.
 func (ar *archive) PauseArchive(_ context.Context, h ArchivePause) error {
 	ar.gate.moving.Lock()
 	defer ar.gate.moving.Unlock()
@@ -49,7 +50,7 @@ func (ar *archive) PauseArchive(_ context.Context, h ArchivePause) error {
 	return nil
 }
 
-// begin is called before a history moves, and release after it.
+// begin must be called before a change of the archive, and release after it. UNAVAILABLE during a pause.
 func (s *archiveGate) begin(now time.Time) (release func(), err error) {
 	s.moving.RLock()
 	if now.Before(s.until) {
@@ -60,7 +61,8 @@ func (s *archiveGate) begin(now time.Time) (release func(), err error) {
 	return s.moving.RUnlock, nil
 }
 
-// withArchivePause runs fn while archiving is paused. fn must call renew often; renew sends a request only when it is due.
+// withArchivePause runs fn while archiving is paused. fn must call renew often; renew sends a request at most every
+// pauseRenewEvery.
 func withArchivePause(ctx context.Context, request ArchivePauseFunc, fn func(renew func() error) error) error {
 	if err := request(ctx, ArchivePause{}); err != nil {
 		return err

@@ -12,22 +12,21 @@ import (
 // LocalTokenFile is the name of the file in the data directory with the secret of the token of the user who runs the node.
 const LocalTokenFile = "mcp.token"
 
-// LocalToken is the token of the user who runs a node. Its identity is also that of the user's command line
-// (S2-074).
+// LocalToken is the token of the user who runs a node. It has the same identity as the user's command line (S2-074).
 type LocalToken struct {
 	// DataDir is the data directory of the node, User the name of the operating system's user.
 	DataDir, User string
 }
 
-// Ensure creates the token at the first start, and a new one if its file is missing or the token is no longer valid. It
-// revokes the one that it replaces.
+// Ensure creates the token and its file, unless the file contains a valid token of the user with the role operator. A
+// previous token is revoked.
 func (l LocalToken) Ensure(ctx context.Context, t *Tokens) error {
 	data, err := readLocalToken(l.path())
 	if err != nil && !fault.Has(err, fault.NotFound) {
 		return err
 	}
 	if token, wrong := t.VerifyToken(data); wrong == nil && token.Name == l.User && token.Role == RoleOperator {
-		return closeFile(l.path())
+		return restrictFile(l.path())
 	}
 	_, err = l.Rotate(ctx, t)
 	return err
@@ -35,12 +34,12 @@ func (l LocalToken) Ensure(ctx context.Context, t *Tokens) error {
 
 // Rotate creates a new token, writes it to the file, and revokes the previous one.
 func (l LocalToken) Rotate(ctx context.Context, store TokenStore) (Token, error) {
-	place, err := l.location()
+	location, err := l.location()
 	if err != nil {
 		return Token{}, err
 	}
 	token, secret, err := IssueToken(ctx, store, NewToken{
-		Name: l.User, Role: RoleOperator, Actor: "user:" + l.User, Local: place,
+		Name: l.User, Role: RoleOperator, Actor: "user:" + l.User, Local: location,
 	})
 	if err != nil {
 		return Token{}, err
@@ -50,7 +49,7 @@ func (l LocalToken) Rotate(ctx context.Context, store TokenStore) (Token, error)
 
 func (l LocalToken) path() string { return filepath.Join(l.DataDir, LocalTokenFile) }
 
-// location returns "HOST:DIRECTORY" of the node; each has a token of its own.
+// location returns "HOST:DIRECTORY" of the node, which identifies its local token.
 func (l LocalToken) location() (string, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -59,7 +58,7 @@ func (l LocalToken) location() (string, error) {
 	return host + ":" + realPath(l.DataDir), nil
 }
 
-// readLocalToken returns the secret in a file, or whatever else it contains.
+// readLocalToken returns the first agents.SecretLength bytes of a file. It does not check that they are a secret.
 func readLocalToken(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -67,12 +66,12 @@ func readLocalToken(path string) (string, error) {
 	}
 	defer f.Close()
 	data := make([]byte, agents.SecretLength)
-	n, _ := f.Read(data) // a file that cannot be read has no token
+	n, _ := f.Read(data) // an error counts as an empty file
 	return string(data[:n]), nil
 }
 
-// closeFile denies other users access to a file.
-func closeFile(path string) error {
+// restrictFile denies other users access to a file.
+func restrictFile(path string) error {
 	if err := os.Chmod(path, 0o600); err != nil {
 		return fault.Wrap(fault.CodeOf(err), err, "the file "+path+" cannot be closed to others")
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// serverLog is the logger of the embedded server. It logs the server's notices at debug level.
+// serverLog implements the logger interface of the NATS server. It logs the server's notices at debug level.
 type serverLog struct{ log *slog.Logger }
 
 func (l serverLog) emit(level slog.Level, format string, args []any) {
@@ -22,17 +22,17 @@ func (l serverLog) emit(level slog.Level, format string, args []any) {
 	l.log.LogAttrs(ctx, level, "nats server", slog.String("text", text))
 }
 
-// Noticef implements the logger of the server, as the other methods do.
+// Noticef logs a debug message.
 func (l serverLog) Noticef(format string, v ...any) { l.emit(slog.LevelDebug, format, v) }
 
-// indexRebuilt recognizes the formats of the warnings that the index of a stream is unusable or behind.
-// After an unclean shutdown that is expected and harmless: the server reads the blocks instead.
+// indexRebuilt reports whether format is that of a warning about an unusable or outdated index of a stream. Such a warning is
+// expected after an unclean shutdown and harmless, because the server reads the blocks instead.
 func indexRebuilt(format string) bool {
 	return strings.Contains(format, "Recovering stream state from index errored") ||
 		strings.Contains(format, "Stream state outdated, last block has additional entries")
 }
 
-// Warnf logs a warning, or a debug message if nothing needs to be done about it.
+// Warnf logs a warning. It logs harmless warnings, see indexRebuilt, at debug level.
 func (l serverLog) Warnf(format string, v ...any) {
 	level := slog.LevelWarn
 	if indexRebuilt(format) {
@@ -41,10 +41,11 @@ func (l serverLog) Warnf(format string, v ...any) {
 	l.emit(level, format, v)
 }
 
-// Fatalf logs an error; the server never ends the process here.
+// Fatalf logs an error. It does not end the process.
 func (l serverLog) Fatalf(format string, v ...any) { l.emit(slog.LevelError, format, v) }
 
-// Errorf logs an error. It drops permission violations, which the client gets itself: an agent could fill the log with them.
+// Errorf logs an error. It logs permission violations at debug level, because an agent could fill the log with them; the
+// client gets the error itself.
 func (l serverLog) Errorf(format string, v ...any) {
 	level := slog.LevelError
 	if strings.Contains(format, "Violation") {

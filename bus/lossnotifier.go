@@ -2,7 +2,7 @@ package bus
 
 import "sync"
 
-// lossNotifier notifies calls that wait for a reply of the loss of the connection.
+// lossNotifier calls functions when the connection is lost, for callers that wait for a reply.
 type lossNotifier struct {
 	mu      sync.Mutex
 	last    int
@@ -26,6 +26,7 @@ func (l *lossNotifier) onLoss(f func()) (stop func()) {
 	}
 }
 
+// lost calls and removes all registered functions.
 func (l *lossNotifier) lost() {
 	l.mu.Lock()
 	waiting := l.waiting

@@ -10,23 +10,25 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// lostFile lists the losses that a salvage has accepted, so that later checks of the log do not report them again.
+// lostFile is the file with the losses that a salvage has accepted. Later checks of the log do not report them again.
 const lostFile = "lost.json"
 
-// Lost is the data that a store has lost to damage and that a salvage has given up.
+// Lost lists the data that a store has lost to damage, and whose loss a salvage has accepted.
 type Lost struct {
-	// Pending is set from the removal of damaged records until the rest of their tasks is handled.
+	// Pending is set while a salvage is unfinished: the damaged records are removed, but other records of their tasks may still
+	// be in the log.
 	Pending bool `json:"pending,omitempty"`
 	// Tasks are the tasks with incomplete histories; their readable commits were set aside.
 	Tasks map[events.TaskID]LostTask `json:"tasks,omitempty"`
-	// Positions are those of lost commits, as pairs of the first and the last one.
+	// Positions are the positions of lost commits, as ranges of a first and a last position.
 	Positions [][2]uint64 `json:"positions,omitempty"`
-	// Values are lost large values, each with a task that refers to it.
+	// Values maps each lost large value to a task that refers to it.
 	Values map[string]events.TaskID `json:"values,omitempty"`
 }
 
-// LostTask records when and why a task was given up.
+// LostTask records why a task was lost.
 type LostTask struct {
+	// At is when the salvage accepted the loss, What the damage.
 	At   time.Time `json:"at"`
 	What string    `json:"what"`
 }
@@ -42,7 +44,7 @@ func readLost(dataDir string) (*Lost, error) {
 
 func (l *Lost) write(dataDir string) error { return writeSealed(filepath.Join(dataDir, lostFile), l) }
 
-// orNil returns nil if nothing is lost.
+// orNil returns the list, or nil if it is empty.
 func (l *Lost) orNil() *Lost {
 	if l == nil || len(l.Tasks)+len(l.Positions)+len(l.Values) == 0 {
 		return nil
@@ -50,7 +52,7 @@ func (l *Lost) orNil() *Lost {
 	return l
 }
 
-// addTask gives a task up; the first reason stays.
+// addTask adds a lost task and the damage. It changes nothing if the task is already in the list.
 func (l *Lost) addTask(task events.TaskID, what string) {
 	if l.Tasks == nil {
 		l.Tasks = map[events.TaskID]LostTask{}
@@ -92,7 +94,7 @@ func (l *Lost) positions() map[uint64]bool {
 	return all
 }
 
-// goneFault returns GONE for a task that was given up, nil for any other one.
+// goneFault returns GONE for a lost task, otherwise nil.
 func (l *Lost) goneFault(task events.TaskID) error {
 	if l == nil {
 		return nil
@@ -105,7 +107,7 @@ func (l *Lost) goneFault(task events.TaskID) error {
 		WithField("id").WithHint("what could still be read of it lies in the folder %q of the data directory; a backup may hold it", quarantineDir)
 }
 
-// readLostData reads the accepted losses; there are none with an external server, whose files are elsewhere.
+// readLostData reads the list of accepted losses. The list is empty with an external server, which has no lostFile.
 func (b *streams) readLostData() (err error) {
 	b.lostData = &Lost{}
 	if server := b.conn.target.server; server != nil {

@@ -11,15 +11,17 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// nodesNews is where a node announces that it takes over, or that it was disconnected. When a node dies and the server survives, the server
-// does not end the requests to the node, which would wait until their timeouts.
+// nodesNews is the subject on which a node announces that it takes over, or that it was disconnected. Clients then cancel
+// their waiting requests. Without the announcement, requests to a dead node would wait until their timeouts, because the
+// server does not end them.
 const nodesNews = "orch.news.nodes"
 
 // announceWithin is how long the server may take to confirm an announcement.
 const announceWithin = time.Second
 
-// AnnounceTakeover tells all clients of the server that requests to the previous node will not be answered. The active node of a
-// cluster calls it once it serves: earlier requests may have gone to a node that is suspended. UNAVAILABLE.
+// AnnounceTakeover announces to all clients of the server that requests to the previous node will not be answered. The active
+// node of a cluster calls it once it serves requests, because earlier requests may have reached a suspended node. UNAVAILABLE
+// if the server does not confirm the announcement.
 func (c *Conn) AnnounceTakeover(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, announceWithin)
 	defer cancel()
@@ -28,32 +30,33 @@ func (c *Conn) AnnounceTakeover(ctx context.Context) error {
 		err = c.nc.FlushWithContext(ctx)
 	}
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, err, "the server cannot be told of the node")
+		return fault.Wrap(fault.Unavailable, err, "the node cannot be announced to the clients of the server")
 	}
 	return nil
 }
 
-// AnnounceReturns tells all clients of the server, after each reconnect, that requests to the node may have been
-// lost. If the node was connected to a hanging server of a cluster, other clients sent requests there.
+// AnnounceReturns makes the connection announce each of its reconnects to all clients of the server, because requests to the
+// node may have been lost: a server of a cluster that hangs still receives requests for the node connected to it.
 func (c *Conn) AnnounceReturns() {
 	c.nc.SetReconnectHandler(func(nc *nats.Conn) {
 		_ = nc.Publish(nodesNews, nil) // without the announcement, clients wait until their timeouts
 	})
 }
 
-// watchNodes cancels waiting requests when another node takes over or a node reconnects, which does not end this connection.
+// watchNodes subscribes to the announcements of nodes. Each one cancels the requests that wait for a reply, as the loss of the
+// connection does.
 func (c *Conn) watchNodes() error {
-	if !c.External() || c.lease != nil { // the announcements are the node's own
+	if !c.External() || c.lease != nil { // there is only one node, or this is a node
 		return nil
 	}
 	if _, err := c.nc.Subscribe(nodesNews, func(*nats.Msg) { c.link.lost() }); err != nil {
-		return fault.Wrap(fault.Unavailable, err, "nodes cannot be heard of")
+		return fault.Wrap(fault.Unavailable, err, "the announcements of nodes cannot be followed")
 	}
 	return nil
 }
 
-// KnownServers returns the addresses, separated by commas, of the servers that the connection was made to and of those
-// that they announced.
+// KnownServers returns the configured addresses of the servers and those that the servers have announced, separated by
+// commas.
 func (c *Conn) KnownServers() string {
 	known := []string{c.target.config.URL}
 	first, _, _ := strings.Cut(known[0], ",")

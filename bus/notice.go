@@ -7,12 +7,12 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// NoticePrefix is the prefix of the subjects of notifications, "orch.notice.<task>". No stream stores them:
-// only current subscribers get them.
+// NoticePrefix is the prefix of the subjects of notifications, "orch.notice.<task>". Notifications are not stored: only
+// current subscribers get them.
 const NoticePrefix = "orch.notice"
 
-// Notify publishes a notification about a task and returns when the server has it. Errors: UNAVAILABLE when
-// the server cannot be reached, TIMEOUT and CANCELLED with the context.
+// Notify publishes a notification about a task and returns when the server has received it. Errors: UNAVAILABLE if
+// the server cannot be reached, TIMEOUT and CANCELLED when ctx ends.
 func (c *Conn) Notify(ctx context.Context, task events.TaskID, data []byte) error {
 	if err := c.nc.Publish(NoticePrefix+"."+string(task), data); err != nil {
 		return fault.Wrap(fault.Unavailable, err, "the bus does not take the notification")

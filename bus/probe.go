@@ -19,7 +19,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Syncing is which process syncs the log, and when.
+// Syncing specifies which process syncs the log, and when.
 type Syncing string
 
 const (
@@ -30,7 +30,7 @@ const (
 	SyncAlways Syncing = "always"
 	// SyncInterval means that the embedded server syncs every 100 ms. This is what Relaxed does.
 	SyncInterval Syncing = "interval"
-	// SyncExternal means that an external server syncs as it is configured.
+	// SyncExternal means that an external server syncs the log as its operator has configured.
 	SyncExternal Syncing = "external"
 )
 
@@ -40,8 +40,9 @@ const (
 	probeWithin  = 5 * time.Second
 )
 
-// chooseSyncing starts the server in the mode of its durability. A group sync depends on how the server
-// and the file system work, so it is tested first; if the test fails, the server syncs by itself.
+// chooseSyncing starts the server with the way to sync for its durability. A group sync depends on how the server
+// and the file system work, so chooseSyncing tests that first (see probe). If the test fails, it restarts the server with
+// SyncAlways.
 func (s *Server) chooseSyncing(ctx context.Context) error {
 	s.syncing = s.cfg.syncing()
 	if err := s.run(); err != nil || s.syncing != SyncGroup {
@@ -62,8 +63,8 @@ func (s *Server) streamsDir() string {
 	return filepath.Join(s.cfg.DataDir, storeDir, filepath.FromSlash(streamsDir))
 }
 
-// probe tests what the barrier relies on: a rename does not reach the disk before the data of the file
-// (the server compacts blocks like this), and an acknowledged message is in the newest block file.
+// probe tests the two assumptions of the barrier. First, a rename does not reach the disk before the data of the file: the
+// server compacts a block by such a rename. Second, an acknowledged message is in the newest block file.
 func (s *Server) probe(ctx context.Context) error {
 	if err := ordersRenames(s.cfg.DataDir); err != nil {
 		return err
@@ -75,8 +76,8 @@ func (s *Server) probe(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	// The stream stays: after the removal of the last stream the server also removes the directory above it,
-	// some time later, when the log may be about to be created there.
+	// The stream is never removed. Some time after the removal of the last stream, the server also removes the directory of
+	// all streams, while the log may be about to be created there.
 	_, err = c.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
 		Name: probeStream, Description: "tried at every start", Subjects: []string{probeSubject},
 		Storage: jetstream.FileStorage, MaxMsgs: 1,
@@ -129,8 +130,8 @@ func endsWith(path string, text []byte) error {
 	return nil
 }
 
-// ordersRenames accepts only file systems that write a file before a rename that replaces another
-// one with it. Others may lose both files in a power cut when the server compacts a block.
+// ordersRenames returns an error unless the file system of dir is known to write the data of a file before a rename that
+// replaces another file. On other file systems a power loss may destroy both files when the server compacts a block.
 func ordersRenames(dir string) error {
 	const zfs = 0x2fc12fc1
 	var st syscall.Statfs_t
@@ -138,7 +139,7 @@ func ordersRenames(dir string) error {
 		return err
 	}
 	switch st.Type {
-	case unix.EXT4_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, zfs, unix.TMPFS_MAGIC: // nothing on tmpfs survives anyway
+	case unix.EXT4_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, zfs, unix.TMPFS_MAGIC: // a tmpfs survives no power loss anyway
 		return nil
 	default:
 		return fault.New(fault.Unavailable, "the file system of %s (type %x) does not promise the order of writes", dir, st.Type)

@@ -11,9 +11,9 @@ import (
 // reserveFile is the file of the reserve in the data directory.
 const reserveFile = "reserve"
 
-// reserve is a file that reserves disk space. When something else has filled the disk it is removed,
-// so that the node can write what it needs to start, to record how far the log went, and to remove
-// archived histories. It is allocated again when there is space again.
+// reserve is a file that reserves disk space. When something else has filled the disk, the file is removed. The node then has
+// the space to start, to write the high-water mark, and to remove archived histories. The file is allocated again when there
+// is enough space.
 type reserve struct {
 	path string
 	size int64
@@ -22,8 +22,8 @@ type reserve struct {
 }
 
 func newReserve(cfg *ServerConfig) *reserve {
-	const most, share = 4 << 20, 4
-	size := min(most, cfg.MinFree/share)
+	const maxSize, share = 4 << 20, 4
+	size := min(maxSize, cfg.MinFree/share)
 	return &reserve{path: filepath.Join(cfg.DataDir, reserveFile), size: size, unsupported: size <= 0}
 }
 

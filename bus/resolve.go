@@ -8,19 +8,19 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// OutcomeUnknown is the reason of the UNAVAILABLE of an append if neither an acknowledgement nor the log itself could be
-// had in time: the commit may be in the log. A Call whose answer was lost returns it too.
+// OutcomeUnknown is the reason in UNAVAILABLE errors of an append whose acknowledgement was lost, if the log cannot be read
+// in time either: the commit may be in the log. A request whose reply was lost also returns this reason.
 const OutcomeUnknown = "OUTCOME_UNKNOWN"
 
 const (
 	// resolveWithin is how long it may take to resolve an append whose acknowledgement was lost.
 	resolveWithin = 20 * time.Second
-	// stuckAfter is the number of unanswered messages of one append after which the embedded server
-	// counts as stuck; one is enough if its disk was full.
+	// stuckAfter is the number of messages of one append without an acknowledgement after which the embedded server
+	// counts as stuck. One message is enough if the disk was full.
 	stuckAfter = 4
 )
 
-// resolveLost resolves every append whose acknowledgement was lost, by reading the log.
+// resolveLost resolves every append with a lost acknowledgement, by reading the log.
 func (s *Store) resolveLost(ctx context.Context) {
 	s.appender.mu.Lock()
 	lost := s.appender.lost
@@ -40,9 +40,9 @@ func (s *Store) resolveLost(ctx context.Context) {
 	}
 }
 
-// resolve reads the commit after the one that the append expects. It is the append itself, another one, or there is none:
-// then it sends the same conditional message again, which can only take effect once. It
-// returns false if the log cannot be read now.
+// resolve reads the commit after the position that the append expects. If that is the commit of the append, the append has
+// succeeded; if it is another commit, there is a conflict. If there is none, resolve sends the same conditional message
+// again, which can only take effect once. It returns false if the log cannot be read now.
 func (s *Store) resolve(ctx context.Context, p *pending) bool {
 	if err := s.appender.barrier.err(); err != nil {
 		s.appender.finish(p, 0, err)
@@ -69,8 +69,9 @@ func (s *Store) resolve(ctx context.Context, p *pending) bool {
 	return true
 }
 
-// abandonedFault returns DISK_FULL for an append that is not in the log and cannot get there: the incarnation of the
-// server that it was sent to has ended, and the disk has no space for another try.
+// abandonedFault returns DISK_FULL for an append that must not be sent again. It is not in the log, the server that it was
+// sent to has been restarted, so that the message is no longer in flight, and there is no space for it. Otherwise it returns
+// nil.
 func (s *Store) abandonedFault(p *pending) *fault.Error {
 	if p.incarnation == s.conn.incarnation() {
 		return nil
@@ -81,7 +82,7 @@ func (s *Store) abandonedFault(p *pending) *fault.Error {
 	return nil
 }
 
-// resend sends an append again that is not in the log.
+// resend sends an append that is not in the log again.
 func (a *appender) resend(p *pending) {
 	a.mu.Lock()
 	id := a.track(p)

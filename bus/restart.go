@@ -5,10 +5,9 @@ import (
 	"log/slog"
 )
 
-// restartIfStuck restarts the embedded server if it has stopped writing, and tries again if that failed:
-// after a failed write, such as one on a full disk, JetStream answers no append until a restart,
-// even when there is space again. A restart also decides which appends are not in the log: no message to the
-// previous incarnation is in flight any more.
+// restartIfStuck restarts the embedded server if it no longer writes, or if the last restart has failed. After a failed
+// write, such as on a full disk, JetStream acknowledges no append until a restart, even when there is space again. After a
+// restart it is also certain which appends are not in the log, because no message is in flight any more.
 func (s *Store) restartIfStuck(ctx context.Context, lost []*pending) {
 	server := s.conn.target.server
 	if server == nil || !s.stuck(server, lost) {
@@ -20,8 +19,9 @@ func (s *Store) restartIfStuck(ctx context.Context, lost []*pending) {
 	}
 }
 
+// stuck reports whether the server must be restarted.
 func (s *Store) stuck(server *Server, lost []*pending) bool {
-	if server.barrier.failure() != nil { // a new server would read what is not on the disk
+	if server.barrier.failure() != nil { // a new server would read cached data that is not on the disk
 		return false
 	}
 	if server.running() == nil {

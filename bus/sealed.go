@@ -9,11 +9,12 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// sealField is the beginning of the last field of a sealed JSON object: the hash of the object without it.
+// sealField is the beginning of the last field of a sealed JSON object. The field contains the hash of the object without
+// this field.
 const sealField = `,"sum":"`
 
-// seal returns a value, which must encode as an object with fields, as a line of JSON with its hash. Programs
-// that do not know seals can read it too.
+// seal encodes a value as a line of JSON with its hash in a further field. The value must encode as an object with at least
+// one field. Programs that do not know seals ignore the field.
 func seal(value any) ([]byte, error) {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -23,7 +24,8 @@ func seal(value any) ([]byte, error) {
 	return append(data[:len(data)-1], sealField+sum+"\"}\n"...), nil
 }
 
-// unseal decodes the result of seal, or returns DATA_LOSS if it was changed. Objects of older programs have no hash.
+// unseal decodes the result of seal. DATA_LOSS if data does not match its hash. It accepts objects without a hash, which
+// older programs have written.
 func unseal(data []byte, into any) error {
 	if at := bytes.LastIndex(data, []byte(sealField)); at >= 0 {
 		body := append(bytes.Clone(data[:at]), '}')
@@ -45,7 +47,7 @@ func writeSealed(path string, value any) error {
 	return writeFile(path, data)
 }
 
-// readSealed reads a sealed file: NOT_FOUND if there is none, DATA_LOSS if it is damaged.
+// readSealed reads a sealed file. Errors: NOT_FOUND if the file is missing, DATA_LOSS if it is damaged.
 func readSealed(path string, into any) error {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 const (
 	// sessionTTL is how long the record of a session is stored after its last change.
 	sessionTTL = 7 * 24 * time.Hour
-	// sessionRecord is the largest record in bytes, sessionBytes the total of all records.
+	// sessionRecord is the maximum size of a record in bytes, sessionBytes that of all records.
 	sessionRecord = 64 << 10
 	sessionBytes  = 64 << 20
 )
 
-// SaveSession stores the state from which a session of an MCP client can be reopened, at most 64 KiB, for seven days. It
-// survives the death of every process; a power loss may take the newest ones. Errors: VALIDATION_ERROR if it is too
-// large, QUOTA_EXCEEDED, DISK_FULL, UNAVAILABLE.
+// SaveSession stores the state, at most 64 KiB, from which a session of an MCP client can be reopened. The state expires after
+// seven days. It survives the death of every process; a power loss may lose the newest states. Errors: VALIDATION_ERROR if
+// the state is too large, QUOTA_EXCEEDED, DISK_FULL, UNAVAILABLE.
 func (sd *sideStore) SaveSession(ctx context.Context, id string, data []byte) error {
 	if len(data) > sessionRecord {
 		return fault.New(fault.ValidationError, "the record of the session has %d bytes, the limit is %d", len(data), sessionRecord)
@@ -44,7 +44,8 @@ func (sd *sideStore) SaveSession(ctx context.Context, id string, data []byte) er
 	return nil
 }
 
-// roomForSession limits the total size of the sessions. The bucket has no limit, because the server would reserve that space.
+// roomForSession returns QUOTA_EXCEEDED if the sessions have reached their maximum total size. The bucket itself has no
+// limit, because the server would reserve the space for it.
 func (sd *sideStore) roomForSession(ctx context.Context) error {
 	status, err := sd.sessions.Status(ctx)
 	if err != nil {
@@ -69,7 +70,7 @@ func (sd *sideStore) LoadSession(ctx context.Context, id string) ([]byte, error)
 	return e.Value(), nil
 }
 
-// DeleteSession deletes a session. A missing session is no error.
+// DeleteSession deletes a session. It returns nil for a missing session.
 func (sd *sideStore) DeleteSession(ctx context.Context, id string) error {
 	if err := sd.sessions.Purge(ctx, hashed(id)); err != nil {
 		return sideFault(err, "the session cannot be deleted")
@@ -77,7 +78,8 @@ func (sd *sideStore) DeleteSession(ctx context.Context, id string) error {
 	return nil
 }
 
-// hashed returns a key for any text: subjects contain no text of clients, and the store contains no ids.
+// hashed returns the digest of an id, in hex. It is a valid part of a subject whatever the client has sent, and the store
+// does not contain the id itself.
 func hashed(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:])
@@ -86,12 +88,12 @@ func hashed(id string) string {
 const (
 	// faceKey is the key, in the bucket ORCH_META, of the secret of FaceKey.
 	faceKey = "mcp_key"
-	// faceKeySize is its size in bytes.
+	// faceKeySize is the size of the secret in bytes.
 	faceKeySize = 32
 )
 
-// FaceKey returns the secret of 32 bytes with which the nodes of this store sign the state that MCP clients carry between
-// two rounds of a call. The first call creates it. Backups do not contain it: a restored store gets a new one.
+// FaceKey returns a secret of 32 bytes. The nodes of this store use it to sign the state that an MCP client keeps between two
+// requests of one tool call. The first call of FaceKey creates the secret. Backups do not contain it: a restored store gets a new one.
 func (sd *sideStore) FaceKey(ctx context.Context) ([]byte, error) {
 	const tries = 3 // another node may create it at the same moment
 	var err error

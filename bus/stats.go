@@ -18,7 +18,8 @@ import (
 // statsKey is the key, in the bucket ORCH_META, of the snapshot of the statistics.
 const statsKey = "stats"
 
-// statsRecord is a snapshot together with the streams that its positions refer to.
+// statsRecord is a snapshot of the statistics. Its positions are only valid in the streams that were created at the times
+// Live and Past.
 type statsRecord struct {
 	Live time.Time       `json:"live"`
 	Past time.Time       `json:"past"`
@@ -30,8 +31,7 @@ var (
 	_ stats.Snapshots = (*Store)(nil)
 )
 
-// SaveStats implements stats.Snapshots. The snapshot is derived from the log: it need not be durable, and is
-// computed again if a power loss takes it.
+// SaveStats implements stats.Snapshots. The snapshot need not be durable: after a loss it is computed again from the log.
 func (sd *sideStore) SaveStats(ctx context.Context, data []byte) error {
 	if sd.live == nil {
 		return sd.loss.Load()
@@ -50,7 +50,7 @@ func (sd *sideStore) SaveStats(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// LoadStats implements stats.Snapshots. It ignores a snapshot of other streams, such as those before a restore.
+// LoadStats implements stats.Snapshots. It ignores a snapshot from before the streams were restored or created again.
 func (sd *sideStore) LoadStats(ctx context.Context) ([]byte, error) {
 	none := fault.New(fault.NotFound, "there are no statistics of this log")
 	e, err := sd.meta.Get(ctx, statsKey)

@@ -12,9 +12,9 @@ import (
 type Status struct {
 	// Durability is the level in effect; Unknown with an external server.
 	Durability Durability `json:"durability"`
-	// Syncing is how the level is reached.
+	// Syncing specifies which process syncs the log, and when.
 	Syncing Syncing `json:"syncing"`
-	// First and Last are positions of the live log, Commits and Bytes its size, Tasks its histories.
+	// First and Last are the oldest and the newest position of the live log. Commits, Tasks and Bytes count its content.
 	First   uint64 `json:"first"`
 	Last    uint64 `json:"last"`
 	Commits uint64 `json:"commits"`
@@ -22,16 +22,17 @@ type Status struct {
 	Bytes   uint64 `json:"bytes"`
 	// ArchiveBytes is the size of the archive.
 	ArchiveBytes uint64 `json:"archive_bytes"`
-	// Free and MinFree are the space of the disk and the watermark in bytes; 0 with an external server.
+	// Free is the free space on the disk, MinFree the space below which appends are refused, in bytes; both are 0 with
+	// an external server.
 	Free    int64 `json:"free,omitempty"`
 	MinFree int64 `json:"min_free,omitempty"`
-	// Used is the size of all streams, before compression, and MaxStore its limit; 0 is none.
+	// Used is the size of all streams in bytes, before compression. MaxStore is the limit; 0 means no limit.
 	Used     int64 `json:"used,omitempty"`
 	MaxStore int64 `json:"max_store,omitempty"`
 	// Refusing is why appends are refused: DATA_LOSS, DISK_FULL, or UNAVAILABLE with reason SYNC_FAILED;
 	// nil if they are not.
 	Refusing *fault.Error `json:"refusing,omitempty"`
-	// Since is when the space ran out, with DISK_FULL.
+	// Since is when the store began to refuse appends, if Refusing is DISK_FULL.
 	Since time.Time `json:"since,omitzero"`
 	// At is the time of the report.
 	At time.Time `json:"at"`

@@ -15,8 +15,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// suspectFile marks a data directory on which a sync has failed: the page cache of the kernel may differ from
-// the disk.
+// suspectFile is the file that marks a data directory after a failed sync: the page cache of the kernel may then differ
+// from the disk.
 const suspectFile = "suspect.json"
 
 // syncFailure is the content of suspectFile.
@@ -25,7 +25,7 @@ type syncFailure struct {
 	Cause string    `json:"cause"`
 }
 
-// recordSyncFailure records the failure for the next start.
+// recordSyncFailure writes suspectFile for the next start.
 func (s *Server) recordSyncFailure(f *fault.Error) {
 	s.cfg.Logger.LogAttrs(context.Background(), slog.LevelError, "the disk failed; nothing more is acknowledged", slog.Any("error", f.Err))
 	failure := syncFailure{At: events.Time(time.Now()), Cause: f.Err.Error()}
@@ -34,8 +34,8 @@ func (s *Server) recordSyncFailure(f *fault.Error) {
 	}
 }
 
-// discardPageCache makes a start after a failed sync read the content of the disk, instead of cached pages
-// that the kernel could not write.
+// discardPageCache drops the cached pages of the store if the last node has recorded a failed sync. The start then reads the
+// content of the disk, and not pages that the kernel could not write.
 func (s *Server) discardPageCache(ctx context.Context) error {
 	var failure syncFailure
 	err := readJSON(filepath.Join(s.cfg.DataDir, suspectFile), &failure)
@@ -44,7 +44,7 @@ func (s *Server) discardPageCache(ctx context.Context) error {
 	}
 	s.suspect = true
 	s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the disk had failed; the store is read from the disk and verified", slog.Any("cause", failure.Cause))
-	if err := syncDisk(s.cfg.DataDir); err != nil { // pages still to be written are not in doubt
+	if err := syncDisk(s.cfg.DataDir); err != nil { // pages that are still to be written must not be dropped
 		return err
 	}
 	return filepath.WalkDir(filepath.Join(s.cfg.DataDir, storeDir), func(path string, d fs.DirEntry, err error) error {
@@ -71,8 +71,8 @@ func dropPageCache(path string) error {
 	return nil
 }
 
-// verifyAfterSyncFailure verifies the whole store if the disk had failed before, and removes suspectFile if nothing is
-// missing. Otherwise Verify has made the log refuse appends.
+// verifyAfterSyncFailure verifies the whole store if the last node has recorded a failed sync. It removes suspectFile if there
+// is no problem; otherwise Verify has made the log refuse appends.
 func (s *Store) verifyAfterSyncFailure(ctx context.Context) error {
 	server := s.conn.target.server
 	if server == nil || !server.suspect {

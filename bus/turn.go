@@ -15,20 +15,21 @@ import (
 	"github.com/orch-dev/orch/internal/pause"
 )
 
-// turnFile is locked by the node that is next in line for a data directory.
+// turnFile is the file that a node locks while it waits for a data directory.
 const turnFile = "NEXT"
 
-// maxHolder is the most bytes read of the description of a holder.
+// maxHolder is the maximum number of bytes that are read of a lock file.
 const maxHolder = 256
 
 // Holder is the process that holds the lock of a data directory.
 type Holder struct {
 	PID int
-	// Guest is the command, such as "orch submit", that releases the directory for a node; empty for a node.
+	// Guest is the name of a command, such as "orch submit", that releases the directory when a node wants it. It is
+	// empty for a node.
 	Guest string
 }
 
-// String names the process.
+// String describes the process, such as "orch submit (process 42)".
 func (h Holder) String() string {
 	switch {
 	case h.PID == 0:
@@ -49,7 +50,7 @@ func (h Holder) text() []byte {
 	return []byte(text)
 }
 
-// parseHolder decodes the content of a lock file; the zero Holder if it is empty.
+// parseHolder decodes the content of a lock file. It returns the zero Holder if the content is invalid.
 func parseHolder(text []byte) Holder {
 	pid, rest, _ := strings.Cut(string(text), "\n")
 	guest, _, _ := strings.Cut(rest, "\n")
@@ -60,7 +61,7 @@ func parseHolder(text []byte) Holder {
 	return Holder{PID: n, Guest: guest}
 }
 
-// ReadHolder returns the present or last holder of a data directory, the zero Holder if that is unknown.
+// ReadHolder returns the current or last holder of a data directory, the zero Holder if it is unknown.
 func ReadHolder(dir string) Holder {
 	f, err := os.Open(filepath.Join(dir, lockFile))
 	if err != nil {
@@ -76,16 +77,18 @@ func holderOf(lock *os.File) Holder {
 	return parseHolder(buf[:n])
 }
 
-// Turn is the right to be the next node on a data directory. The kernel releases it when the process ends.
+// Turn is the right to be the next node on a data directory: the lock of turnFile. The kernel releases the lock when the
+// process ends.
 type Turn struct{ file *os.File }
 
 const (
-	// turnTries and turnAgain limit the wait for processes that lock the file only to check it.
+	// ClaimTurn tries turnTries times to lock the file, with a pause of turnPause, because Wanted also locks it for a moment.
 	turnTries = 20
-	turnAgain = 10 * time.Millisecond
+	turnPause = 10 * time.Millisecond
 )
 
-// ClaimTurn asks the command that holds a data directory to release it. CONFLICT if another node already waits for it.
+// ClaimTurn makes Wanted return true, so that a command that holds the data directory releases it. CONFLICT if another
+// node already waits for the directory.
 func ClaimTurn(ctx context.Context, dir string) (*Turn, error) {
 	path := filepath.Join(dir, turnFile)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -94,7 +97,7 @@ func ClaimTurn(ctx context.Context, dir string) (*Turn, error) {
 	}
 	for range turnTries {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EWOULDBLOCK) || pause.For(ctx, turnAgain) != nil {
+		if !errors.Is(err, syscall.EWOULDBLOCK) || pause.For(ctx, turnPause) != nil {
 			break
 		}
 	}
@@ -110,7 +113,7 @@ func ClaimTurn(ctx context.Context, dir string) (*Turn, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// Release gives up the turn.
+// Release unlocks the file, so that another node can claim the turn.
 func (t *Turn) Release() error { return unlock(t.file) }
 
 // Wanted reports whether a node waits for a data directory.

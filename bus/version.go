@@ -10,22 +10,24 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// versionFile is the file beside the store with the version of its format. Stores of the first versions have none.
+// versionFile is the file beside the store with the version of the store's format. Stores of the first versions have no such
+// file.
 const versionFile = "store.json"
 
-// StoreVersion is the version of the store's format that this package writes: of its streams, subjects, headers and
-// of the files beside them. Commits have a version of their own, events.Version.
+// StoreVersion is the version of the store's format that this package writes. The format covers streams, subjects, headers and
+// the files beside the store. Commits have a separate version, events.Version.
 const StoreVersion = 1
 
 // storeVersion is the content of versionFile.
 type storeVersion struct {
 	Version int `json:"version"`
-	// ReadableFrom is the oldest version whose programs may read the store, and write sessions, tokens and messages to it.
+	// ReadableFrom is the oldest version of orch's format that suffices to read the store, and to write sessions, tokens
+	// and messages to it.
 	ReadableFrom int `json:"readable_from"`
 }
 
-// checkVersion returns NEWER_STORE for a store that a newer orch has written. If that may be read, and the
-// configuration allows only that, the first result is why nothing is appended.
+// checkVersion returns the error NEWER_STORE for a store that a newer orch has written. If this version can read the store and
+// cfg.ReadNewer is set, it returns NEWER_STORE as the first result instead: the store is then read-only.
 func checkVersion(cfg *ServerConfig) (*fault.Error, error) {
 	var v storeVersion
 	err := readSealed(filepath.Join(cfg.DataDir, versionFile), &v)
@@ -42,7 +44,8 @@ func thisVersion() storeVersion {
 	return storeVersion{Version: StoreVersion, ReadableFrom: StoreVersion}
 }
 
-// check decides whether a store of a version may be used: the first result is why it may only be read.
+// check decides whether a store of a version may be used. The first result, if not nil, is why the store is read-only; the
+// error, if not nil, is why it may not be used at all.
 func (v storeVersion) check(readNewer bool) (*fault.Error, error) {
 	if v.Version <= StoreVersion {
 		return nil, nil //nolint:nilnil // no restriction
@@ -56,12 +59,13 @@ func (v storeVersion) check(readNewer bool) (*fault.Error, error) {
 	return newerStore(v, "this one reads it and writes nothing"), nil
 }
 
-func newerStore(v storeVersion, so string) *fault.Error {
-	return fault.New(fault.NewerStore, "a newer orch has written the store: it has version %d, this orch knows %d; %s", v.Version, StoreVersion, so).
+func newerStore(v storeVersion, consequence string) *fault.Error {
+	return fault.New(fault.NewerStore, "a newer orch has written the store: it has version %d, this orch knows %d; %s", v.Version, StoreVersion, consequence).
 		WithHint("use the newer orch; nothing is damaged")
 }
 
-// writeVersion writes the version of this package if the store has none or an older one, so that older programs refuse the store.
+// writeVersion writes StoreVersion to versionFile if the file is missing or has an older version, so that older programs
+// refuse the store.
 func writeVersion(dataDir string) error {
 	path := filepath.Join(dataDir, versionFile)
 	var v storeVersion
@@ -77,7 +81,8 @@ func writeVersion(dataDir string) error {
 // versionKey is the key of the version in the bucket ORCH_META of an external server.
 const versionKey = "version"
 
-// checkExternalVersion is checkVersion for the store of an external server. It also writes the version if there is none.
+// checkExternalVersion checks the version of the store on an external server, as checkVersion does. It writes StoreVersion if
+// the version is missing or older. If the store is read-only, it sets loss.
 func (b *streams) checkExternalVersion(ctx context.Context) error {
 	var v storeVersion
 	e, err := b.meta.Get(ctx, versionKey)
@@ -87,7 +92,7 @@ func (b *streams) checkExternalVersion(ctx context.Context) error {
 		if err == nil {
 			_, err = b.meta.Create(ctx, versionKey, data)
 		}
-		if errors.Is(err, jetstream.ErrKeyExists) { // another node was first, of whatever version
+		if errors.Is(err, jetstream.ErrKeyExists) { // another node, perhaps of another version, was first
 			return b.checkExternalVersion(ctx)
 		}
 		return err
@@ -107,7 +112,7 @@ func (b *streams) checkExternalVersion(ctx context.Context) error {
 	return err
 }
 
-// raiseVersion writes the version of this package to the store of an external server, unless another node was first.
+// raiseVersion writes StoreVersion to the store on an external server. If another node was first, it checks the version again.
 func (b *streams) raiseVersion(ctx context.Context, revision uint64) error {
 	data, err := seal(thisVersion())
 	if err != nil {

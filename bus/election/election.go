@@ -1,8 +1,8 @@
-// Package election elects the active node of those on one NATS cluster: the one that holds a lease in a replicated
+// Package election elects one of the nodes on a NATS cluster as the active node: the node that holds a lease in a replicated
 // bucket. A lease has a number, the epoch. No two leases have the same epoch, and later leases have higher ones.
 //
-// A lease alone is no fence: a suspended process may believe that it still holds a lease that has expired. The log refuses
-// the appends of such a process by its epoch (package bus).
+// A lease alone does not fence off other nodes: a process that was suspended may believe that it still holds an expired lease. So
+// the log (package bus) refuses appends with the epoch of an earlier lease.
 package election
 
 import (
@@ -29,7 +29,7 @@ const (
 	Bucket = "ORCH_MEMBERS"
 	// TTL is how long a lease, or the key of a member, lives without a renewal.
 	TTL = 2 * time.Second
-	// RenewEvery is how often they are renewed.
+	// RenewEvery is how often leases and the keys of members are renewed.
 	RenewEvery = 500 * time.Millisecond
 )
 
@@ -38,11 +38,11 @@ const (
 	memberPrefix = "member."
 	// guard is how much earlier than the server a holder treats its lease as expired.
 	guard = 250 * time.Millisecond
-	// campaignEvery is how often a candidate tries to acquire the lease, unless the bucket notifies it earlier.
+	// campaignEvery is how often a candidate tries to acquire the lease. It also tries when the bucket notifies it.
 	campaignEvery = 100 * time.Millisecond
 	// answerWithin is how long the bucket may take to answer.
 	answerWithin = time.Second
-	// markersFor is how long the server stores the marker of an expired key.
+	// markersFor is how long the server keeps the marker of an expired key.
 	markersFor = time.Minute
 )
 
@@ -55,27 +55,29 @@ type Info struct {
 	Version string `json:"version"`
 	// HTTP is the address at which the member serves HTTP; empty if it does not.
 	HTTP string `json:"http,omitempty"`
-	// Since is when the member started; in a lease, when it was acquired.
+	// Since is when the member started; in a lease, when the lease was acquired.
 	Since time.Time `json:"since"`
 }
 
 // Config configures a member.
 type Config struct {
 	Conn *nats.Conn
-	// Replicas is the least number of replicas of the bucket: a higher number raises it, a lower one changes nothing. Default: 1.
+	// Replicas is the minimum number of replicas of the bucket. Join raises a lower number and keeps a higher one. Default: 1.
 	Replicas int
 	Self     Info
 	// Logger logs failures to renew keys; nil discards them.
 	Logger *slog.Logger
-	// Clock measures how long a lease lives, including the time in which the machine sleeps. Default: uptime.Now.
+	// Clock is a monotonic clock that continues while the machine sleeps. Default: uptime.Now.
 	Clock func() time.Duration
-	// TryEvery is how often a candidate tries to acquire the lease, beside each notification that it is free. Default: 100 ms.
+	// TryEvery is how often a candidate tries to acquire the lease. It also tries when it is notified that the lease is free.
+	// Default: 100 ms.
 	TryEvery time.Duration
-	// RenewEvery is how often a holder renews its lease, beside each notification that another node has it. Default: 500 ms.
+	// RenewEvery is how often a holder renews its lease. It also tries to renew the lease when it is notified that another node
+	// holds it. Default: 500 ms.
 	RenewEvery time.Duration
 }
 
-// Member takes part in the election. Others see it until it leaves, or its process ends.
+// Member is a node in the election. It is in the list of members until it leaves; the entry of a dead process expires.
 type Member struct {
 	cfg  Config
 	js   jetstream.JetStream
@@ -84,11 +86,12 @@ type Member struct {
 	done sync.WaitGroup
 }
 
-// checkServer returns VALIDATION_ERROR for servers whose buckets do not support expiring keys. It accepts a version that it cannot parse.
+// checkServer returns VALIDATION_ERROR for a version of the server without keys that expire. It accepts a version that it
+// cannot parse.
 func checkServer(version string) error {
 	var major, minor int
 	if n, err := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d", &major, &minor); err != nil || n < 2 {
-		return nil //nolint:nilerr // the server itself then refuses the bucket
+		return nil //nolint:nilerr // an old server then refuses to create the bucket
 	}
 	if major > 2 || major == 2 && minor >= 11 {
 		return nil
@@ -131,8 +134,8 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	return m, nil
 }
 
-// openBucket opens or creates the bucket. The caller may be a command that does not know the cluster's settings, so it never
-// reduces the number of replicas.
+// openBucket opens or creates the bucket. It never reduces the number of replicas, because a command that does not know the
+// settings of the cluster may call it with 1.
 func openBucket(ctx context.Context, js jetstream.JetStream, replicas int) (jetstream.KeyValue, error) {
 	cfg := jetstream.KeyValueConfig{
 		Bucket: Bucket, Description: "the nodes, and which of them is active", Replicas: replicas, LimitMarkerTTL: markersFor,
@@ -176,7 +179,7 @@ func (m *Member) writeMember(ctx context.Context) error {
 	return err
 }
 
-// writeKey writes a key that lives for TTL. Update of the library would make it permanent.
+// writeKey writes a key that expires after TTL. The library's Update would write a permanent key.
 func (m *Member) writeKey(ctx context.Context, key string, data []byte, opts ...jetstream.PublishOpt) (revision uint64, err error) {
 	ctx, stop := context.WithTimeout(ctx, answerWithin)
 	defer stop()
@@ -197,7 +200,7 @@ func (m *Member) TryAcquire(ctx context.Context) (*Lease, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "the lease cannot be encoded")
 	}
-	asked := m.cfg.Clock()
+	requested := m.cfg.Clock()
 	revision, err := m.kv.Create(ctx, leaseKey, data, jetstream.KeyTTL(TTL))
 	switch {
 	case errors.Is(err, jetstream.ErrKeyExists), lostRace(err):
@@ -205,12 +208,12 @@ func (m *Member) TryAcquire(ctx context.Context) (*Lease, error) {
 	case err != nil:
 		return nil, unavailable(err)
 	}
-	return m.newLease(data, revision, asked), nil
+	return m.newLease(data, revision, requested), nil
 }
 
-// lostRace reports whether another writer was first.
+// lostRace reports whether err is that of a write that failed because another writer was first.
 func lostRace(err error) bool {
-	const wrongLast, concurrent = 10071, 10164 // error codes of the server; the second one is that of clusters
+	const wrongLast, concurrent = 10071, 10164 // error codes of the server; only clusters return the second one
 	api, ok := errors.AsType[*jetstream.APIError](err)
 	return ok && (api.ErrorCode == wrongLast || api.ErrorCode == concurrent)
 }
@@ -234,12 +237,12 @@ func (m *Member) Campaign(ctx context.Context) (*Lease, error) {
 	return won, nil
 }
 
-// isFree reports whether an entry of the bucket means that nobody holds the lease.
+// isFree reports whether an entry of the lease key means that nobody holds the lease.
 func isFree(entry jetstream.KeyValueEntry) bool { return entry.Operation() != jetstream.KeyValuePut }
 
-// watch returns a channel that is notified of each entry of the lease for which counts returns true, until ctx ends. It is never
-// notified if the bucket cannot be watched.
-func (m *Member) watch(ctx context.Context, counts func(jetstream.KeyValueEntry) bool) <-chan struct{} {
+// watch returns a channel that receives a value after each change of the lease for which matches returns true, until ctx
+// ends. It receives nothing if the bucket cannot be watched.
+func (m *Member) watch(ctx context.Context, matches func(jetstream.KeyValueEntry) bool) <-chan struct{} {
 	notified := make(chan struct{}, 1)
 	go func() {
 		changes, err := m.kv.Watch(ctx, leaseKey, jetstream.UpdatesOnly())
@@ -254,7 +257,7 @@ func (m *Member) watch(ctx context.Context, counts func(jetstream.KeyValueEntry)
 				if !more {
 					return
 				}
-				if entry != nil && counts(entry) {
+				if entry != nil && matches(entry) {
 					notify(notified)
 				}
 			}
@@ -264,9 +267,9 @@ func (m *Member) watch(ctx context.Context, counts func(jetstream.KeyValueEntry)
 }
 
 // notify sends to a channel, unless one notification is already pending.
-func notify(told chan<- struct{}) {
+func notify(c chan<- struct{}) {
 	select {
-	case told <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -274,24 +277,24 @@ func notify(told chan<- struct{}) {
 // every calls fn at once and then at every interval, until it returns false or ctx ends.
 func every(ctx context.Context, d time.Duration, fn func() bool) { everyOr(ctx, d, nil, fn) }
 
-// everyOr is every, and also calls fn after each notification.
-func everyOr(ctx context.Context, d time.Duration, told <-chan struct{}, fn func() bool) {
+// everyOr is like every, but also calls fn after each notification.
+func everyOr(ctx context.Context, d time.Duration, notified <-chan struct{}, fn func() bool) {
 	tick := time.NewTicker(d)
 	defer tick.Stop()
 	for ctx.Err() == nil && fn() {
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
-		case <-told:
+		case <-notified:
 		}
 	}
 }
 
-// Leave ends the membership. The lease must be released before.
+// Leave removes the member from the list of members. The caller must release its lease first.
 func (m *Member) Leave(ctx context.Context) {
 	m.stop()
 	m.done.Wait()
 	ctx, stop := context.WithTimeout(ctx, answerWithin)
 	defer stop()
-	_ = m.kv.Delete(ctx, memberPrefix+m.cfg.Self.ID) // otherwise it expires
+	_ = m.kv.Delete(ctx, memberPrefix+m.cfg.Self.ID) // if this fails, the key expires
 }

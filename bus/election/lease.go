@@ -14,14 +14,14 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Lease makes its holder the active node while it is renewed.
+// Lease makes its holder the active node as long as it is renewed.
 type Lease struct {
 	m     *Member
 	data  []byte
 	epoch uint64
-	// revision is that of the last renewal; only the renewing goroutine uses it.
+	// revision is the revision of the key after the last renewal; only the renewing goroutine uses it.
 	revision uint64
-	// until is when the lease expires unless it is renewed, by the clock of the member.
+	// until is when the lease expires without another renewal, by the clock of the member.
 	until atomic.Int64
 	lost  chan struct{}
 	stop  context.CancelFunc
@@ -30,10 +30,10 @@ type Lease struct {
 	releasing sync.Mutex
 }
 
-// newLease returns a lease that was requested at a time, and starts its renewal.
-func (m *Member) newLease(data []byte, revision uint64, asked time.Duration) *Lease {
+// newLease returns a lease that was requested at a time, and starts to renew it.
+func (m *Member) newLease(data []byte, revision uint64, requested time.Duration) *Lease {
 	l := &Lease{m: m, data: data, epoch: revision, revision: revision, lost: make(chan struct{})}
-	l.extend(asked)
+	l.extend(requested)
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop = stop
 	l.done.Go(func() {
@@ -42,19 +42,20 @@ func (m *Member) newLease(data []byte, revision uint64, asked time.Duration) *Le
 	return l
 }
 
-// supersededBy reports whether an entry of the bucket is not a renewal of this lease. The next renewal finds out what it means.
+// supersededBy reports whether an entry of the lease key is not a renewal of this lease. The holder then tries to renew the
+// lease, which shows whether it is lost.
 func (l *Lease) supersededBy(entry jetstream.KeyValueEntry) bool {
 	return isFree(entry) || string(entry.Value()) != string(l.data)
 }
 
-// extend records a renewal. asked, the time of its request, is the earliest time at which the server renewed the lease.
-func (l *Lease) extend(asked time.Duration) { l.until.Store(int64(asked + TTL - guard)) }
+// extend records a renewal that was requested at a time. The server has renewed the lease at that time or later.
+func (l *Lease) extend(requested time.Duration) { l.until.Store(int64(requested + TTL - guard)) }
 
 // Epoch returns the number of the lease.
 func (l *Lease) Epoch() uint64 { return l.epoch }
 
-// Held reports whether no other node can hold a lease now. Its clock continues while the process is
-// suspended and while the machine sleeps.
+// Held reports whether this node certainly holds the lease now: no other node can hold one. The result is also correct after
+// the process was suspended or the machine slept.
 func (l *Lease) Held() bool {
 	select {
 	case <-l.lost:
@@ -64,18 +65,18 @@ func (l *Lease) Held() bool {
 	}
 }
 
-// Lost returns a channel that is closed when another node has acquired the lease, or may acquire it at once.
+// Lost returns a channel that is closed when the lease is released, or when another node may have acquired a lease.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
-// renew renews the lease and reports whether to continue. A bucket that does not answer decides nothing: a later successful
-// renewal proves that nobody else held the lease in the meantime.
+// renew renews the lease. It returns false if the lease is lost. If the bucket does not answer, the lease is not lost: a
+// later successful renewal proves that nobody else has held a lease in the meantime.
 func (l *Lease) renew(ctx context.Context) bool {
-	asked := l.m.cfg.Clock()
+	requested := l.m.cfg.Clock()
 	revision, err := l.m.writeKey(context.WithoutCancel(ctx), leaseKey, l.data, jetstream.WithExpectLastSequencePerSubject(l.revision))
 	switch {
 	case err == nil:
 		l.revision = revision
-		l.extend(asked)
+		l.extend(requested)
 	case lostRace(err) && !l.isNewest(ctx):
 		l.m.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "lease_lost", slog.Uint64("epoch", l.epoch))
 		close(l.lost)
@@ -86,7 +87,8 @@ func (l *Lease) renew(ctx context.Context) bool {
 	return true
 }
 
-// isNewest reports whether the newest entry of the lease is a renewal whose acknowledgement was lost.
+// isNewest reports whether the lease key still has the value of this lease; the acknowledgement of a renewal was then lost. It
+// returns true if the bucket does not answer.
 func (l *Lease) isNewest(ctx context.Context) bool {
 	ctx, stop := context.WithTimeout(ctx, answerWithin)
 	defer stop()
@@ -116,7 +118,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, answerWithin)
 	defer stop()
 	if err := l.m.kv.Delete(ctx, leaseKey, jetstream.LastRevision(l.revision)); err != nil && !lostRace(err) {
-		return fault.Wrap(fault.Unavailable, err, "the lease cannot be released").WithHint("another node takes it when it has run out")
+		return fault.Wrap(fault.Unavailable, err, "the lease cannot be released").WithHint("another node acquires a lease when this one has expired")
 	}
 	return nil
 }
@@ -124,7 +126,7 @@ func (l *Lease) Release(ctx context.Context) error {
 // subjectPrefix is the prefix of the subjects of the bucket's keys in its stream.
 const subjectPrefix = "$KV." + Bucket + "."
 
-// message returns the message that writes a value of the bucket.
+// message returns the message that writes a key of the bucket.
 func message(key string, data []byte) *nats.Msg {
 	return &nats.Msg{Subject: subjectPrefix + key, Data: data}
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// View is a member as others see it.
+// View is an entry in the list of members.
 type View struct {
 	Info
 
 	// Seen is when the member last renewed its key, by the clock of the server.
 	Seen time.Time `json:"seen"`
-	// Active is set if the member holds the lease, since ActiveSince.
+	// Active is set if the member holds the lease. ActiveSince is then when it acquired the lease.
 	Active      bool       `json:"active"`
 	ActiveSince *time.Time `json:"active_since,omitempty"`
 }
@@ -38,7 +38,7 @@ func (m *Member) Members(ctx context.Context) ([]View, error) {
 	for _, key := range keys {
 		entry, err := m.kv.Get(ctx, key)
 		switch {
-		case errors.Is(err, jetstream.ErrKeyNotFound): // it was released, or has expired
+		case errors.Is(err, jetstream.ErrKeyNotFound): // the key was deleted or has expired since
 			continue
 		case err != nil:
 			return nil, unavailable(err)
@@ -50,7 +50,8 @@ func (m *Member) Members(ctx context.Context) ([]View, error) {
 	return sortViews(all, holder), nil
 }
 
-// keys returns the keys of the bucket. A watch of the bucket may list a key that is renewed meanwhile only after the end of its initial list.
+// keys returns the keys of the bucket. It reads the subjects of the stream instead of watching the bucket: the initial list of
+// a watch may omit a key that is renewed at the same time.
 func (m *Member) keys(ctx context.Context) (keys []string, err error) {
 	stream, err := m.js.Stream(ctx, "KV_"+Bucket)
 	if err != nil {
@@ -66,7 +67,7 @@ func (m *Member) keys(ctx context.Context) (keys []string, err error) {
 	return keys, nil
 }
 
-// addEntry adds an entry to the list of members, or sets holder.
+// addEntry adds a member to the list, or sets holder if the entry is the lease.
 func addEntry(entry jetstream.KeyValueEntry, all *[]View, holder *Info) error {
 	v := View{Seen: entry.Created().UTC()}
 	if err := json.Unmarshal(entry.Value(), &v.Info); err != nil {

@@ -15,7 +15,7 @@ import (
 
 // Region is a damaged part of a block.
 type Region struct {
-	// Offset is its offset in the block, after decompression.
+	// Offset is the offset of the region in the decompressed block.
 	Offset int
 	// After is the newest position read before it.
 	After uint64
