@@ -21,8 +21,8 @@ const StoreVersion = 1
 // storeVersion is the content of versionFile.
 type storeVersion struct {
 	Version int `json:"version"`
-	// ReadableFrom is the oldest version of orch's format that suffices to read the store, and to write sessions, tokens
-	// and messages to it.
+	// ReadableFrom is the lowest StoreVersion of a program that may read the store, and write sessions, tokens and messages
+	// to it.
 	ReadableFrom int `json:"readable_from"`
 }
 

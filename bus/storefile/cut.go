@@ -17,22 +17,23 @@ import (
 type Region struct {
 	// Offset is the offset of the region in the decompressed block.
 	Offset int
-	// After is the newest position read before it.
+	// After is the newest position read before the region.
 	After uint64
-	// What describes the damage; it completes "… has".
+	// What describes the damage, as the end of a sentence that begins with "the record has".
 	What string
-	// Data is its content.
+	// Data is the content of the region.
 	Data []byte
 	// Pieces are the records in Data, in order.
 	Pieces []Piece
-	// Unsure is set if there may have been more records than Pieces: the lengths are inconsistent, and more positions are missing.
+	// Unsure is set if there may have been more records than Pieces: the lengths of the records are inconsistent, and more
+	// positions are missing than there are Pieces.
 	Unsure bool
 }
 
-// Piece is a damaged record, or a record that cannot be reached because of one.
+// Piece is a damaged record, or a record that cannot be found because the record before it is damaged.
 type Piece []byte
 
-// Subject returns the bytes in the place of the record's subject, "" if the record is too short.
+// Subject returns the subject of the record, which may be damaged; "" if the record is too short.
 func (p Piece) Subject() string {
 	if len(p) < emptySize {
 		return ""
@@ -44,10 +45,11 @@ func (p Piece) Subject() string {
 	return readable(string(p[headSize : headSize+size]))
 }
 
-// RemoveDamage returns the content of a block without its damaged records, in the form of a block that the server has
-// compacted, and the removed regions. keepSeq is a position that the block must keep, 0 for none: if the block would end earlier,
-// an erased message with that position is appended, so that it is not used again. The content is not compressed; the server reads both.
-func RemoveDamage(dir, file string, keepSeq uint64, good Believable) (content []byte, out []Region, err error) {
+// RemoveDamage returns the content of a block without its damaged records, and the removed regions. It changes no file. The
+// content is like that of a block that the server has compacted, and is not compressed. keepSeq is a position that must not
+// be used again, 0 for none: if the content would end before keepSeq, RemoveDamage appends an erased message with that
+// position.
+func RemoveDamage(dir, file string, keepSeq uint64, good Believable) (content []byte, removed []Region, err error) {
 	packed, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(file)))
 	if err != nil {
 		return nil, nil, err
@@ -70,17 +72,17 @@ func RemoveDamage(dir, file string, keepSeq uint64, good Believable) (content []
 		next := c.search(data, at+1)
 		r := Region{Offset: at, After: c.Last, What: what, Data: data[at:next]}
 		c.split(&r, data[next:], keepSeq)
-		out = append(out, r)
+		removed = append(removed, r)
 		at = next
 	}
 	if keepSeq > c.Last {
 		content = append(content, c.reader.erasedRecord(keepSeq)...)
 	}
-	return content, out, nil
+	return content, removed, nil
 }
 
-// split finds the records of a region: by their lengths if these are consistent, otherwise by searching for possible record heads.
-// rest is what follows in the block, keepSeq the position that the stream had reached if the block is its newest one.
+// split finds the records in a region: by their lengths if these are consistent, otherwise by searching for possible record
+// heads. rest is the part of the block after the region, keepSeq as for RemoveDamage.
 func (c *checker) split(r *Region, rest []byte, keepSeq uint64) {
 	if r.Pieces = byLengths(r.Data); r.Pieces != nil {
 		return
@@ -99,7 +101,7 @@ func (c *checker) split(r *Region, rest []byte, keepSeq uint64) {
 	r.Unsure = last == 0 || last > r.After && last-r.After > uint64(len(r.Pieces))
 }
 
-// byLengths returns the records if their lengths fill the data exactly, otherwise nil.
+// byLengths splits data into records by their lengths. It returns nil if these do not add up to the length of data.
 func byLengths(data []byte) (all []Piece) {
 	for at := 0; at < len(data); {
 		l, ok := measure(data[at:])
@@ -112,8 +114,8 @@ func byLengths(data []byte) (all []Piece) {
 	return all
 }
 
-// firstSeq returns the position of the next undamaged message, 0 if there is none. It skips erased messages, which may have any
-// position.
+// firstSeq returns the position of the first undamaged message in data, 0 if there is none. It skips erased messages, which may
+// have any position.
 func (c *checker) firstSeq(data []byte) uint64 {
 	for at := 0; at < len(data); {
 		rec, what := c.reader.next(data[at:])
@@ -129,8 +131,8 @@ func (c *checker) firstSeq(data []byte) uint64 {
 	return 0
 }
 
-// isHead reports whether a record begins at buf, of whatever length, with a position between after and before. No message contains
-// such a head: messages are text.
+// isHead reports whether buf begins with a possible record head with a position between after and before. It ignores the
+// length of the record. Such a head cannot occur in a message, because messages are text.
 func (c *checker) isHead(buf []byte, after, before uint64) bool {
 	if len(buf) < emptySize {
 		return false
@@ -139,7 +141,7 @@ func (c *checker) isHead(buf []byte, after, before uint64) bool {
 	return rec.Seq > after && rec.Seq < before && rec.Subject != "" && c.good(c.Name, rec)
 }
 
-// erasedRecord returns the record of an erased message.
+// erasedRecord returns the record of an erased message at a position.
 func (r *reader) erasedRecord(seq uint64) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, emptySize)
 	b = binary.LittleEndian.AppendUint64(b, seq|erased)
@@ -148,8 +150,8 @@ func (r *reader) erasedRecord(seq uint64) []byte {
 	return append(b, r.checksum(b[4:20])...)
 }
 
-// inflateAll is inflate for a damaged block: it ignores the checksums of the compression, because those of the
-// records show what is undamaged.
+// inflateAll is like inflate for a damaged block. It ignores the checksums of the compressed data, because the checksums of
+// the records show which records are undamaged.
 func inflateAll(data []byte) []byte {
 	if out, ok := inflate(data); ok {
 		return out
@@ -169,15 +171,16 @@ func inflateAll(data []byte) []byte {
 	return append(out, body[end:]...)
 }
 
-// chunkHead is the size of the head of a chunk of a compressed stream, chunkSum that of the checksum in it, and maxChunk limits
-// its content.
+// The sizes in bytes of the head of a chunk of compressed data, of the checksum in a chunk, and the maximum size of its
+// content.
 const (
 	chunkHead = 4
 	chunkSum  = 4
 	maxChunk  = 4 << 20
 )
 
-// decodeChunk returns the content of a chunk as far as it is readable, or zeros of the same length if none of it is.
+// decodeChunk returns the content of a chunk, zeros of the same length if it cannot be decompressed, or nil if the length
+// is unknown.
 func decodeChunk(kind byte, chunk []byte) []byte {
 	const compressed, plain = 0, 1
 	if kind > plain || len(chunk) < chunkSum {

@@ -8,9 +8,9 @@ import (
 	"github.com/minio/highwayhash"
 )
 
-// A record is: length (uint32, the highest bit says that there are headers), position (uint64), time
+// A record consists of its length (uint32; the highest bit is set if there are headers), position (uint64), time
 // (int64), length of the subject (uint16), subject, length of the headers (uint32) and headers if
-// there are any, message, checksum (8 bytes). All numbers are little endian; the checksum covers
+// there are any, message, and checksum (8 bytes). All numbers are little endian. The checksum covers
 // everything but the three lengths.
 const (
 	headSize  = 22
@@ -20,20 +20,20 @@ const (
 	withHeads = uint32(1) << 31
 	erased    = uint64(1) << 63
 	tombstone = uint64(1) << 62
-	// maxSubject is the longest plausible subject; the server allows longer ones, which nobody uses.
+	// maxSubject is the maximum length of a plausible subject. The server allows longer subjects, but orch uses none.
 	maxSubject = 1024
 )
 
 // Record is one undamaged record.
 type Record struct {
-	// Seq is the position; for a tombstone, that of the deleted message.
+	// Seq is the position of the message; in a tombstone, that of the deleted message.
 	Seq uint64
 	// Deleted is set for tombstones and erased messages; they have neither subject nor message.
 	Deleted bool
 	Subject string
-	// Message is the body without headers; it is only valid until the next record is read.
+	// Message is the body without headers. It is only valid until the next record is read.
 	Message []byte
-	size    int
+	size    int // the length of the record
 }
 
 // reader reads records from a block.
@@ -42,10 +42,10 @@ type reader struct {
 	sum  [sumSize]byte
 }
 
-// key sets the key of the checksums. Each block has its own, so that a record is only valid in its block.
+// key sets the key of the checksums. Each block has a different key, so that a record is only valid in its block.
 func (r *reader) key(name string) {
 	key := sha256.Sum256([]byte(name))
-	r.hash, _ = highwayhash.NewDigest64(key[:]) // only fails for a key of another length
+	r.hash, _ = highwayhash.NewDigest64(key[:]) // only fails for a key of the wrong length
 }
 
 // lengths are the lengths of the parts of a record.
@@ -53,8 +53,8 @@ type lengths struct {
 	record, subject, heads int // heads includes the length field; 0 without headers
 }
 
-// measure returns the lengths of the record at buf, and false if they are inconsistent or exceed
-// the block.
+// measure returns the lengths of the record at the beginning of buf. It returns false if they are inconsistent or exceed
+// buf.
 func measure(buf []byte) (l lengths, ok bool) {
 	if len(buf) < emptySize {
 		return l, false
@@ -77,7 +77,7 @@ func measure(buf []byte) (l lengths, ok bool) {
 	return l, l.heads <= room
 }
 
-// next decodes the record at buf; problem describes its damage, "" if there is none.
+// next decodes the record at the beginning of buf. problem describes its damage; "" if it is undamaged.
 func (r *reader) next(buf []byte) (rec Record, problem string) {
 	l, ok := measure(buf)
 	if !ok {
@@ -110,12 +110,13 @@ func (r *reader) checksum(parts ...[]byte) []byte {
 	return r.hash.Sum(r.sum[:0])
 }
 
-// isHeader reports whether b begins and ends like a header block. The checksum does not cover its length.
+// isHeader reports whether b begins and ends like a header block, because the checksum does not cover the length of the
+// headers.
 func isHeader(b []byte) bool {
 	return len(b) == 0 || bytes.HasPrefix(b, []byte("NATS/1.0")) && bytes.HasSuffix(b, []byte("\r\n\r\n"))
 }
 
-// plausible is a cheap test whether a record could begin at buf, for the search after a damage.
+// plausible reports whether buf could begin with a record. It is a cheap test for the search after damage.
 func plausible(buf []byte) bool {
 	l, ok := measure(buf)
 	if !ok {

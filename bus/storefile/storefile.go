@@ -2,8 +2,8 @@
 // finds damage in them.
 //
 // The server itself does not detect all damage. It does not check every checksum when it starts, truncates a
-// block at the first record that it cannot read, and allocates by positions that it has not checked.
-// So this package checks the files first, and the server only opens undamaged ones. It never writes.
+// block at the first record that it cannot read, and allocates memory according to positions that it has not checked.
+// So package bus checks the files with this package before it starts the server. This package never writes.
 package storefile
 
 import (
@@ -25,36 +25,37 @@ import (
 
 // Damage is a damaged part of the files of a stream.
 type Damage struct {
-	// File is relative to the directory of the stream; Offset is the offset in it, after decompression.
+	// File is the path of the file, relative to the directory of the stream. Offset is the offset of the damage in the
+	// decompressed file.
 	File   string
 	Offset int
-	// After is the newest position read before it.
+	// After is the newest position read before the damage.
 	After uint64
 	// Subject is the subject of the damaged record, as far as it is readable.
 	Subject string
-	// What describes the damage; it completes "… has".
+	// What describes the damage, as the end of a sentence that begins with "the stream has" or "a record has".
 	What string
-	// Tail is set in the newest block if no undamaged record follows. An interrupted write also
-	// looks like that.
+	// Tail is set if the damage is in the newest block and no undamaged record follows. It may then be an interrupted
+	// write.
 	Tail bool
-	// Meta is set if the stream's own description is damaged. The server would ignore the stream.
+	// Meta is set if the description of the stream is damaged. The server ignores such a stream.
 	Meta bool
 }
 
 // Stream is the result of the check of one stream.
 type Stream struct {
 	Name string
-	// Last is the newest position that was read, of a message or of its deletion; Records counts both.
+	// Last is the newest position of a message or of a deletion. Records counts messages and deletions.
 	Last    uint64
 	Records uint64
 	Damage  []Damage
-	// Strays are other files in the directory of the stream, relative to it, with slashes. They have no checksum.
-	// The server creates some of them again if they are missing (see Derived).
+	// Strays are the paths of the other files in the directory of the stream, relative to it, with slashes. These files
+	// cannot be checked. Some of them can be removed (see Derived).
 	Strays []string
 }
 
-// Derived reports whether a stray file can be removed without a loss: an index without a checksum, or the rest of an
-// interrupted write. The server rebuilds the one and would remove the other.
+// Derived reports whether a stray file can be removed without a loss. It is then an index without a checksum, which the
+// server rebuilds, or a temporary file of an interrupted write.
 func Derived(stray string) bool {
 	switch stray {
 	case "msgs/thw.db", "msgs/sched.db", "sources.db":
@@ -64,15 +65,16 @@ func Derived(stray string) bool {
 	}
 }
 
-// Believable reports whether the content of a record is possible in a stream. The checksum does not cover the lengths that
-// separate subject and message.
+// Believable reports whether a record is possible in a stream. This test is needed because the checksum does not cover the
+// lengths that separate subject and message.
 type Believable func(stream string, r Record) bool
 
 // Dir returns the directory of the streams below the store directory of a server with one account.
 func Dir(store string) string { return filepath.Join(store, "jetstream", "$G", "streams") }
 
-// Check reads all streams below dir, ordered by name. A missing directory has none. The error
-// is about reading; a file that vanishes meanwhile is no error, because a running server removes blocks.
+// Check checks all streams in dir and returns the results, ordered by name. It returns nil for a missing directory. It
+// ignores files that vanish meanwhile, because a running server removes blocks. The error is not nil only if files
+// cannot be read; damage is in the results.
 func Check(ctx context.Context, dir string, good Believable) ([]Stream, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,7 +86,7 @@ func Check(ctx context.Context, dir string, good Believable) ([]Stream, error) {
 	var streams []Stream
 	var buf []byte
 	for _, e := range entries {
-		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") { // the server removes those itself
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") { // the server removes such directories itself
 			continue
 		}
 		c := checker{Stream: Stream{Name: e.Name()}, dir: filepath.Join(dir, e.Name()), good: good, buf: buf}
@@ -96,14 +98,14 @@ func Check(ctx context.Context, dir string, good Believable) ([]Stream, error) {
 	return streams, nil
 }
 
-// checker is the check of one stream.
+// checker checks one stream.
 type checker struct {
 	Stream
 
 	dir    string
 	good   Believable
 	reader reader
-	buf    []byte // of the last file, to be reused
+	buf    []byte // the buffer of the last file, to be reused
 }
 
 func (c *checker) check(ctx context.Context) error {
@@ -113,7 +115,7 @@ func (c *checker) check(ctx context.Context) error {
 	if err := c.findStrays(); err != nil {
 		return err
 	}
-	for last := 0; ; { // a running server may start another block, and remove the one that was the newest
+	for last := 0; ; { // repeated until there are no new blocks, because a running server may create some
 		blocks, err := c.list(last)
 		if err != nil || len(blocks) == 0 {
 			return err
@@ -130,8 +132,7 @@ func (c *checker) check(ctx context.Context) error {
 	}
 }
 
-// checkMeta compares the description of the stream with its checksum, as the server does; the server
-// ignores a stream if they differ.
+// checkMeta compares the description of the stream with its checksum, as the server does.
 func (c *checker) checkMeta() error {
 	var sums [2]string
 	for i, name := range []string{"meta.inf", "meta.sum"} {
@@ -152,7 +153,7 @@ func (c *checker) checkMeta() error {
 	return nil
 }
 
-// findStrays finds the files that neither this package nor, as for the index of the blocks, the server checks.
+// findStrays finds the files that are checked neither by this package nor, like the index of the blocks, by the server.
 func (c *checker) findStrays() error {
 	return fs.WalkDir(os.DirFS(c.dir), ".", func(name string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -165,6 +166,7 @@ func (c *checker) findStrays() error {
 	})
 }
 
+// isChecked reports whether this package or the server checks a file.
 func isChecked(name string) bool {
 	switch name {
 	case "meta.inf", "meta.sum", "msgs/index.db":
@@ -174,7 +176,7 @@ func isChecked(name string) bool {
 	return ok
 }
 
-// blockNumber returns the number in the name of a block.
+// blockNumber returns the number in the name of a block; false if the name is not that of a block or inBlocks is false.
 func blockNumber(name string, inBlocks bool) (int, bool) {
 	digits, isBlock := strings.CutSuffix(name, ".blk")
 	n, err := strconv.Atoi(digits)
@@ -186,7 +188,7 @@ func (c *checker) addDamage(d Damage) {
 	c.Damage = append(c.Damage, d)
 }
 
-// list returns the numbers of the blocks after a number, in order.
+// list returns the numbers of the blocks after a number, in ascending order.
 func (c *checker) list(after int) ([]int, error) {
 	entries, err := os.ReadDir(filepath.Join(c.dir, "msgs"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -235,7 +237,7 @@ func (c *checker) checkBlock(n int, newest bool) error {
 	return nil
 }
 
-// search returns the offset of the next undamaged record, or of the end.
+// search returns the offset of the next undamaged record in data, or the length of data.
 func (c *checker) search(data []byte, from int) int {
 	for at := from; at < len(data); at++ {
 		if !plausible(data[at:]) {
@@ -248,14 +250,14 @@ func (c *checker) search(data []byte, from int) int {
 	return len(data)
 }
 
-// inflate returns the content of a block, and false if it cannot be decompressed. The server compresses full blocks
-// of some streams, except for the last checksum.
+// inflate returns the decompressed content of a block; false if it cannot be decompressed. The server compresses full
+// blocks of some streams, except for the last checksum.
 func inflate(data []byte) ([]byte, bool) {
 	body, compressed := bytes.CutPrefix(data, []byte("cmp\x01"))
 	if !compressed || len(body) < sumSize {
 		return data, true
 	}
-	_, n := binary.Uvarint(body) // the size, which the length of the data also gives
+	_, n := binary.Uvarint(body) // the size of the content, which is not needed
 	if n <= 0 || n > len(body)-sumSize {
 		return nil, false
 	}
