@@ -1,6 +1,6 @@
-// Package firebase defines the Backend interface, which every database behind the firebase.* tools of the S3 rules
-// implements, and the tools themselves. Package tree contains the semantics of the Realtime Database, package
-// document those of Firestore, and package firebasetest the conformance tests for backends.
+// Package firebase defines the firebase.* tools of the S3 rules, and the Backend interface of the databases behind them.
+// Package tree contains the semantics of the Realtime Database, package document the semantics of Firestore, and package
+// firebasetest the conformance tests for backends.
 package firebase
 
 import (
@@ -45,11 +45,11 @@ const (
 )
 
 // Backend is one database: a Realtime Database or a Firestore. Data is JSON as encoding/json decodes it into an any.
-// The caller may modify data that it receives and data that it has passed in. All methods are safe for concurrent use
-// and return when their context ends.
+// The caller may modify the data that it has received or passed in. All methods are safe for concurrent use and return
+// when their context ends.
 //
-// Errors are those of package refusal: INVALID_PATH, PERMISSION_DENIED, QUOTA_EXCEEDED and CONNECTION_ERROR from
-// every method, and the ones that each method lists.
+// Errors have the reasons of package refusal. Every method may return INVALID_PATH, PERMISSION_DENIED, QUOTA_EXCEEDED
+// and CONNECTION_ERROR, besides the errors in its own comment.
 type Backend interface {
 	// Read returns the data at a path. A path without data is not an error: Snapshot.Exists is false. Errors:
 	// VALIDATION_ERROR for an invalid query.
@@ -81,7 +81,8 @@ func (q Query) Selects() bool {
 	return q.OrderBy != "" || q.StartAt != nil || q.EndAt != nil || q.Limit != 0
 }
 
-// Version identifies the content of a path at one moment, including its absence. It is opaque, and "" is no version.
+// Version identifies the content of a path at one moment; a path without data has a version too. It is opaque, and ""
+// means that there is no version.
 type Version string
 
 // Snapshot is the data at a path at one moment.
@@ -91,10 +92,10 @@ type Snapshot struct {
 	// Data is the content: JSON of the Realtime Database, the fields of a document, or the documents of a collection
 	// by id. For a query it contains only the selected data.
 	Data any
-	// Children are the selected children of a query, or the documents of a collection, in their order.
+	// Children are the children that a query selects, or the documents of a collection, in order.
 	Children []Child
-	// Version is for Write.If. It is "" for a query, a shallow read, a collection, and the initial snapshot of a watch
-	// of a remote Realtime Database.
+	// Version is the version of the data, for Write.If. It is "" for a query, a shallow read, a collection, and the
+	// initial snapshot of a watch of a remote Realtime Database.
 	Version Version
 	// At is the time of the snapshot.
 	At time.Time
@@ -110,12 +111,11 @@ type Child struct {
 type Write struct {
 	// Operation determines how Data is used; Delete ignores it.
 	Operation Operation
-	// Data is what to write.
+	// Data is the data to write.
 	Data any
 	// Merge makes a Set of a document preserve the fields that Data does not contain (Firestore).
 	Merge bool
-	// If is the version that the path must have; otherwise nothing is written. "" is no condition. A Push cannot have
-	// one.
+	// If makes the write conditional on the version of the path; "" means no condition. It must be "" for a Push.
 	If Version
 }
 
@@ -131,9 +131,9 @@ type Written struct {
 type Watching struct {
 	// Initial is the data at the path when the watch started.
 	Initial Snapshot
-	// Events are the later events in the order of the writes; a write that changes nothing causes none. The sequence
-	// can be iterated once. It ends after an error, or when the context ends, without yielding the error of the
-	// context. It ends with QUOTA_EXCEEDED when the reader is too far behind: events after some point are lost then.
+	// Events are the events after Initial, in the order of the writes. A write that changes nothing causes no event. The
+	// sequence can be iterated once. It ends after an error. It also ends when the context ends, without yielding the
+	// error of the context. When the reader is too far behind, it ends with QUOTA_EXCEEDED, and later events are lost.
 	Events iter.Seq2[Event, error]
 }
 

@@ -21,13 +21,13 @@ const (
 	MaxSubscriptions = 2_000
 	MaxAll           = 20_000
 	// Pace is the minimum interval between two batches of messages to a session, and MaxBatch the maximum number of
-	// messages in one: a session receives at most 3,200 events a second. Values that change faster are merged.
+	// messages in a batch: a session receives at most 3,200 events a second. Value events that occur faster are merged.
 	Pace     = 20 * time.Millisecond
 	MaxBatch = 64
 	// MaxBatchBytes limits the bytes in a batch; a single message may exceed it.
 	MaxBatchBytes = 1 << 20
 	// MaxQueue and MaxQueueBytes limit the messages that wait for one session. A subscription ends when its next
-	// event exceeds them.
+	// event exceeds these limits.
 	MaxQueue      = 10_000
 	MaxQueueBytes = 16 << 20
 	// MaxLarge limits the bytes of messages larger than MaxSmall that wait for all sessions or are being sent. A
@@ -35,16 +35,16 @@ const (
 	MaxLarge    = 96 << 20
 	MaxSmall    = 64 << 10
 	MaxPatience = time.Minute
-	// MaxWaiting limits the bytes of smaller messages. One session may use at most as many bytes as are still free,
-	// so that there is always space for one more session that reads its messages.
+	// MaxWaiting limits the bytes of messages up to MaxSmall that wait for all sessions. One session may use at most as
+	// many bytes as are still free, so that there is always space for one more session that reads its messages.
 	MaxWaiting = 64 << 20
 	// MaxSending is how long a message may still be in transit to a client after its subscription has ended.
 	MaxSending = 30 * time.Second
-	// MaxMessage limits the bytes of a message; a larger event ends its subscription.
+	// MaxMessage is the maximum size of a message in bytes. A larger event ends its subscription.
 	MaxMessage = 4 << 20
 	// MaxIdle is how long a session exists without a request for its messages.
 	MaxIdle = 10 * time.Minute
-	// MaxEnded is how many ended subscriptions a session remembers, the most recent ones.
+	// MaxEnded is how many of the most recently ended subscriptions a session remembers.
 	MaxEnded = 100
 )
 
@@ -65,9 +65,9 @@ type HubConfig struct {
 	Logger *slog.Logger
 }
 
-// Hub stores the subscriptions of sessions and the messages that the sessions have not acknowledged. The server that
-// communicates with a client opens a session for it, requests the messages of the session and closes it. A Hub is
-// safe for concurrent use.
+// Hub stores the subscriptions of sessions and the messages that the sessions have not acknowledged. The server of an MCP
+// client opens a session for the client, fetches the messages of the session with Next, and closes the session. A Hub
+// is safe for concurrent use.
 type Hub struct {
 	cfg    HubConfig
 	ctx    context.Context //nolint:containedctx // the lifetime of the hub, independent of calls
@@ -79,8 +79,8 @@ type Hub struct {
 	mu       sync.Mutex // guards the following fields
 	sessions map[string]*session
 	count    int // number of subscriptions
-	// draining contains functions that release the budget of messages possibly still in transit to clients of closed
-	// sessions.
+	// draining contains, by session, functions that release budget. It is the budget of messages that may still be in
+	// transit to clients of closed sessions.
 	draining map[string][]func()
 }
 
@@ -123,16 +123,16 @@ func (h *Hub) Close() {
 	h.readers.Wait()
 }
 
-// OpenSession opens a session, unless one with the name exists. A single session is for one subscription, and closes
-// when that is cancelled.
-func (h *Hub) OpenSession(name string, single bool) {
+// OpenSession opens a session, unless a session with the name exists. If closeWithSubscription is set, the session is for
+// one subscription, and closes when the subscription is cancelled.
+func (h *Hub) OpenSession(name string, closeWithSubscription bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.sessions[name] != nil || h.ctx.Err() != nil {
 		return
 	}
 	s := newSession(h.ctx, h.budget)
-	s.single = single
+	s.closeWithSubscription = closeWithSubscription
 	s.idle = time.AfterFunc(h.cfg.Idle, func() {
 		h.cfg.Logger.Warn("firebase_session_forgotten", slog.String("session", name))
 		h.closeThis(name, s)
@@ -140,8 +140,8 @@ func (h *Hub) OpenSession(name string, single bool) {
 	h.sessions[name] = s
 }
 
-// CloseSession closes a session and its subscriptions (S3-045). The caller must not be sending messages of it any
-// more. It does nothing if there is no such session.
+// CloseSession closes a session and its subscriptions (S3-045). The caller must have stopped sending messages of the
+// session. CloseSession does nothing if there is no such session.
 func (h *Hub) CloseSession(name string) {
 	h.mu.Lock()
 	s := h.sessions[name]
@@ -177,7 +177,7 @@ func (h *Hub) drained(name string) {
 	delete(h.draining, name)
 }
 
-// closeThis closes a session. Messages that were handed out keep their budget until CloseSession or for MaxSending.
+// closeThis closes a session. Sent messages keep their budget until CloseSession, or for at most MaxSending.
 func (h *Hub) closeThis(name string, s *session) {
 	h.mu.Lock()
 	if h.sessions[name] == s {
@@ -195,8 +195,8 @@ func (h *Hub) closeThis(name string, s *session) {
 func (h *Hub) lookup(name string) (*session, error) {
 	s := h.sessions[name]
 	if s == nil {
-		return nil, fault.New(fault.NotFound, "the session is over, or another process has it").WithField("session").
-			WithHint("open a new one and subscribe again")
+		return nil, fault.New(fault.NotFound, "the session is closed, or belongs to another process").WithField("session").
+			WithHint("open a new session and subscribe again")
 	}
 	return s, nil
 }
@@ -229,7 +229,7 @@ func (h *Hub) Subscribe(ctx context.Context, name string, request Subscription) 
 // watch has started.
 func startWatch(ctx context.Context, s *session, sub *subscription, backend Backend) (Watching, error) {
 	stop := context.AfterFunc(ctx, sub.cancel)
-	watchCtx := WithTurns(sub.ctx, func(ctx context.Context, size int) (func(), error) { return s.turn(ctx, sub, size) })
+	watchCtx := WithTurns(sub.ctx, func(ctx context.Context, size int) (func(), error) { return s.waitForTurn(ctx, sub, size) })
 	w, err := backend.Watch(watchCtx, sub.request.Path, sub.request.Events)
 	if !stop() && err == nil {
 		err = fault.From(context.Cause(ctx))
@@ -237,7 +237,7 @@ func startWatch(ctx context.Context, s *session, sub *subscription, backend Back
 	return w, err
 }
 
-// reserve registers the id of a subscription. A repeated attempt of the same call replaces the earlier registration.
+// reserve registers a subscription under its id. A repeated attempt of the same call replaces the earlier registration.
 func (h *Hub) reserve(name string, request Subscription) (*session, *subscription, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -263,10 +263,10 @@ func (h *Hub) reserve(name string, request Subscription) (*session, *subscriptio
 	return s, sub, nil
 }
 
-// Unsubscribe implements Subscriptions. Messages of the subscription that were not handed out are dropped.
+// Unsubscribe implements Subscriptions. It drops messages of the subscription that were not sent yet.
 func (h *Hub) Unsubscribe(_ context.Context, name, id string) error {
 	s, err := h.cancelSubscription(name, id)
-	if err == nil && s.single {
+	if err == nil && s.closeWithSubscription {
 		h.closeThis(name, s)
 	}
 	return err
@@ -289,14 +289,14 @@ func (h *Hub) cancelSubscription(name, id string) (*session, error) {
 	return s, nil
 }
 
-// remove ends a subscription.
+// remove ends a subscription and drops its messages.
 func (h *Hub) remove(s *session, sub *subscription) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.removeLocked(s, sub)
 }
 
-// removeLocked ends a subscription. h.mu must be held.
+// removeLocked is like remove; h.mu must be held.
 func (h *Hub) removeLocked(s *session, sub *subscription) {
 	sub.cancel()
 	if s.subscriptions[sub.request.ID] == sub {
@@ -345,16 +345,16 @@ func closedParams(id string, why *fault.Error) params {
 	return params{ID: id, Type: Closed, Data: map[string]any{"reason": why.Reason, "message": why.Message}, At: timestamp(time.Now())}
 }
 
-// Ended returns the last message of a subscription whose session the hub does not know, such as after a restart.
+// Ended returns the last message for a subscription that the hub does not know, such as after a restart of the node.
 func Ended(id string) Message {
 	why := refusal.New(refusal.ConnectionError, "the node has forgotten the subscription; subscribe again")
 	m, _ := newMessage(nil, closedParams(id, why)) // strings can always be encoded
 	return Message{ID: id, Params: m.text, Last: true}
 }
 
-// Next acknowledges the messages of a session up to number arrived and returns following ones in order; none if none
-// arrive within wait. A repeated call with the same number returns the same messages again. Errors: NOT_FOUND for a
-// closed session.
+// Next acknowledges the messages of a session up to the number arrived. It returns the next messages in order, or an empty
+// slice if there are none within wait. A repeated call with the same number returns the same messages again. Errors:
+// NOT_FOUND for a closed session.
 func (h *Hub) Next(ctx context.Context, name string, arrived uint64, wait time.Duration) ([]Message, error) {
 	h.mu.Lock()
 	s, err := h.lookup(name)

@@ -7,18 +7,17 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// message is a queued message. It stores only the encoded text, because data as a backend returns it takes many times
-// more memory.
+// message is a queued message. It stores the encoded text and not the data, which takes many times more memory.
 type message struct {
-	sub  *subscription
-	no   uint64
-	text json.RawMessage
-	// previous is the part of text with the previous data that the client knows; nil if there is none.
+	sub    *subscription
+	number uint64
+	text   json.RawMessage
+	// previous is the part of text with the previous data; nil if there is none.
 	previous json.RawMessage
 	last     bool
 }
 
-// large reports whether a message counts against the budget of large ones.
+// large reports whether a message counts against the budget of large messages.
 func (m *message) large() bool { return len(m.text) > MaxSmall }
 
 // params are the parameters of firebase.event (S3-042).
@@ -54,7 +53,7 @@ func tooLarge(size int) error {
 	return refusal.New(refusal.SizeLimitExceeded, "an event has %d bytes, at most %d", size, MaxMessage).WithHint("subscribe to less")
 }
 
-// encodeAround returns the encoded params with data and previous, and the part of the text that contains previous.
+// encodeAround returns the params as JSON with the encoded data and previous, and the part of the text that is previous.
 func (p params) encodeAround(data, previous []byte) (text, previousText json.RawMessage) {
 	quoted := func(name, value string) []byte {
 		text, _ := encode(value) // a string can always be encoded

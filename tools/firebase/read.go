@@ -96,7 +96,7 @@ func (in readIn) output(q Query, s Snapshot) (out readOut, err error) {
 	return out, err
 }
 
-// isList reports whether a snapshot is a selection of children, which may be empty, or a collection.
+// isList reports whether a snapshot consists of children: the result of a query, which may be empty, or a collection.
 func (in readIn) isList(q Query, s Snapshot) bool {
 	if in.Database == Firestore {
 		return strings.Count(in.Path, "/")%2 == 0

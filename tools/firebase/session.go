@@ -15,26 +15,26 @@ import (
 type session struct {
 	ctx    context.Context //nolint:containedctx // the lifetime of the session, independent of calls
 	cancel context.CancelFunc
-	// subscriptions are the open subscriptions by id, ended the ids of the most recently ended ones, and idle is the
-	// timer that closes an idle session. Hub.mu guards them.
+	// subscriptions are the open subscriptions by id, and ended the ids of the most recently ended ones. idle is the
+	// timer that closes an idle session. Hub.mu guards these fields.
 	subscriptions map[string]*subscription
 	ended         []string
 	idle          *time.Timer
-	// single is true for a session that closes when its subscription is cancelled.
-	single bool
+	// closeWithSubscription is set for a session that closes when its only subscription is cancelled.
+	closeWithSubscription bool
 	// budget is shared by all sessions.
 	budget *budget
-	// lastAck is the time of the last acknowledgement in nanoseconds, bytes the size of the queue.
+	// lastAck is the time of the last acknowledgement in nanoseconds since 1970, bytes the size of the queue.
 	lastAck, bytes atomic.Int64
 
 	mu sync.Mutex // guards the following fields
-	// queue contains the unacknowledged messages in order. no is the number of the last message that was queued, handed
-	// that of the last one that was handed out.
-	queue     []*message
-	no        uint64
-	handed    uint64
-	lastBatch time.Time // time of the last batch
-	closed    bool      // no more messages are accepted
+	// queue contains the unacknowledged messages in order. lastQueued is the number of the last message that was queued,
+	// lastSent the number of the last message that next has returned.
+	queue      []*message
+	lastQueued uint64
+	lastSent   uint64
+	lastBatch  time.Time // time of the last batch
+	closed     bool      // no more messages are accepted
 	// small is the size of the small messages in the queue.
 	small int
 	// inTransit counts messages that were removed from the queue but may be in transit to the client.
@@ -50,8 +50,8 @@ type subscription struct {
 	cancel  context.CancelFunc
 	// reserved is the budget of the event that is being encoded. Only the goroutine that reads the events uses it.
 	reserved int
-	// value is the latest queued message of a value; session.mu guards it.
-	value *message
+	// lastValue is the newest queued message with an event of type Value; session.mu guards it.
+	lastValue *message
 }
 
 // load counts the bytes of small and of large messages.
@@ -71,7 +71,7 @@ func newSession(ctx context.Context, budget *budget) *session {
 	return s
 }
 
-// recordEnded remembers that a subscription has ended. Hub.mu must be held.
+// recordEnded adds a subscription to ended, and drops the oldest ids beyond MaxEnded. Hub.mu must be held.
 func (s *session) recordEnded(id string) {
 	s.ended = append(slices.DeleteFunc(s.ended, func(old string) bool { return old == id }), id)
 	if len(s.ended) > MaxEnded {
@@ -80,17 +80,17 @@ func (s *session) recordEnded(id string) {
 }
 
 const (
-	// minTurnSize is the size from which an event waits for its turn. It is less than MaxSmall because encoded texts
-	// are larger than the estimated size of data.
+	// minTurnSize is the estimated size from which an event waits for its turn. It is less than MaxSmall because the
+	// encoded text is larger than the estimate.
 	minTurnSize = MaxSmall / 4
-	// maxEventSize is an estimated size from which an event certainly exceeds MaxMessage: a number is estimated at 15
-	// bytes and may have 2.
+	// maxEventSize is the maximum estimated size of an event. An event above it is certainly larger than MaxMessage,
+	// because an estimate is less than 8 times too high: a number is estimated at 15 bytes and takes at least 2.
 	maxEventSize = 8 * MaxMessage
 )
 
-// turn implements Turns for a subscription: it waits for budget and an encoding slot. It returns QUOTA_EXCEEDED after
-// the maximum wait, and rejects an event that is certainly too large before that uses memory.
-func (s *session) turn(ctx context.Context, sub *subscription, size int) (done func(), err error) {
+// waitForTurn implements Turns for a subscription: it waits for budget and an encoding slot. Errors: QUOTA_EXCEEDED after
+// the maximum wait; SIZE_LIMIT_EXCEEDED at once for an event that is certainly too large.
+func (s *session) waitForTurn(ctx context.Context, sub *subscription, size int) (done func(), err error) {
 	switch {
 	case size < minTurnSize:
 		return func() {}, nil
@@ -107,8 +107,8 @@ func (s *session) turn(ctx context.Context, sub *subscription, size int) (done f
 	}, nil
 }
 
-// enqueue queues an event. A value replaces the previous one of its subscription if that was not handed out yet.
-// Errors: QUOTA_EXCEEDED when the queue or the budget is full, SIZE_LIMIT_EXCEEDED.
+// enqueue queues an event. An event of type Value replaces an earlier one of its subscription that is still queued and
+// not sent yet. Errors: QUOTA_EXCEEDED when the queue or the budget is full, SIZE_LIMIT_EXCEEDED.
 func (s *session) enqueue(sub *subscription, e Event) error {
 	p := params{ID: sub.request.ID, Type: string(e.Type), Data: e.Data, Key: e.Key, At: timestamp(e.At)}
 	switch e.Type {
@@ -128,7 +128,7 @@ func (s *session) enqueue(sub *subscription, e Event) error {
 	return s.add(m)
 }
 
-// enqueueValue queues a value, or replaces one that was not handed out. It encodes the text without holding s.mu.
+// enqueueValue queues a Value event, or replaces the pending one. It encodes the text without holding s.mu.
 func (s *session) enqueueValue(sub *subscription, p params) error {
 	for previous := p.Previous; ; {
 		old := s.pendingValue(sub)
@@ -145,17 +145,19 @@ func (s *session) enqueueValue(sub *subscription, p params) error {
 	}
 }
 
-// pendingValue returns the queued message of a value that was not handed out; nil if there is none.
+// pendingValue returns the message with a Value event of a subscription that is queued and not sent yet; nil if there is
+// none.
 func (s *session) pendingValue(sub *subscription) *message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sub.value == nil || sub.value.no <= s.handed {
+	if sub.lastValue == nil || sub.lastValue.number <= s.lastSent {
 		return nil
 	}
-	return sub.value
+	return sub.lastValue
 }
 
-// replace replaces old, nil for none, with a new value. It returns false when old was handed out in the meantime.
+// replace replaces the pending message old with m, or queues m if old is nil. It returns false if old was sent in the
+// meantime.
 func (s *session) replace(old, m *message) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,11 +166,11 @@ func (s *session) replace(old, m *message) (done bool, err error) {
 		if err := s.add(m); err != nil {
 			return false, err
 		}
-		m.sub.value = m
+		m.sub.lastValue = m
 		return true, nil
 	case s.closed || m.sub.ctx.Err() != nil:
 		return true, nil
-	case old.no <= s.handed:
+	case old.number <= s.lastSent:
 		return false, nil
 	}
 	if err := s.checkSpace(m, -len(old.text)); err != nil {
@@ -176,9 +178,9 @@ func (s *session) replace(old, m *message) (done bool, err error) {
 	}
 	s.uncharge(old)
 	s.charge(m)
-	m.no = old.no
+	m.number = old.number
 	*old = *m
-	m.sub.value = old
+	m.sub.lastValue = old
 	return true, nil
 }
 
@@ -195,7 +197,7 @@ func (s *session) add(m *message) error {
 }
 
 // checkSpace returns QUOTA_EXCEEDED when a message exceeds the limits of the session or of all sessions. change is added
-// to the size of the queue; it is negative for a message that is replaced. s.mu must be held.
+// to the size of the queue: it is the negative size of a message that m replaces, or 0. s.mu must be held.
 func (s *session) checkSpace(m *message, change int) error {
 	size := len(m.text)
 	switch {
@@ -208,12 +210,13 @@ func (s *session) checkSpace(m *message, change int) error {
 	return s.behindError()
 }
 
+// behindError returns QUOTA_EXCEEDED with the size of the queue. s.mu must be held.
 func (s *session) behindError() error {
 	return refusal.New(refusal.QuotaExceeded, "the client fell too far behind: %d events with %d bytes wait for it", len(s.queue), s.bytes.Load()).
-		WithHint("subscribe again, to less, and read faster")
+		WithHint("subscribe again to less data, and read faster")
 }
 
-// enqueueLast queues the last message of a subscription, which is exempt from the limits.
+// enqueueLast queues the last message of a subscription. The limits do not apply to it.
 func (s *session) enqueueLast(sub *subscription, p params) {
 	m, err := newMessage(sub, p)
 	if err != nil {
@@ -224,20 +227,22 @@ func (s *session) enqueueLast(sub *subscription, p params) {
 	s.push(m)
 }
 
-// push queues a message. s.mu must be held.
+// push queues a message without checking limits. It drops the message if the session or the subscription has ended.
+// s.mu must be held.
 func (s *session) push(m *message) {
 	if s.closed || m.sub.ctx.Err() != nil {
 		return
 	}
-	s.no++
-	m.no = s.no
+	s.lastQueued++
+	m.number = s.lastQueued
 	s.queue = append(s.queue, m)
 	s.charge(m)
 	close(s.added)
 	s.added = make(chan struct{})
 }
 
-// charge counts a queued message, and uses the budget that was reserved for it. s.mu must be held.
+// charge counts a queued message against the limits. A large message uses the budget that was reserved for it. s.mu
+// must be held.
 func (s *session) charge(m *message) {
 	size := len(m.text)
 	s.bytes.Add(int64(size))
@@ -253,16 +258,16 @@ func (s *session) charge(m *message) {
 // uncharge reverses charge. s.mu must be held.
 func (s *session) uncharge(m *message) {
 	s.unchargeSession(m)
-	var one load
-	one.add(m)
-	s.release(one)
+	var freed load
+	freed.add(m)
+	s.release(freed)
 }
 
 // unchargeSession removes a message from the counts of the session, but not from the shared budget. s.mu must be
 // held.
 func (s *session) unchargeSession(m *message) {
-	if m.sub.value == m {
-		m.sub.value = nil
+	if m.sub.lastValue == m {
+		m.sub.lastValue = nil
 	}
 	s.bytes.Add(-int64(len(m.text)))
 	if !m.large() {
@@ -278,8 +283,8 @@ func (s *session) release(l load) {
 	}
 }
 
-// clear removes all messages, and stops accepting new ones. It returns the load of messages that may be in transit to
-// the client, which keep their budget until release.
+// clear removes all messages, and makes the session drop new ones. It returns the load of the messages that may be in
+// transit to the client. The caller must release their budget.
 func (s *session) clear() load {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -303,7 +308,7 @@ func (s *session) removeQueued(match func(*message) bool) {
 		switch {
 		case !match(m):
 			return false
-		case m.no <= s.handed:
+		case m.number <= s.lastSent:
 			s.unchargeSession(m)
 			s.inTransit.add(m)
 		default:
@@ -313,8 +318,8 @@ func (s *session) removeQueued(match func(*message) bool) {
 	})
 }
 
-// next acknowledges messages up to number arrived, and waits for further ones and for Pace. The caller must not be
-// sending any.
+// next acknowledges all messages up to the number arrived. It then waits until there are other messages and Pace has
+// passed since the last batch, and returns the next batch. No batch may be in transit to the client.
 func (s *session) next(ctx context.Context, arrived uint64) ([]Message, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -331,12 +336,12 @@ func (s *session) next(ctx context.Context, arrived uint64) ([]Message, error) {
 	}
 }
 
-// acknowledge removes the messages up to number arrived. s.mu must be held.
+// acknowledge removes the messages up to the number arrived. s.mu must be held.
 func (s *session) acknowledge(arrived uint64) {
 	s.release(s.inTransit)
-	s.inTransit, s.handed = load{}, arrived
+	s.inTransit, s.lastSent = load{}, arrived
 	n := 0
-	for ; n < len(s.queue) && s.queue[n].no <= arrived; n++ {
+	for ; n < len(s.queue) && s.queue[n].number <= arrived; n++ {
 		s.uncharge(s.queue[n])
 	}
 	if n > 0 {
@@ -345,8 +350,8 @@ func (s *session) acknowledge(arrived uint64) {
 	}
 }
 
-// wait waits until a message is added, or if there are some, for the given time. s.mu must be held; it is released
-// while waiting.
+// wait waits until a message is added if the queue is empty, otherwise for the duration pace. s.mu must be held; it is
+// released while waiting.
 func (s *session) wait(ctx context.Context, pace time.Duration) error {
 	added, due := s.added, (<-chan time.Time)(nil)
 	if len(s.queue) > 0 {
@@ -358,7 +363,7 @@ func (s *session) wait(ctx context.Context, pace time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-s.ctx.Done():
-		return fault.New(fault.NotFound, "the session is over").WithField("session")
+		return fault.New(fault.NotFound, "the session is closed").WithField("session")
 	case <-added:
 	case <-due:
 	}
@@ -373,8 +378,8 @@ func (s *session) batch() []Message {
 		if bytes += len(m.text); len(all) == MaxBatch || len(all) > 0 && bytes > MaxBatchBytes {
 			break
 		}
-		all = append(all, Message{No: m.no, ID: m.sub.request.ID, Params: m.text, Last: m.last})
+		all = append(all, Message{No: m.number, ID: m.sub.request.ID, Params: m.text, Last: m.last})
 	}
-	s.handed = all[len(all)-1].No
+	s.lastSent = all[len(all)-1].No
 	return all
 }

@@ -83,18 +83,18 @@ func (c Config) session(env *tools.Env) (string, error) {
 	return env.Client.Session, nil
 }
 
-// check rejects event types of the other database, and ids that are too long.
+// check returns VALIDATION_ERROR for an event type of the other database, or an id that is too long.
 func (s Subscription) check() error {
-	of := Realtime
+	expected := Realtime
 	switch s.Events {
 	case DocumentAdded, DocumentModified, DocumentDeleted:
-		of = Firestore
+		expected = Firestore
 	case Value:
-		of = s.Database
+		expected = s.Database
 	case ChildAdded, ChildChanged, ChildRemoved:
 	}
-	if of != s.Database {
-		return refusal.New(refusal.ValidationError, "events %s are for the database %s", s.Events, of).WithField("eventType")
+	if expected != s.Database {
+		return refusal.New(refusal.ValidationError, "events %s are for the database %s", s.Events, expected).WithField("eventType")
 	}
 	if len(s.ID) > maxID {
 		return fault.New(fault.ValidationError, "must have at most %d bytes", maxID).WithField("subscriptionId")

@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// Config configures the family. With the zero value the tools return TOOL_UNAVAILABLE.
+// Config configures the firebase.* tools. With the zero value the tools return TOOL_UNAVAILABLE.
 type Config struct {
 	// Realtime and Firestore are the databases.
 	Realtime, Firestore Backend
@@ -24,8 +24,8 @@ type Subscriptions interface {
 	// Errors: CONFLICT for an id that the session already uses, QUOTA_EXCEEDED, NOT_FOUND for a closed session, and
 	// those of Backend.Watch.
 	Subscribe(ctx context.Context, session string, s Subscription) (Snapshot, error)
-	// Unsubscribe ends a subscription of a session. Errors: NOT_FOUND when it has none with that id, GONE when that
-	// one has already ended and the session still remembers it.
+	// Unsubscribe ends a subscription of a session. Errors: GONE for a subscription that the session remembers as ended,
+	// NOT_FOUND for any other id that is not that of an open subscription.
 	Unsubscribe(ctx context.Context, session, id string) error
 }
 
@@ -39,7 +39,7 @@ type Subscription struct {
 	Call string `json:"call"`
 }
 
-// Tools returns the tools of the family.
+// Tools returns the firebase.* tools.
 func Tools(cfg Config) []tools.Tool {
 	return []tools.Tool{readTool(cfg), writeTool(cfg), subscribeTool(cfg), unsubscribeTool(cfg)}
 }
@@ -59,7 +59,7 @@ func (c Config) backend(name Database) (Backend, error) {
 	return b, nil
 }
 
-// errorNames returns the names of errors that any call may return, and more.
+// errorNames returns the names of the errors that any call may return, followed by more.
 func errorNames(more ...string) []string {
 	return append([]string{
 		"PERMISSION_DENIED", "INVALID_PATH", "QUOTA_EXCEEDED", "CONNECTION_ERROR", "VALIDATION_ERROR", "INVALID_FORMAT",

@@ -10,11 +10,12 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// MaxAttempts is how often Transact tries, as often as the client libraries of Firebase.
+// MaxAttempts is the maximum number of attempts of Transact. The client libraries of Firebase use the same number.
 const MaxAttempts = 25
 
-// Transact computes a write from the data at a path, and repeats that if somebody else wrote there in between
-// (S3-033). An error of change ends it. Errors: CONFLICT after MaxAttempts, and those of Backend.
+// Transact reads the data at a path, calls change to compute a write from it, and writes. It starts again if another
+// writer has changed the data in between (S3-033). Errors: CONFLICT after MaxAttempts, those of change, and those of
+// Backend.
 func Transact(ctx context.Context, b Backend, path string, change func(Snapshot) (Write, error)) (Written, error) {
 	for attempt := range MaxAttempts {
 		snapshot, err := b.Read(ctx, path, Query{})
@@ -41,7 +42,7 @@ func Transact(ctx context.Context, b Backend, path string, change func(Snapshot)
 // backoff waits for a random time, whose maximum grows with the attempts. Otherwise competing writers would retry at
 // the same time and conflict again.
 func backoff(ctx context.Context, attempt int) error {
-	if err := pause.For(ctx, rand.N(time.Duration(attempt+1)*2*time.Millisecond)); err != nil { //nolint:gosec // no secret
+	if err := pause.For(ctx, rand.N(time.Duration(attempt+1)*2*time.Millisecond)); err != nil { //nolint:gosec // the random number is not a secret
 		return fault.From(err)
 	}
 	return nil

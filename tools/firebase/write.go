@@ -61,7 +61,7 @@ func writeTool(cfg Config) tools.Tool {
 	})
 }
 
-// intent returns the effect of the call. A removal cannot be undone, and setting null is a removal.
+// intent returns the effect of the call. A removal is destructive, because it cannot be undone. To set null is to remove.
 func (in writeIn) intent() tools.Intent {
 	if in.Operation == Delete || in.Operation == Set && string(in.Data) == "null" {
 		return tools.Intent{Effect: tools.Destructive, Reason: "deletes what is at the path"}
@@ -80,8 +80,8 @@ func (in writeIn) write(ctx context.Context, b Backend) (Written, error) {
 		return b.Write(ctx, in.Path, w)
 	}
 	return Transact(ctx, b, in.Path, func(Snapshot) (Write, error) {
-		again := w
-		again.Data, err = decodeInput("data", in.Data) // the backend may have modified the data of the last attempt
-		return again, err
+		retry := w
+		retry.Data, err = decodeInput("data", in.Data) // the backend may have modified the data of the last attempt
+		return retry, err
 	})
 }

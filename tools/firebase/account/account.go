@@ -20,19 +20,19 @@ import (
 // maxToken is the maximum size of the response of a token server in bytes.
 const maxToken = 64 << 10
 
-// Account is a service account. It is safe for concurrent use.
+// Account obtains access tokens of a service account. It is safe for concurrent use.
 type Account struct {
 	key     *jwt.Config
 	project string
 	client  *http.Client
-	sem     chan struct{} // semaphore: contains a value while no request runs
+	sem     chan struct{} // semaphore: contains a value while no token is being requested
 
 	mu    sync.Mutex // guards token
 	token *oauth2.Token
 }
 
-// New returns the account of a key, a JSON file from the Firebase console, for some scopes. The token server in the
-// key may be at any address. Errors: VALIDATION_ERROR without a field.
+// New returns the account of a key for the given scopes. The key is the content of a JSON file from the Firebase console.
+// The token server in the key may be at any address. Errors: VALIDATION_ERROR without a field.
 func New(net netguard.Config, key string, scopes ...string) (*Account, error) {
 	a := &Account{sem: make(chan struct{}, 1)}
 	var named struct {
@@ -52,8 +52,8 @@ func New(net netguard.Config, key string, scopes ...string) (*Account, error) {
 // Project returns the project of the key, "" if the key does not contain it.
 func (a *Account) Project() string { return a.project }
 
-// Token returns an access token. Only one caller at a time requests a new one. Errors: PERMISSION_DENIED,
-// CONNECTION_ERROR, and that of the context.
+// Token returns an access token. It requests a new token if the current one has expired; only one caller at a time does
+// so. Errors: PERMISSION_DENIED, CONNECTION_ERROR, and the error of ctx.
 func (a *Account) Token(ctx context.Context) (string, error) {
 	select {
 	case <-a.sem:
@@ -61,8 +61,8 @@ func (a *Account) Token(ctx context.Context) (string, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	if now := a.current(); now.Valid() {
-		return now.AccessToken, nil
+	if token := a.current(); token.Valid() {
+		return token.AccessToken, nil
 	}
 	token, err := a.key.TokenSource(context.WithValue(ctx, oauth2.HTTPClient, a.client)).Token()
 	if err != nil {
@@ -80,10 +80,10 @@ func (a *Account) current() *oauth2.Token {
 	return a.token
 }
 
-// Known returns the current access token, "" without one.
+// Known returns the current access token, which may have expired; "" if there is none.
 func (a *Account) Known() string {
-	if now := a.current(); now != nil {
-		return now.AccessToken
+	if token := a.current(); token != nil {
+		return token.AccessToken
 	}
 	return ""
 }
@@ -95,7 +95,7 @@ func (a *Account) Forget() {
 	a.token = nil
 }
 
-// tokenError converts the error of a token request. It does not repeat the response of the token server.
+// tokenError converts the error of a token request. The result does not contain the response of the token server.
 func tokenError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

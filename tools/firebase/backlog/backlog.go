@@ -11,13 +11,13 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// Default is how many events a reader may be behind.
+// Default is the default for how many events a reader may be behind.
 const Default = 1024
 
-// MaxHeld is the default for how many bytes of data a reader may be behind; a single event may exceed it.
+// MaxHeld is the default for how many bytes of data a reader may be behind. A single event may be larger.
 const MaxHeld = 32 << 20
 
-// Queue is the queue of one reader. It is created by New.
+// Queue is the queue of one reader. New creates a Queue.
 type Queue struct {
 	maxEvents int
 	maxBytes  int
@@ -76,6 +76,7 @@ func (q *Queue) End(err error) {
 	}
 }
 
+// finish ends the queue. q.mu must be held.
 func (q *Queue) finish(err error) {
 	q.ended, q.err = true, err
 	q.notify()
@@ -102,9 +103,9 @@ func (q *Queue) next() (first entry, ok, ended bool, err error) {
 	return first, true, false, nil
 }
 
-// Events returns a sequence of the events, which can be iterated once. It ends with the queue, or when ctx ends,
-// without yielding the error of ctx. Then it calls stop. Each event waits for its turn (firebase.WithTurns) before it
-// is built.
+// Events returns a sequence of the events, which can be iterated once. The sequence ends when the queue has ended, or when
+// ctx ends, without yielding the error of ctx. It then calls stop. It builds each event after waiting for its turn
+// (firebase.Turn).
 func (q *Queue) Events(ctx context.Context, stop func()) iter.Seq2[firebase.Event, error] {
 	return func(yield func(firebase.Event, error) bool) {
 		defer stop()
@@ -129,7 +130,7 @@ func (q *Queue) Events(ctx context.Context, stop func()) iter.Seq2[firebase.Even
 	}
 }
 
-// yieldEvent yields an event when it is its turn. It returns false when the iteration must end.
+// yieldEvent waits for the turn of an event, builds it and yields it. It returns false when the iteration must end.
 func yieldEvent(ctx context.Context, e entry, yield func(firebase.Event, error) bool) bool {
 	done, err := firebase.Turn(ctx, e.size)
 	switch {

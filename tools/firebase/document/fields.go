@@ -9,7 +9,7 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// Fields is the content of a document. It is immutable.
+// Fields is the content of a document. It must not be modified; Value returns a copy.
 type Fields map[string]any
 
 // New returns the content of a document from JSON data. Errors: INVALID_DATA_TYPE for data that is not an object and
@@ -59,7 +59,7 @@ func checkName(name string) *fault.Error {
 	}
 }
 
-// clone returns a validated copy of a value at a depth; fields are at depth 1.
+// clone returns a validated copy of a value. depth is its depth in the document; fields have depth 1.
 func clone(value any, depth int) (any, *fault.Error) {
 	switch v := value.(type) {
 	case nil, bool, float64:
@@ -121,7 +121,7 @@ func cloneObject(object map[string]any, depth int) (any, *fault.Error) {
 	return copied, nil
 }
 
-// Value returns a copy of the content as JSON.
+// Value returns a deep copy of the content as decoded JSON.
 func (f Fields) Value() map[string]any { return copyObject(f) }
 
 func copyObject(object map[string]any) map[string]any {
@@ -152,7 +152,7 @@ func (f Fields) Equal(other Fields) bool {
 	return Compare(map[string]any(f), map[string]any(other)) == 0
 }
 
-// CheckSize returns SIZE_LIMIT_EXCEEDED for a document that is too large for its path.
+// CheckSize returns SIZE_LIMIT_EXCEEDED if the document with its path is larger than MaxSize.
 func (f Fields) CheckSize(path Path) error {
 	if size := f.Size(path); size > MaxSize {
 		return refusal.New(refusal.SizeLimitExceeded, "the document has %d bytes, at most %d", size, MaxSize).WithField("data")
@@ -160,8 +160,8 @@ func (f Fields) CheckSize(path Path) error {
 	return nil
 }
 
-// Size returns the size of a document in bytes, by the rules that Firestore publishes: the ids of the path, the names
-// and values of the fields, and 32.
+// Size returns the size of a document in bytes, by the rules that Firestore publishes: the ids of the path plus 16, the
+// names and values of the fields, and 32.
 func (f Fields) Size(path Path) int {
 	size := 16 + 32
 	for _, id := range path {
@@ -193,5 +193,5 @@ func sizeOf(value any) int {
 	}
 }
 
-// names returns the names of an object in byte order.
+// names returns the names of the fields of an object in byte order.
 func names(object map[string]any) []string { return slices.Sorted(maps.Keys(object)) }

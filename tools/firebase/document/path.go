@@ -1,8 +1,8 @@
 // Package document is the data model of Firestore: documents in collections, writes, the order of values, and
 // queries. It contains no storage.
 //
-// Values are those of JSON: nil, bool, float64, string, []any and map[string]any. Results share no memory with
-// arguments unless a function says so.
+// Values are decoded JSON: nil, bool, float64, string, []any and map[string]any. Results share no memory with
+// arguments unless the comment of a function states otherwise.
 package document
 
 import (
@@ -32,8 +32,8 @@ const (
 // Path identifies a document or a collection: alternating ids of collections and documents.
 type Path []string
 
-// ParsePath parses a path such as "rooms/a". Slashes are only permitted between ids (S3-026). An even number of
-// segments is a document, an odd one a collection (S3-022). Errors: INVALID_PATH.
+// ParsePath parses a path such as "rooms/a". Slashes are only permitted between ids (S3-026). A path with an even number
+// of segments identifies a document, with an odd number a collection (S3-022). Errors: INVALID_PATH.
 func ParsePath(text string) (Path, error) {
 	if err := checkPath(text); err != nil {
 		return nil, err.WithField("path")

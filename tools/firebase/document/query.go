@@ -22,15 +22,15 @@ type Document struct {
 type Query struct {
 	// OrderBy is a field path, such as "size.width", or ByID. Documents without the field are omitted. "" means ByID.
 	OrderBy string
-	// StartAt and EndAt are inclusive bounds of the sort key: bool, float64 or string; nil for none. They require
-	// OrderBy. A bound of another type than a value is compared by the order of types.
+	// StartAt and EndAt are inclusive bounds of the sort key: bool, float64 or string; nil means no bound. They require
+	// OrderBy. If a bound and a sort key have different types, the order of the types decides (see Compare).
 	StartAt, EndAt any
 	// Limit is the maximum number of documents; 0 means no limit.
 	Limit int
 }
 
-// Select returns the selected documents in the order of the query, with ties in the order of ids. Errors:
-// VALIDATION_ERROR for an invalid query.
+// Select returns the documents that a query selects, in its order. Documents with equal sort keys are ordered by id.
+// Errors: VALIDATION_ERROR for an invalid query.
 func Select(documents []Document, q Query) ([]Document, error) {
 	by, err := q.order()
 	if err != nil {
@@ -59,7 +59,7 @@ func Select(documents []Document, q Query) ([]Document, error) {
 	return selected, nil
 }
 
-// order returns a function that returns the sort key of a document, if it has one.
+// order returns a function that returns the sort key of a document; false if the document has none.
 func (q Query) order() (func(Document) (any, bool), *fault.Error) {
 	if err := q.check(); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (q Query) inside(value any) bool {
 	return (q.StartAt == nil || Compare(value, q.StartAt) >= 0) && (q.EndAt == nil || Compare(value, q.EndAt) <= 0)
 }
 
-// lookup returns the value at a field path, if it exists; it may be null.
+// lookup returns the value at a field path; false if there is no such field. The value may be null.
 func lookup(object map[string]any, path []string) (any, bool) {
 	value, ok := object[path[0]]
 	if !ok || len(path) == 1 {
@@ -113,8 +113,8 @@ func lookup(object map[string]any, path []string) (any, bool) {
 	return lookup(inner, path[1:])
 }
 
-// Compare compares values as Firestore does: null, false, true, numbers, strings by bytes, arrays by elements,
-// objects by names and values in the order of names.
+// Compare compares values in the order of Firestore: null, false, true, numbers, strings, arrays, objects. Strings are
+// compared by bytes, arrays by elements, and objects by names and values in the order of names.
 func Compare(a, b any) int {
 	if c := cmp.Compare(rank(a), rank(b)); c != 0 {
 		return c

@@ -9,8 +9,8 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// Merge returns f deeply merged with data: objects are merged, other values, including empty objects, replace the old
-// ones. Errors: those of New.
+// Merge returns f deeply merged with data. Non-empty objects are merged; any other value replaces the old one. Errors:
+// those of New.
 func (f Fields) Merge(data any) (Fields, error) {
 	added, err := New(data)
 	if err != nil {
@@ -36,7 +36,7 @@ func merge(old, added map[string]any) map[string]any {
 }
 
 // Update returns f with each field in data replaced. A name may be a field path, such as "size.width". Errors: those
-// of New, VALIDATION_ERROR for one path inside another.
+// of New, and VALIDATION_ERROR if one path contains another.
 func (f Fields) Update(data any) (Fields, error) {
 	changes, err := objectOf(data)
 	if err != nil {
@@ -60,7 +60,7 @@ func (f Fields) Update(data any) (Fields, error) {
 	return fields, nil
 }
 
-// updateTargets returns the path of each name of an update. It rejects a path inside another.
+// updateTargets returns the path of each name of an update. VALIDATION_ERROR if one path contains another.
 func updateTargets(changes map[string]any) (map[string][]string, *fault.Error) {
 	targets := make(map[string][]string, len(changes))
 	for name := range changes {
@@ -98,7 +98,7 @@ func fieldPath(text string) ([]string, *fault.Error) {
 	return path, nil
 }
 
-// with returns a copy of an object with a value at a field path; values on the way that are not objects are replaced.
+// with returns a copy of an object with a value at a field path. It replaces values on the path that are not objects.
 func with(object map[string]any, path []string, value any) map[string]any {
 	all := maps.Clone(object)
 	if all == nil {

@@ -1,10 +1,10 @@
-// Package embedded stores both Firebase databases in a journal of their changes. It is the default backend of the
-// firebase tools and needs no account and no network. The data is in memory; snapshots limit how many entries must be
+// Package embedded implements both Firebase databases with a journal of their changes. It is the default backend of the
+// firebase.* tools and needs no account and no network. The data is in memory; snapshots limit how many entries must be
 // read at startup.
 //
-// A change is appended to the journal before it becomes visible. A write is computed from the current data and
-// appended under the condition that the journal has no newer entries. If it has some, they are applied first and the
-// write is computed again.
+// A change is appended to the journal before it becomes visible. A write is computed from the current data, and
+// appended on the condition that the journal has no newer entries. If it has newer entries, they are applied first and
+// the write is computed again.
 package embedded
 
 import (
@@ -22,22 +22,23 @@ import (
 
 // Journal is a durable list of entries, with a snapshot that replaces the oldest ones.
 type Journal interface {
-	// Append appends an entry after the one at position after, and returns the position of the new entry once it is
-	// durable. Errors: CONFLICT when another entry was appended first; after any other error it is unknown whether
-	// the entry was appended.
+	// Append appends an entry if the newest entry is at position after, 0 for an empty journal. It returns the position
+	// of the new entry once that is durable. Errors: CONFLICT when another entry was appended first; after any other
+	// error it is unknown whether the entry was appended.
 	Append(ctx context.Context, after uint64, data []byte) (uint64, error)
-	// Read calls each for the entries after a position. It returns DATA_LOSS when one is missing.
+	// Read calls each for the entries after a position, in order, until each returns an error. It returns DATA_LOSS
+	// when an entry is missing.
 	Read(ctx context.Context, after uint64, each func(position uint64, data []byte) error) error
 	// Snapshot returns the latest snapshot and the position of the last entry in it; nil and 0 when there is none.
 	Snapshot(ctx context.Context) (data []byte, position uint64, err error)
-	// SaveSnapshot replaces the snapshot and deletes the entries up to the position.
+	// SaveSnapshot replaces the snapshot, and may then delete entries up to the position.
 	SaveSnapshot(ctx context.Context, position uint64, data []byte) error
 	// Largest returns the maximum size of an entry in bytes.
 	Largest() int
 	// Last returns the position of the latest entry, 0 for a new journal.
 	Last(ctx context.Context) (uint64, error)
-	// Follow calls changed soon after each new entry with its position, until ctx ends. From time to time it also
-	// calls changed with 0, because a notification may have been lost.
+	// Follow calls changed with the position of a new entry soon after the entry was appended, until ctx ends. At
+	// intervals it also calls changed with 0, because a notification may have been lost.
 	Follow(ctx context.Context, changed func(position uint64)) error
 }
 
@@ -48,7 +49,7 @@ const (
 	DefaultHeld    = 8 << 20
 	// DefaultMost is the maximum size of the data of a database in bytes.
 	DefaultMost = 128 << 20
-	// DefaultEntries and DefaultBytes are the minimum growth of the journal before a snapshot is saved.
+	// DefaultEntries and DefaultBytes are the growth of the journal after which a snapshot is saved.
 	DefaultEntries = 10_000
 	DefaultBytes   = 16 << 20
 )
@@ -61,11 +62,11 @@ type Config struct {
 	Backlog, Held int
 	// Most is the maximum size of the data in bytes; 0 means DefaultMost.
 	Most int
-	// Entries and Bytes are the growth of the journal after which a snapshot is saved. Bytes is at least the size of
-	// the last snapshot. 0 means the defaults.
+	// Entries and Bytes are the growth of the journal after which a snapshot is saved; 0 means the defaults. If the
+	// last snapshot is larger than Bytes, its size is used instead of Bytes.
 	Entries, Bytes int
-	// Shared is true when other processes write to the journal, too, and each read must see their confirmed writes:
-	// it asks the journal for new entries. Otherwise their writes become visible with a short delay.
+	// Shared makes each read see all confirmed writes of other processes: the read first looks for new entries in the
+	// journal. Otherwise the writes of other processes become visible with a short delay.
 	Shared bool
 	// Logger logs errors in the background; nil discards the records.
 	Logger *slog.Logger
@@ -87,7 +88,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// projection is a database in memory.
+// projection is a database in memory that contains the changes of the journal.
 type projection interface {
 	firebase.Backend
 	Load(s memory.State) error
@@ -102,7 +103,7 @@ type Database struct {
 	cfg           Config
 	newProjection func(memory.Config) projection
 
-	// opening contains a token while a goroutine reads the journal or closes the database. It is a channel so that
+	// opening is a lock, held while a goroutine reads the journal or closes the database. It is a channel so that
 	// waiting can be cancelled.
 	opening   chan struct{}
 	persister atomic.Pointer[persister] // nil until first use
@@ -132,7 +133,7 @@ func newDatabase(cfg Config, newProjection func(memory.Config) projection) *Data
 	return d
 }
 
-// ready returns the persister of the database, after it has read the journal.
+// ready returns the persister of the database. It reads the journal on first use, and again if the persister is stale.
 func (d *Database) ready(ctx context.Context) (*persister, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fault.From(err)
@@ -166,7 +167,8 @@ func (d *Database) ready(ctx context.Context) (*persister, error) {
 	return fresh, nil
 }
 
-// start reads the journal.
+// start returns a persister that has read the journal. It retries if another process deletes entries meanwhile, after a
+// newer snapshot.
 func (d *Database) start(ctx context.Context) (*persister, error) {
 	journal, err := d.cfg.Journal(ctx)
 	if err != nil {
@@ -229,7 +231,8 @@ func databaseError(err error) error {
 	}
 }
 
-// wrap returns an error with the message of its cause. The cause is only for the log of the node.
+// wrap returns an error with a reason. Its message includes that of the cause. The cause itself is only for the log of
+// the node.
 func wrap(reason, message string, cause *fault.Error) error {
 	return fault.Wrap(refusal.Code(reason), cause, message+": "+cause.Message).WithReason(reason).WithHint("%s", cause.Hint)
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// errStale is why a write was not made: the database must be reloaded first.
+// errStale is the error of a write that was not made because the database must be reloaded first.
 var errStale = errors.New("the database has to be read anew")
 
-// follow applies entries of other processes as they are appended, until ctx ends. It replaces a persister that became
-// stale.
+// follow applies the entries of other processes as they are appended, until ctx ends. When p becomes stale, it reloads the
+// database.
 func (d *Database) follow(ctx context.Context, p *persister) {
 	err := p.journal.Follow(ctx, func(position uint64) {
 		if position != 0 && position <= p.position.Load() {
@@ -42,8 +42,8 @@ func (p *persister) refresh(ctx context.Context) error {
 	return p.projection.Exclusive(func() error { return p.catchUp(ctx, nil) })
 }
 
-// catchUp is replay, but marks the persister stale when missing entries are only in a newer snapshot: then the
-// database must be reloaded.
+// catchUp is like replay. If entries are missing because a newer snapshot has replaced them, it also marks the persister
+// stale: the database must then be reloaded.
 func (p *persister) catchUp(ctx context.Context, own []byte) error {
 	err := p.replay(ctx, own)
 	if fault.Has(err, fault.DataLoss) && p.outdated(ctx) {
@@ -52,8 +52,8 @@ func (p *persister) catchUp(ctx context.Context, own []byte) error {
 	return err
 }
 
-// use calls do with the database. It reloads a stale database and repeats do if that was the reason for an error. If
-// fresh and Config.Shared are true, do sees all confirmed writes of other processes.
+// use calls do with the database. If do fails because the database is stale, use reloads the database and calls do again.
+// If fresh and Config.Shared are true, do sees all confirmed writes of other processes.
 func (d *Database) use(ctx context.Context, fresh bool, do func(firebase.Backend) error) error {
 	for tries := 3; ; tries-- {
 		p, err := d.ready(ctx)
@@ -75,7 +75,7 @@ func (d *Database) use(ctx context.Context, fresh bool, do func(firebase.Backend
 	}
 }
 
-// retire stops a stale persister and ends its watches, which have missed events.
+// retire stops a stale persister. It ends the watches with CONNECTION_ERROR, because they have missed events.
 func (p *persister) retire() {
 	p.stop()
 	p.projection.End(refusal.New(refusal.ConnectionError, "others wrote more than could be followed; the database was read anew").

@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// resolveTime is how long the journal is asked whether it contains an entry.
+// resolveTime is the time limit for reading the journal after an unconfirmed append.
 const resolveTime = 10 * time.Second
 
 // entry is one entry of a journal.
@@ -25,8 +25,8 @@ type entry struct {
 	memory.Change
 }
 
-// persister stores the changes of a database in a journal. The lock for writes of the projection serializes the methods
-// that append or apply entries; save runs concurrently.
+// persister stores the changes of a database in a journal. The methods that append or apply entries run under the write
+// lock of the projection; save runs concurrently.
 type persister struct {
 	cfg        Config
 	journal    Journal
@@ -37,17 +37,17 @@ type persister struct {
 	stale atomic.Bool
 
 	// snapshotPosition is the position of the restored snapshot, position that of the latest entry in the projection.
-	// entries and bytes count the entries since the last snapshot, lastSize is the size of that snapshot. Only the
-	// current writer changes them.
+	// entries and bytes count the entries since the last snapshot, and lastSize is the size of that snapshot. They are
+	// changed under the write lock of the projection.
 	snapshotPosition         uint64
 	position                 atomic.Uint64
 	entries, bytes, lastSize int
 
-	// saves are the running snapshots of the database; saving is true while one of this persister is running.
+	// saves runs the snapshots of the database.
 	saves     *saves
 	mu        sync.Mutex // guards the following fields
-	saving    bool
-	savedSize int // size of a snapshot that was just saved
+	saving    bool       // a snapshot of this persister is being saved
+	savedSize int        // size of a snapshot that was just saved
 }
 
 // restore loads the snapshot and the entries after it into the projection.
@@ -70,7 +70,8 @@ func (p *persister) restore(ctx context.Context) error {
 	return p.replay(ctx, nil)
 }
 
-// outdated reports whether there is a newer snapshot than the restored one: entries after the latter may be deleted.
+// outdated reports whether there is a newer snapshot than the restored one. The entries before the newer snapshot may be
+// deleted.
 func (p *persister) outdated(ctx context.Context) bool {
 	_, position, err := p.journal.Snapshot(ctx)
 	return err == nil && position > p.snapshotPosition
@@ -80,8 +81,8 @@ func dataLoss(err error) error {
 	return fault.Wrap(fault.DataLoss, err, "what was kept cannot be read")
 }
 
-// replay applies journal entries that are not in the projection yet. own is an entry of this persister that may or
-// may not have been appended; replay returns errFound when it is the next one.
+// replay applies the entries of the journal that are not in the projection yet. own, if not nil, is an entry of this
+// persister, and it is unknown whether it was appended. If replay finds it, replay stops there and returns errFound.
 func (p *persister) replay(ctx context.Context, own []byte) error {
 	return p.journal.Read(ctx, p.position.Load(), func(position uint64, data []byte) error {
 		if own != nil && bytes.Equal(data, own) {
@@ -100,10 +101,10 @@ func (p *persister) replay(ctx context.Context, own []byte) error {
 	})
 }
 
-// errFound stops replay at the entry that it searches.
+// errFound is the result of replay if it finds the entry own.
 var errFound = fault.New(fault.Conflict, "the entry is there")
 
-// advance counts an entry that is in the journal and is, or is about to be, in the projection.
+// advance sets the position to that of an entry that the projection contains or is about to contain, and counts the entry.
 func (p *persister) advance(position uint64, data []byte) {
 	p.position.Store(position)
 	p.entries++
@@ -129,17 +130,17 @@ func (p *persister) persist(ctx context.Context, c memory.Change) error {
 	return p.resolveAppend(ctx, data, err)
 }
 
-// resolveAppend finds out whether an unconfirmed entry was appended. If another entry follows instead, it was not,
-// and cannot be any more.
+// resolveAppend reads the journal to learn whether an unconfirmed entry was appended, and returns nil if it was. failed is the
+// error of the append. If the journal has another entry at that position, the entry was not appended and never will be.
 func (p *persister) resolveAppend(ctx context.Context, data []byte, failed error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveTime)
 	defer cancel()
 	before := p.position.Load()
 	err := p.catchUp(ctx, data)
 	switch {
-	case err == errFound && fault.Has(failed, fault.Unavailable) && fault.From(failed).Reason == "": //nolint:errorlint // the identical error
+	case err == errFound && fault.Has(failed, fault.Unavailable) && fault.From(failed).Reason == "": //nolint:errorlint // replay returns errFound itself
 		return nil
-	case err == errFound: //nolint:errorlint // appended, but not reliably
+	case err == errFound: //nolint:errorlint // replay returns errFound itself; the entry may not be durable
 		p.cfg.Logger.LogAttrs(ctx, slog.LevelError, "firebase_not_durable", slog.Any("error", failed))
 		return databaseError(failed)
 	case p.stale.Load() && fault.Has(failed, fault.Conflict):
@@ -168,7 +169,7 @@ func (p *persister) snapshotIfDue(ctx context.Context) {
 	p.saving = p.saves.start(func() { p.save(context.WithoutCancel(ctx), state, position) })
 }
 
-// saves are the running snapshots of a database, including those of retired persisters.
+// saves runs the snapshots of a database, including those of retired persisters.
 type saves struct {
 	mu     sync.Mutex // guards closed; group must not grow during Wait
 	closed bool
@@ -193,7 +194,8 @@ func (s *saves) close() {
 	s.group.Wait()
 }
 
-// save saves a snapshot. After a failure it is saved later: the journal still contains all entries.
+// save saves a snapshot of a state. After a failure, the journal still contains all entries, and a later snapshot
+// replaces them.
 func (p *persister) save(ctx context.Context, state func() memory.State, position uint64) {
 	data, err := json.Marshal(state())
 	if err == nil {

@@ -5,14 +5,14 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/backlog"
 )
 
-// feed is the event type and the queue of one watcher. Writers never wait for its reader.
+// feed is the queue of one watcher, with the type of its events. Writers never wait for the reader of the queue.
 type feed struct {
 	*backlog.Queue
 
 	events firebase.EventType
 }
 
-// feedsByPath contains the feeds of each path; no set is empty.
+// feedsByPath contains the set of feeds of each path. No set is empty.
 type feedsByPath map[string]map[*feed]bool
 
 func (a feedsByPath) add(path string, f *feed) {

@@ -27,7 +27,7 @@ type Firestore struct {
 	feeds       feedsByPath
 }
 
-// stored is a stored document. One that does not exist has no fields and revision 0.
+// stored is a stored document. A document that does not exist has no fields and revision 0.
 type stored struct {
 	fields   document.Fields
 	revision uint64
@@ -39,7 +39,7 @@ func (s stored) version() firebase.Version {
 	return firebase.Version(strconv.FormatUint(s.revision, 10))
 }
 
-// value returns the fields as JSON, nil if the document does not exist.
+// value returns a copy of the fields, nil if the document does not exist.
 func (s stored) value() any {
 	if !s.exists() {
 		return nil
@@ -54,7 +54,7 @@ func NewFirestore(cfg Config) *Firestore {
 	return &Firestore{cfg: cfg.withDefaults(), collections: map[string]map[string]stored{}, feeds: feedsByPath{}}
 }
 
-// Read implements firebase.Backend. It ignores a query for a document.
+// Read implements firebase.Backend. It ignores q if the path is that of a document.
 func (f *Firestore) Read(ctx context.Context, path string, q firebase.Query) (firebase.Snapshot, error) {
 	at, err := document.ParsePath(path)
 	if err != nil {
@@ -114,7 +114,7 @@ func (f *Firestore) Write(ctx context.Context, path string, w firebase.Write) (f
 	if err := checkFirestore(to, w); err != nil {
 		return firebase.Written{}, err
 	}
-	return retryOvertaken(func() (firebase.Written, error) { return f.write(ctx, to, w) })
+	return retryIfOvertaken(func() (firebase.Written, error) { return f.write(ctx, to, w) })
 }
 
 // write computes a write, persists it and makes it visible.
@@ -150,7 +150,8 @@ func (f *Firestore) current(at document.Path) stored {
 	return f.document(at)
 }
 
-// persist makes the new fields of a document durable, nil for a deletion, and then visible. f.writing must be held.
+// persist makes the new fields of a document durable and then visible. nil fields delete the document. It does nothing if
+// the document does not change. f.writing must be held.
 func (f *Firestore) persist(ctx context.Context, to document.Path, old stored, fields document.Fields, at time.Time) error {
 	if fields != nil && old.exists() && old.fields.Equal(fields) || fields == nil && !old.exists() {
 		return nil
@@ -185,13 +186,13 @@ func (f *Firestore) Replay(c Change) error {
 		if err != nil {
 			return err
 		}
-		now := stored{revision: p.Revision}
+		updated := stored{revision: p.Revision}
 		if p.Data != nil {
-			if now.fields, err = document.New(p.Data); err != nil {
+			if updated.fields, err = document.New(p.Data); err != nil {
 				return err
 			}
 		}
-		f.commit(to, now, c.At)
+		f.commit(to, updated, c.At)
 	}
 	return nil
 }
@@ -210,7 +211,7 @@ func (f *Firestore) End(err error) {
 	f.feeds.end(err)
 }
 
-// Load replaces the content with a captured state.
+// Load adds a captured state to the database, which must be empty.
 func (f *Firestore) Load(s State) error {
 	if err := f.Replay(Change{At: f.cfg.Now(), Assignments: s.Assignments}); err != nil {
 		return err
@@ -219,8 +220,8 @@ func (f *Firestore) Load(s State) error {
 	return nil
 }
 
-// Capture takes a snapshot of the content. The returned function converts it to a State, which takes longer. While
-// there are writes, only Config.Persist may call Capture.
+// Capture takes a snapshot of the content. The returned function converts the snapshot to a State, which takes longer.
+// While there are writes, only Config.Persist may call Capture.
 func (f *Firestore) Capture() func() State {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -242,7 +243,7 @@ func stateOf(collections map[string]map[string]stored, revision uint64) State {
 	return s
 }
 
-// checkFirestore rejects operations that the document or the collection does not support.
+// checkFirestore returns an error for an operation that a document or a collection does not support.
 func checkFirestore(to document.Path, w firebase.Write) error {
 	switch w.Operation {
 	case firebase.Set, firebase.Update, firebase.Delete:
@@ -286,47 +287,48 @@ func content(old stored, to document.Path, w firebase.Write) (fields document.Fi
 }
 
 // commit stores a document, or removes a deleted one, and notifies the watchers.
-func (f *Firestore) commit(to document.Path, now stored, at time.Time) {
+func (f *Firestore) commit(to document.Path, updated stored, at time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	in, id, old := to.Parent().String(), to.ID(), f.document(to)
-	f.size += sizeOf(to, now.fields) - sizeOf(to, old.fields)
-	if !now.exists() {
+	f.size += sizeOf(to, updated.fields) - sizeOf(to, old.fields)
+	if !updated.exists() {
 		delete(f.collections[in], id)
 		if len(f.collections[in]) == 0 {
 			delete(f.collections, in)
 		}
 	} else {
-		f.revision = max(f.revision, now.revision)
+		f.revision = max(f.revision, updated.revision)
 		if f.collections[in] == nil {
 			f.collections[in] = map[string]stored{}
 		}
-		f.collections[in][id] = now
+		f.collections[in][id] = updated
 	}
-	f.publish(to, old, now, at)
+	f.publish(to, old, updated, at)
 }
 
 // publish notifies the watchers of a document and of its collection. f.mu must be held.
-func (f *Firestore) publish(to document.Path, old, now stored, at time.Time) {
-	kind := kindOf(old, now)
-	size := old.fields.Size(to) + now.fields.Size(to)
+func (f *Firestore) publish(to document.Path, old, updated stored, at time.Time) {
+	kind := eventType(old, updated)
+	size := old.fields.Size(to) + updated.fields.Size(to)
 	for _, path := range []string{to.String(), to.Parent().String()} {
 		for watcher := range f.feeds[path] {
 			if watcher.events != kind && watcher.events != firebase.Value {
 				continue
 			}
-			if !watcher.Add(newEvent(watcher.events, to.ID(), old, now, at), size) {
+			if !watcher.Add(newEvent(watcher.events, to.ID(), old, updated, at), size) {
 				f.feeds.remove(path, watcher)
 			}
 		}
 	}
 }
 
-func kindOf(old, now stored) firebase.EventType {
+// eventType returns the type of the document event for a change.
+func eventType(old, updated stored) firebase.EventType {
 	switch {
 	case !old.exists():
 		return firebase.DocumentAdded
-	case !now.exists():
+	case !updated.exists():
 		return firebase.DocumentDeleted
 	default:
 		return firebase.DocumentModified
@@ -334,9 +336,9 @@ func kindOf(old, now stored) firebase.EventType {
 }
 
 // newEvent returns a function that builds the event of a write to a document.
-func newEvent(kind firebase.EventType, id string, old, now stored, at time.Time) func() firebase.Event {
+func newEvent(kind firebase.EventType, id string, old, updated stored, at time.Time) func() firebase.Event {
 	return func() firebase.Event {
-		e := firebase.Event{Type: kind, Key: id, Data: now.value(), Previous: old.value(), At: at}
+		e := firebase.Event{Type: kind, Key: id, Data: updated.value(), Previous: old.value(), At: at}
 		switch kind {
 		case firebase.DocumentDeleted:
 			e.Data = old.value()
@@ -348,7 +350,8 @@ func newEvent(kind firebase.EventType, id string, old, now stored, at time.Time)
 	}
 }
 
-// Watch implements firebase.Backend. The value of a collection cannot be watched, only its documents.
+// Watch implements firebase.Backend. It returns VALIDATION_ERROR for the type Value at a collection: only the documents of a
+// collection can be watched.
 func (f *Firestore) Watch(ctx context.Context, path string, events firebase.EventType) (firebase.Watching, error) {
 	at, err := document.ParsePath(path)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package memory implements both Firebase databases in memory. It is used in tests, as the reference for other
-// backends, and by package embedded. The data is lost with the process unless Config.Persist stores it.
+// Package memory implements both Firebase databases in memory. It serves tests as the reference for other backends, and
+// is the basis of package embedded. The data is lost when the process ends, unless Config.Persist stores it.
 package memory
 
 import (
@@ -19,21 +19,21 @@ type Config struct {
 	Backlog int
 	// Held is how many bytes of data a watcher may be behind; 0 means backlog.MaxHeld.
 	Held int
-	// Most is the approximate maximum size of the data in bytes; writes beyond it fail with QUOTA_EXCEEDED. 0 means
+	// Most is the approximate maximum size of the data in bytes. Writes that exceed it fail with QUOTA_EXCEEDED. 0 means
 	// no limit.
 	Most int
-	// Persist makes a change durable before it becomes visible. Writes wait for it, reads do not. An error rejects
-	// the write. Nil persists nothing.
+	// Persist makes a change durable before the change becomes visible. Writes wait for Persist, reads do not. If it
+	// returns an error, the write fails. nil means that nothing is persisted.
 	Persist func(context.Context, Change) error
 	// Now returns the current time; nil means time.Now.
 	Now func() time.Time
 }
 
-// ErrOvertaken is returned by Config.Persist when others wrote first and their changes were applied with Replay: the
-// write is computed again.
+// ErrOvertaken is the error with which Config.Persist reports that other processes have written first, and that their
+// changes were applied with Replay. The write is then computed again.
 var ErrOvertaken = errors.New("others wrote first")
 
-// Assignment is a path of a database and its new data; nil removes it.
+// Assignment sets the data at a path of a database; nil data removes the path.
 type Assignment struct {
 	Path string `json:"path"`
 	// Data is the fields of a document, or a node of a Realtime Database as returned by tree.Node.Export.
@@ -89,7 +89,7 @@ func conditionalPush() error {
 	return refusal.New(refusal.ValidationError, "a push depends on no version").WithField("operation")
 }
 
-// checkSize returns QUOTA_EXCEEDED for a write that grows a database beyond its limit.
+// checkSize returns QUOTA_EXCEEDED for a write that grows a database beyond Config.Most.
 func (c Config) checkSize(before, after int) error {
 	if c.Most == 0 || after <= c.Most || after <= before {
 		return nil
@@ -98,8 +98,8 @@ func (c Config) checkSize(before, after int) error {
 		WithHint("delete what nobody needs")
 }
 
-// retryOvertaken calls write, and repeats it while it returns ErrOvertaken.
-func retryOvertaken(write func() (firebase.Written, error)) (firebase.Written, error) {
+// retryIfOvertaken calls write until it returns a result that is not ErrOvertaken.
+func retryIfOvertaken(write func() (firebase.Written, error)) (firebase.Written, error) {
 	for {
 		written, err := write()
 		if !errors.Is(err, ErrOvertaken) {

@@ -79,7 +79,7 @@ func (r *Realtime) Write(ctx context.Context, path string, w firebase.Write) (fi
 	if err := checkRealtime(w); err != nil {
 		return firebase.Written{}, err
 	}
-	return retryOvertaken(func() (firebase.Written, error) { return r.write(ctx, to, w) })
+	return retryIfOvertaken(func() (firebase.Written, error) { return r.write(ctx, to, w) })
 }
 
 // write computes a write, persists it and makes it visible.
@@ -167,18 +167,18 @@ func (r *Realtime) End(err error) {
 	r.feeds.end(err)
 }
 
-// Load replaces the content with a captured state.
+// Load replaces the content of the database with a captured state.
 func (r *Realtime) Load(s State) error {
 	return r.Replay(Change{At: r.cfg.Now(), Assignments: s.Assignments})
 }
 
-// Capture takes a snapshot of the content. The returned function converts it to a State, which takes longer.
+// Capture takes a snapshot of the content. The returned function converts the snapshot to a State, which takes longer.
 func (r *Realtime) Capture() func() State {
 	root := r.current()
 	return func() State { return State{Assignments: []Assignment{{Data: root.Export()}}} }
 }
 
-// checkRealtime rejects writes that a Realtime Database does not support.
+// checkRealtime returns an error for a write that a Realtime Database does not support.
 func checkRealtime(w firebase.Write) error {
 	switch {
 	case w.Merge:
@@ -222,13 +222,13 @@ func (r *Realtime) publish(root *tree.Node, at time.Time) {
 	}
 }
 
-// parsedPath parses a valid path.
+// parsedPath parses a path that is known to be valid.
 func parsedPath(text string) tree.Path {
 	path, _ := tree.ParsePath(text)
 	return path
 }
 
-// notify queues the changes of the type that a watcher wants. It returns false when the watcher is too far behind.
+// notify adds the changes of the feed's event type to the feed. It returns false when the reader is too far behind.
 func notify(f *feed, changes []tree.Change, at time.Time) bool {
 	for _, change := range changes {
 		if firebase.EventType(change.Kind) == f.events && !f.Add(changeEvent(change, at), change.Now.Size()+change.Before.Size()) {

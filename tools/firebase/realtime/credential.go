@@ -14,12 +14,13 @@ import (
 type credential interface {
 	// apply adds the credential to a request.
 	apply(ctx context.Context, header http.Header, query url.Values) error
-	// refresh makes the next apply use a new credential. It returns false when there is none.
+	// refresh makes the next apply obtain a new credential. It returns false if the credential cannot be renewed.
 	refresh() bool
 	// redact removes the credential from a text.
 	redact(text string) string
 }
 
+// newCredential returns the credential for Config.Token.
 func newCredential(cfg Config) (credential, error) {
 	switch token := strings.TrimSpace(cfg.Token); {
 	case token == "":
@@ -45,7 +46,7 @@ func (noCredential) apply(context.Context, http.Header, url.Values) error { retu
 func (noCredential) refresh() bool                                        { return false }
 func (noCredential) redact(text string) string                            { return text }
 
-// accessToken is an access token that is renewed externally.
+// accessToken is an access token, which the operator must renew.
 type accessToken string
 
 func (b accessToken) apply(_ context.Context, header http.Header, _ url.Values) error {
@@ -58,7 +59,7 @@ func (b accessToken) redact(text string) string {
 	return redactToken(text, strings.TrimSpace(strings.TrimPrefix(string(b), "Bearer ")))
 }
 
-// queryToken is an ID token or a secret of the database, for which the protocol has no header.
+// queryToken is an ID token or a secret of the database. The protocol accepts these only in the query.
 type queryToken string
 
 func (s queryToken) apply(_ context.Context, _ http.Header, query url.Values) error {
@@ -68,6 +69,7 @@ func (s queryToken) apply(_ context.Context, _ http.Header, query url.Values) er
 func (queryToken) refresh() bool               { return false }
 func (s queryToken) redact(text string) string { return redactToken(text, string(s)) }
 
+// redactToken replaces a token in a text, also in its URL-encoded form, with the name of the setting.
 func redactToken(text, token string) string {
 	if token == "" {
 		return text

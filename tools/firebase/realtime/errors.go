@@ -12,10 +12,10 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// maxMessage is how many bytes of a message of a server are repeated.
+// maxMessage is the maximum number of bytes of a server's message in an error.
 const maxMessage = 300
 
-// errTooLarge marks a response that is too large, for which a retry is useless.
+// errTooLarge marks a response that exceeds Config.MaxAnswer. A retry is useless.
 var errTooLarge = errors.New("the answer is too large")
 
 func tooLarge(limit int64) error {
@@ -47,7 +47,7 @@ func (c *Client) transportError(ctx context.Context, err error) error {
 	return broken
 }
 
-// contextError returns err, or the error of ctx if that has ended.
+// contextError returns err. If ctx has ended, it returns the error of ctx instead.
 func (c *Client) contextError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return c.transportError(ctx, err)
@@ -87,18 +87,19 @@ func (r request) field() string {
 	return "data"
 }
 
-// serverMessage returns the error message of a server, sanitized.
+// serverMessage returns the sanitized error message in the body of a response.
 func (c *Client) serverMessage(body []byte) string {
 	var response struct {
 		Error string `json:"error"`
 	}
 	if json.Unmarshal(body, &response) != nil || response.Error == "" {
-		return "it does not say why"
+		return "it gives no reason"
 	}
 	return c.sanitize(response.Error)
 }
 
-// sanitize prepares a text of a server for display: printable, without the credential and truncated.
+// sanitize prepares a text of a server for display: it removes the credential and unprintable characters, and truncates
+// the text.
 func (c *Client) sanitize(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

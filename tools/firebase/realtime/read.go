@@ -13,8 +13,8 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/tree"
 )
 
-// Read implements firebase.Backend. A query without results needs a second request, to find out whether there is any
-// data at the path.
+// Read implements firebase.Backend. After a query without results it sends a second request, to learn whether there is
+// any data at the path.
 func (c *Client) Read(ctx context.Context, path string, q firebase.Query) (firebase.Snapshot, error) {
 	at, err := tree.ParsePath(path)
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *Client) Read(ctx context.Context, path string, q firebase.Query) (fireb
 	}
 }
 
-// checkQuery rejects an invalid query.
+// checkQuery returns VALIDATION_ERROR for an invalid query.
 func checkQuery(q firebase.Query) error {
 	switch {
 	case q.Shallow && q.Selects():
@@ -66,10 +66,10 @@ func (c *Client) readAll(ctx context.Context, at tree.Path) (firebase.Snapshot, 
 	return firebase.Snapshot{Exists: data != nil, Data: data, Version: firebase.Version(version), At: c.cfg.Now()}, nil
 }
 
-// getVersioned reads JSON with its version, which must not be missing.
+// getVersioned reads JSON and its version. CONNECTION_ERROR if the response has no version.
 func (c *Client) getVersioned(ctx context.Context, at tree.Path, query url.Values) (data any, version string, err error) {
 	data, version, err = c.get(ctx, request{path: at, query: query, header: http.Header{"X-Firebase-Etag": {"true"}}})
-	if err == nil && version == "" { // a conditional write would become unconditional
+	if err == nil && version == "" { // with it, a conditional write would be unconditional
 		err = refusal.New(refusal.ConnectionError, "%s left out the version of what it sent", netguard.Endpoint(c.base)).
 			WithHint("a server between here and the database may drop the header ETag")
 	}
@@ -125,7 +125,8 @@ func (c *Client) readQuery(ctx context.Context, at tree.Path, q firebase.Query) 
 	return s, nil
 }
 
-// queryParameters encodes a query for the protocol: values are JSON. The server sends priorities only on request.
+// queryParameters encodes a query for the protocol, with values as JSON. For the order by priority it also requests the
+// priorities, which the server omits otherwise.
 func queryParameters(q firebase.Query) url.Values {
 	p := url.Values{"orderBy": {literal(q.OrderBy)}}
 	if q.StartAt != nil {
@@ -145,6 +146,6 @@ func queryParameters(q firebase.Query) url.Values {
 
 // literal returns a scalar as JSON.
 func literal(value any) string {
-	text, _ := json.Marshal(value) // a valid scalar
+	text, _ := json.Marshal(value) // a scalar can always be encoded
 	return string(text)
 }

@@ -17,25 +17,25 @@ import (
 )
 
 const (
-	// DefaultAnswer limits the bytes of JSON in a response, in an event and at a watched path.
+	// DefaultAnswer is the default maximum size of the JSON in a response, in an event and at a watched path, in bytes.
 	DefaultAnswer = 32 << 20
-	// DefaultCall is the time limit of a call with all its requests.
+	// DefaultCall is the default time limit of a call with all its requests.
 	DefaultCall = 30 * time.Second
-	// DefaultIdle is how long a stream may be silent; the server sends a keep-alive every 30 seconds.
+	// DefaultIdle is how long a stream may be silent by default. The server sends a keep-alive every 30 seconds.
 	DefaultIdle = 75 * time.Second
-	// DefaultRetry is the initial backoff before a broken stream is reopened; it doubles with each attempt.
+	// DefaultRetry is the default of the backoff before a broken stream is reopened. The backoff doubles with each attempt.
 	DefaultRetry = 500 * time.Millisecond
 )
 
 // Config configures a client. Only URL is required.
 type Config struct {
-	// Net configures the permitted addresses besides public ones. The server of URL is always permitted.
+	// Net configures which addresses, besides public ones, are permitted. The server of URL is always permitted.
 	Net netguard.Config
-	// URL is the URL of the database, such as https://NAME.firebaseio.com. Its query is added to each request:
-	// http://127.0.0.1:9000?ns=NAME.
+	// URL is the URL of the database, such as https://NAME.firebaseio.com. Its query, as in
+	// http://127.0.0.1:9000?ns=NAME, is added to each request.
 	URL string
-	// Token is the credential: the JSON key of a service account; "Bearer " and a token for the header Authorization;
-	// or an ID token or a secret of the database, which the protocol accepts only in the query. "" means none.
+	// Token is the credential: the JSON key of a service account; "Bearer " and an access token; or an ID token or a
+	// secret of the database. "" means none.
 	Token string
 	// Backlog is how many events a watcher may be behind before its watch ends; 0 means backlog.Default.
 	Backlog int
@@ -88,8 +88,8 @@ func Open(cfg Config) (*Client, error) {
 	c := &Client{cfg: cfg, net: netguard.New(cfg.Net.Reaching(cfg.URL))}
 	var err error
 	if c.base, err = c.net.Parse(cfg.URL); err != nil {
-		return nil, fault.New(fault.ValidationError, "it is no http or https URL").WithField("firebase_realtime_url").
-			WithHint("it is that of the database, such as https://NAME.firebaseio.com")
+		return nil, fault.New(fault.ValidationError, "must be an http or https URL").WithField("firebase_realtime_url").
+			WithHint("use the URL of the database, such as https://NAME.firebaseio.com")
 	}
 	if c.credential, err = newCredential(cfg); err != nil {
 		return nil, err

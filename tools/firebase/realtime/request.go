@@ -16,7 +16,7 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/tree"
 )
 
-// maxHops limits the redirects to other servers that are followed.
+// maxHops limits the number of requests of one call that follows redirects to other servers.
 const maxHops = 5
 
 // request is one request of the protocol.
@@ -53,7 +53,7 @@ func (c *Client) prepare(ctx context.Context, r request) (netguard.Request, erro
 	return c.authorize(ctx, netguard.Request{Method: r.method, URL: &u, Header: header, Body: r.body, Limit: c.cfg.MaxAnswer}, query)
 }
 
-// authorize returns a request with the credential and with query instead of its query.
+// authorize returns the request r with the credential and with the given query.
 func (c *Client) authorize(ctx context.Context, r netguard.Request, query url.Values) (netguard.Request, error) {
 	if err := c.credential.apply(ctx, r.Header, query); err != nil {
 		return r, err
@@ -62,7 +62,7 @@ func (c *Client) authorize(ctx context.Context, r netguard.Request, query url.Va
 	u.RawQuery = query.Encode()
 	parsed, err := c.net.Parse(u.String())
 	if err != nil {
-		return r, refusal.New(refusal.ConnectionError, "the address of the request is none: %s", fault.From(err).Message)
+		return r, refusal.New(refusal.ConnectionError, "the address of the request is invalid: %s", fault.From(err).Message)
 	}
 	r.URL = parsed
 	return r, nil
@@ -73,7 +73,7 @@ type response interface {
 	*netguard.Response | *netguard.Stream
 }
 
-// roundTrip sends a request, and follows redirects: the servers redirect to the one that hosts the database.
+// roundTrip sends a request and follows redirects. A server redirects to the server that hosts the database.
 func roundTrip[A response](
 	ctx context.Context, c *Client, r request, send func(context.Context, netguard.Request) (A, error), redirect func(A) *redirection,
 ) (A, error) {
@@ -103,6 +103,7 @@ type redirection struct {
 	location string
 }
 
+// redirected returns the redirect in a response, nil if there is none.
 func redirected(status int, header http.Header, from *url.URL) *redirection {
 	if status != http.StatusTemporaryRedirect && status != http.StatusPermanentRedirect {
 		return nil
@@ -110,8 +111,8 @@ func redirected(status int, header http.Header, from *url.URL) *redirection {
 	return &redirection{from: from, location: header.Get("Location")}
 }
 
-// follow returns the request for a redirect. It contains the credential, so the destination must belong to the owner
-// of the database: a Google server if the database is at Google, or a server that the operator lists.
+// follow returns the request for a redirect. The request contains the credential, so the redirect must lead to the same
+// server, from one Google server to another, or to a server that the operator has listed.
 func (c *Client) follow(ctx context.Context, r netguard.Request, to *redirection) (netguard.Request, error) {
 	target, err := to.from.Parse(to.location)
 	if err != nil || to.location == "" {
@@ -141,14 +142,15 @@ func (c *Client) trusts(u *url.URL) bool {
 	return isGoogle(u) && isGoogle(c.base) || c.cfg.Net.Lists(u.Hostname(), port)
 }
 
-// isGoogle reports whether a URL is that of a database at Google.
+// isGoogle reports whether a URL is that of a database on a Google server.
 func isGoogle(u *url.URL) bool {
 	host := u.Hostname()
 	return u.Scheme == "https" && u.Port() == "" &&
 		(strings.HasSuffix(host, ".firebaseio.com") || strings.HasSuffix(host, ".firebasedatabase.app"))
 }
 
-// do sends a request and returns the response if its status is successful.
+// do sends a request and returns the response. It returns an error if the status is not successful or the response is too
+// large.
 func (c *Client) do(ctx context.Context, r request) (*netguard.Response, error) {
 	res, err := roundTrip(ctx, c, r, c.net.Do, func(res *netguard.Response) *redirection {
 		return redirected(res.Status, res.Header, res.URL)
@@ -165,7 +167,7 @@ func (c *Client) do(ctx context.Context, r request) (*netguard.Response, error) 
 	}
 }
 
-// get reads JSON.
+// get sends a GET request and returns the decoded JSON and its version.
 func (c *Client) get(ctx context.Context, r request) (data any, version string, err error) {
 	r.method = http.MethodGet
 	res, err := c.do(ctx, r)
@@ -178,7 +180,7 @@ func (c *Client) get(ctx context.Context, r request) (data any, version string, 
 	return data, res.Header.Get("ETag"), nil
 }
 
-// withCallTimeout sets the time limit of a call. It fails if ctx has already ended.
+// withCallTimeout returns a context with the time limit of a call. It returns an error if ctx has already ended.
 func (c *Client) withCallTimeout(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if err := ctx.Err(); err != nil {
 		return ctx, nil, err
@@ -187,5 +189,5 @@ func (c *Client) withCallTimeout(ctx context.Context) (context.Context, context.
 	return bounded, cancel, nil
 }
 
-// errSlow is the cause when a call exceeds Config.Call.
+// errSlow is the cause of the context of a call that exceeds Config.Call.
 var errSlow = errors.New("the call took too long")

@@ -27,7 +27,7 @@ func newReader(body io.Reader, limit int64) *reader {
 }
 
 // next returns the next event. It drops an incomplete last event. Errors: errTooLarge, those of the body, and io.EOF
-// at its end.
+// at the end of the body.
 func (r *reader) next() (message, error) {
 	var m message
 	for r.lines.Scan() {
@@ -63,7 +63,7 @@ func (r *reader) next() (message, error) {
 	}
 }
 
-// change is the data of the events put and patch.
+// change is the data of an event "put" or "patch".
 type change struct {
 	// Path is relative to the watched path, with a slash before each key.
 	Path string `json:"path"`

@@ -18,7 +18,7 @@ import (
 // errRevoked means that the server no longer accepts the credential of a stream.
 var errRevoked = errors.New("the credential was revoked")
 
-// stream is one connection that receives the data at a path, and every change of it.
+// stream is one connection that receives the data at a path, and every change of the data.
 type stream struct {
 	client    *Client
 	ctx       context.Context //nolint:containedctx // the lifetime of the connection
@@ -127,12 +127,12 @@ func (s *stream) apply(m message) error {
 		root, err = root.Replace(c.keys(), c.Data)
 	default:
 		children, ok := c.Data.(map[string]any)
-		if err = errors.New("a patch holds an object"); ok {
+		if err = errors.New("the data of a patch must be an object"); ok {
 			root, err = root.ReplaceChildren(c.keys(), children)
 		}
 	}
 	if err != nil {
-		return refusal.New(refusal.ConnectionError, "the stream holds an event that is none: %s", m.name)
+		return refusal.New(refusal.ConnectionError, "the stream contains an invalid event: %s", m.name)
 	}
 	if int64(root.Size()) > s.client.cfg.MaxAnswer {
 		return tooLarge(s.client.cfg.MaxAnswer)

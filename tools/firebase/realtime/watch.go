@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/tree"
 )
 
-// doublings is how often the backoff doubles: from 500 ms to 32 s.
+// doublings is the number of times the backoff doubles, by default from 500 ms to 32 s.
 const doublings = 6
 
 // Watch implements firebase.Backend. The initial snapshot has no version, because the protocol sends none. A broken
@@ -74,7 +74,8 @@ type watcher struct {
 	root   *tree.Node // the data after all queued events
 }
 
-// run processes one stream after the other until the context or the queue ends.
+// run forwards the changes of a stream. When the stream breaks, run opens another one, until ctx or the queue ends or a retry
+// is useless.
 func (w *watcher) run(ctx context.Context, s *stream) {
 	for failures := 0; ; {
 		started := time.Now()
@@ -96,7 +97,7 @@ func (w *watcher) run(ctx context.Context, s *stream) {
 	}
 }
 
-// follow forwards the changes of a stream, until it breaks or the queue ends.
+// follow forwards the changes of a stream. It returns the error of the stream, or nil when the queue has ended.
 func (w *watcher) follow(s *stream) error {
 	for {
 		changed, err := s.next()
@@ -128,7 +129,7 @@ func event(c tree.Change, at time.Time) func() firebase.Event {
 	}
 }
 
-// reconnect opens a stream, with retries. It returns only errors for which a retry is useless.
+// reconnect opens a stream, with retries. It returns an error only if a retry is useless or ctx has ended.
 func (w *watcher) reconnect(ctx context.Context, failures *int) (*stream, error) {
 	for {
 		if err := pause.For(ctx, w.client.backoff(*failures)); err != nil {
@@ -154,7 +155,7 @@ func (w *watcher) retryable(err error) bool {
 	return reason == refusal.ConnectionError || reason == refusal.QuotaExceeded || errors.Is(err, context.Canceled)
 }
 
-// endError returns the error that ends the events.
+// endError returns the error with which the events end, nil if ctx has ended.
 func (w *watcher) endError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -166,8 +167,8 @@ func (w *watcher) endError(ctx context.Context, err error) error {
 	}
 }
 
-// backoff returns the wait after a number of failures. Half of it is random, so that watchers do not reconnect at the
-// same time after an outage of the server.
+// backoff returns the wait after a number of failures. Half of the wait is random, so that watchers do not reconnect at
+// the same time after an outage of the server.
 func (c *Client) backoff(failures int) time.Duration {
 	return pause.Backoff(c.cfg.Retry, c.cfg.Retry<<doublings, failures)
 }

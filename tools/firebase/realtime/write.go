@@ -38,7 +38,7 @@ func (c *Client) Write(ctx context.Context, path string, w firebase.Write) (fire
 	return firebase.Written{Key: key, At: c.cfg.Now()}, nil
 }
 
-// checkWrite rejects writes that no Realtime Database accepts.
+// checkWrite returns an error for a write that no Realtime Database accepts.
 func checkWrite(to tree.Path, w firebase.Write, now time.Time) (err error) {
 	var empty *tree.Node
 	switch {
@@ -83,7 +83,7 @@ func (c *Client) write(ctx context.Context, to tree.Path, w firebase.Write) (key
 	return "", c.send(ctx, method, to, body, w.If)
 }
 
-// send sends a write. Its response does not repeat the data.
+// send sends a write. It asks the server not to repeat the data in the response.
 func (c *Client) send(ctx context.Context, method string, to tree.Path, body string, version firebase.Version) error {
 	r := request{method: method, path: to, query: url.Values{"print": {"silent"}}, body: body}
 	if version != "" {
@@ -101,7 +101,7 @@ func encode(data any) (string, error) {
 	return string(body), nil
 }
 
-// push creates a child, whose key the server generates.
+// push creates a child and returns its key, which the server generates.
 func (c *Client) push(ctx context.Context, to tree.Path, data any) (string, error) {
 	body, err := encode(data)
 	if err != nil {
@@ -120,8 +120,8 @@ func (c *Client) push(ctx context.Context, to tree.Path, data any) (string, erro
 	return created.Name, nil
 }
 
-// updateIf makes a conditional update. The protocol supports conditions only for writes of the whole path, so it
-// reads the data with priorities, and writes all of it.
+// updateIf makes a conditional update. The protocol supports conditions only for writes that replace all data at the path.
+// So updateIf reads the data with its priorities, applies the update, and writes all data.
 func (c *Client) updateIf(ctx context.Context, to tree.Path, w firebase.Write) error {
 	now, version, err := c.getVersioned(ctx, to, url.Values{"format": {"export"}})
 	if err != nil {
@@ -130,7 +130,7 @@ func (c *Client) updateIf(ctx context.Context, to tree.Path, w firebase.Write) e
 	if firebase.Version(version) != w.If {
 		return conflictError()
 	}
-	changes, _ := w.Data.(map[string]any) // checkWrite has validated it
+	changes, _ := w.Data.(map[string]any) // checkWrite has validated the data
 	for name, value := range changes {
 		now = graft(now, strings.Split(strings.TrimPrefix(name, "/"), "/"), value)
 	}
@@ -141,7 +141,7 @@ func (c *Client) updateIf(ctx context.Context, to tree.Path, w firebase.Write) e
 	return c.send(ctx, http.MethodPut, to, body, w.If)
 }
 
-// graft stores a value at a path in exported JSON. It replaces scalars on the way.
+// graft stores a value at a path in exported JSON. It replaces scalars on the path.
 func graft(data any, path []string, value any) any {
 	if len(path) == 0 {
 		return value

@@ -2,7 +2,7 @@ package refusal
 
 import "fmt"
 
-// KindOf returns the name of the type of a JSON value for people.
+// KindOf returns a description of the type of a decoded JSON value, such as "a string", for error messages.
 func KindOf(value any) string {
 	switch value.(type) {
 	case nil:

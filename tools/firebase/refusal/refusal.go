@@ -1,5 +1,5 @@
-// Package refusal creates the errors of the Firebase tools. Each has its name in the S3 rules as reason, and the
-// corresponding code of the registry (S3-025, S3-035, S3-147 to S3-157).
+// Package refusal creates the errors of the Firebase tools. The reason of each error is its name in the S3 rules, and its
+// code is the corresponding code of package fault (S3-025, S3-035, S3-147 to S3-157).
 package refusal
 
 import "github.com/orch-dev/orch/fault"
@@ -17,7 +17,7 @@ const (
 	ConnectionError   = "CONNECTION_ERROR"
 )
 
-// Code returns the code of the registry for a name of the S3 rules, INTERNAL for any other name.
+// Code returns the code for a reason, INTERNAL for an unknown reason.
 func Code(reason string) fault.Code {
 	switch reason {
 	case PermissionDenied:

@@ -2,7 +2,7 @@ package tree
 
 import "slices"
 
-// Kind is a kind of event, by its name in the protocol.
+// Kind is a kind of event. Its value is the name in the protocol of the Realtime Database.
 type Kind string
 
 // The kinds, in the order in which a listener receives the events of one write.

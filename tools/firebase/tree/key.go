@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// check validates a path; it returns nil if the path is valid.
+// check returns INVALID_PATH for an invalid path.
 func (p Path) check() *fault.Error {
 	length := 0
 	for _, key := range p {

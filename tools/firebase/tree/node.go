@@ -11,8 +11,8 @@ import (
 	"slices"
 )
 
-// Node is a value of the tree: a scalar, or children by key. The nil *Node is null. It is never stored: an absent
-// value, a removed child and an empty object are the same.
+// Node is a value of the tree: a scalar, or children by key. The nil *Node is null. It is never stored as a child: an
+// absent value, a removed child and an empty object are the same.
 type Node struct {
 	scalar   any // bool, float64 or string; nil when there are children
 	priority any // nil, float64 or string
@@ -20,7 +20,7 @@ type Node struct {
 	size     int
 }
 
-// scalarSize is the size that counts for a number or a boolean.
+// scalarSize is the assumed size of a number or a boolean in bytes.
 const scalarSize = 8
 
 // newLeaf returns the node of a scalar.
@@ -43,7 +43,7 @@ func newParent(children map[string]*Node, priority any) *Node {
 	return n
 }
 
-// Size returns the number of bytes of the keys and strings below n, and 8 for each other scalar.
+// Size returns the size of the node in bytes: the lengths of all keys and strings in it, and 8 for each other scalar.
 func (n *Node) Size() int {
 	if n == nil {
 		return 0
@@ -51,7 +51,7 @@ func (n *Node) Size() int {
 	return n.size
 }
 
-// At returns the node at a path below n, nil if there is none.
+// At returns the node at a path relative to n, nil if there is none.
 func (n *Node) At(path Path) *Node {
 	for _, key := range path {
 		if n == nil {
@@ -62,7 +62,7 @@ func (n *Node) At(path Path) *Node {
 	return n
 }
 
-// Keys returns the keys of the children in their order.
+// Keys returns the keys of the children in the order of CompareKeys.
 func (n *Node) Keys() []string { return slices.SortedFunc(maps.Keys(n.childMap()), CompareKeys) }
 
 // Equal reports whether two nodes have the same content and priorities.
@@ -76,8 +76,8 @@ func (n *Node) Equal(other *Node) bool {
 	return maps.EqualFunc(n.children, other.children, (*Node).Equal)
 }
 
-// Value returns the node as JSON: nil, bool, float64, string, []any or map[string]any. Children with integer keys
-// become an array when more than half of its elements exist. The caller may modify the result.
+// Value returns the node as decoded JSON: nil, bool, float64, string, []any or map[string]any. Children whose keys are all
+// array indexes become an array if more than half of its elements exist. The caller may modify the result.
 func (n *Node) Value() any {
 	switch {
 	case n == nil:
@@ -100,7 +100,7 @@ func (n *Node) Value() any {
 	return values
 }
 
-// array returns the length of the array that Value returns for the children, if it does.
+// array reports whether Value returns an array for the children, and the length of the array.
 func (n *Node) array() (length int, ok bool) {
 	highest := -1
 	for key := range n.children {
@@ -113,7 +113,7 @@ func (n *Node) array() (length int, ok bool) {
 	return highest + 1, highest < 2*len(n.children)
 }
 
-// Shallow returns a scalar unchanged, and for children only their keys, as {key: true} (S3-024).
+// Shallow returns a scalar unchanged. For children it returns only the keys, in the form {key: true} (S3-024).
 func (n *Node) Shallow() any {
 	switch {
 	case n == nil:
@@ -128,8 +128,8 @@ func (n *Node) Shallow() any {
 	return keys
 }
 
-// with returns a copy of n with value at a path; nil removes. Parents without children are removed, and scalars on
-// the way are replaced.
+// with returns a copy of n with value at a path; nil removes the path. It removes parents that have no children left, and
+// replaces scalars on the path.
 func (n *Node) with(path Path, value *Node) *Node {
 	if len(path) == 0 {
 		return value

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Assignment is a path of a tree and its new node; nil removes it.
+// Assignment sets the node at a path of a tree; a nil node removes the path.
 type Assignment struct {
 	Path Path
 	Node *Node
 }
 
-// Patch returns the assignments that turn before into after when applied in order. There are no more than
-// differences. The cost depends only on the changed nodes, because versions of a tree share the others.
+// Patch returns the assignments that turn before into after when applied in order. There is at most one assignment for
+// each difference. The cost depends only on the changed nodes, because versions of a tree share unchanged nodes.
 func Patch(before, after *Node) []Assignment { return patch(nil, before, after, nil) }
 
-// patch appends the assignments for the node at a path.
+// patch appends the assignments for the node at a path to assignments.
 func patch(at Path, before, after *Node, assignments []Assignment) []Assignment {
 	if before == after {
 		return assignments
@@ -40,7 +40,7 @@ func patch(at Path, before, after *Node, assignments []Assignment) []Assignment 
 // Assign returns the root n with an assignment applied.
 func (n *Node) Assign(a Assignment) *Node { return n.with(a.Path, a.Node) }
 
-// Export returns the node as JSON for Import: with priorities, and with objects instead of arrays.
+// Export returns the node as decoded JSON for Import: with priorities, and with objects instead of arrays.
 func (n *Node) Export() any {
 	switch {
 	case n == nil:

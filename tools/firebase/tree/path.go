@@ -8,7 +8,7 @@ import (
 const (
 	// MaxDepth is the maximum number of keys from the root to a value.
 	MaxDepth = 32
-	// MaxPath is the maximum length of a path in bytes, with one slash before each key.
+	// MaxPath is the maximum length of a path in bytes, including a slash before each key.
 	MaxPath = 768
 	// MaxString is the maximum length of a string in bytes.
 	MaxString = 10 << 20
@@ -16,7 +16,7 @@ const (
 	MaxWrite = 16 << 20
 )
 
-// Path is the keys from the root to a node. The empty path is the root.
+// Path contains the keys from the root to a node. The empty path identifies the root.
 type Path []string
 
 // ParsePath parses a path such as "rooms/a/messages"; "" is the root. Slashes are only permitted between keys
@@ -35,13 +35,13 @@ func ParsePath(text string) (Path, error) {
 // String returns the path in the form of ParsePath.
 func (p Path) String() string { return strings.Join(p, "/") }
 
-// Child returns the path of a child. It does not alias p.
+// Child returns the path with keys appended. It does not alias p.
 func (p Path) Child(keys ...string) Path {
 	child := make(Path, 0, len(p)+len(keys))
 	return append(append(child, p...), keys...)
 }
 
-// Contains reports whether q is p or lies below p.
+// Contains reports whether q is p or a path below p.
 func (p Path) Contains(q Path) bool {
 	if len(q) < len(p) {
 		return false

@@ -2,14 +2,14 @@ package tree
 
 import "time"
 
-// KeyLength is the length of the keys that push generates.
+// KeyLength is the length of the keys that a push generates.
 const KeyLength = 20
 
-// alphabet contains the 64 characters of such a key in the order of their code points.
+// alphabet contains the 64 possible characters of these keys in the order of their code points.
 const alphabet = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 
-// Keys generates the keys of push: 8 characters for the time in milliseconds, then 12 random ones. Each key sorts
-// after all keys generated before it, even within one millisecond and when the clock steps back. The zero value is
+// Keys generates the keys of pushes: 8 characters for the time in milliseconds, then 12 random characters. Each key sorts
+// after all keys generated before, even within one millisecond and when the clock steps back. The zero value is
 // ready to use. It is not safe for concurrent use.
 type Keys struct {
 	millis int64

@@ -9,7 +9,7 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// The sort orders other than by a child.
+// The values of OrderBy that are not the path of a child.
 const (
 	ByKey      = "$key"
 	ByValue    = "$value"
@@ -20,10 +20,10 @@ const (
 type Query struct {
 	// OrderBy is ByKey, ByValue, ByPriority or the path of a child such as "size/width".
 	OrderBy string
-	// StartAt and EndAt are inclusive bounds of the sort key: bool, float64 or string; nil for none. A bound of
-	// another type than a value is compared by the order of types.
+	// StartAt and EndAt are inclusive bounds of the sort key: bool, float64 or string; nil means no bound. If a bound
+	// and a sort key have different types, the order of the types decides (see compareNodes).
 	StartAt, EndAt any
-	// Limit is the maximum number of children, from the first; 0 means no limit.
+	// Limit is the maximum number of children. The first ones are selected. 0 means no limit.
 	Limit int
 }
 
@@ -33,9 +33,9 @@ type Child struct {
 	Node *Node
 }
 
-// Select returns the selected children of n in the order of the query, with ties in key order, and selected, the node
-// with only those children. A scalar has no children: selected is the scalar if the query only sorts, and nil
-// otherwise. Errors: VALIDATION_ERROR for an invalid query.
+// Select returns in children the children of n that a query selects, in the order of the query. Children with equal sort
+// keys are in the order of their keys. selected is a copy of n with only these children, or n itself if the query only
+// sorts. For a scalar n, selected is nil unless the query only sorts. Errors: VALIDATION_ERROR for an invalid query.
 func (n *Node) Select(q Query) (selected *Node, children []Child, err error) {
 	order, err := q.order()
 	if err != nil {
@@ -59,7 +59,7 @@ func (n *Node) Select(q Query) (selected *Node, children []Child, err error) {
 	return fromChildren(found), found, nil
 }
 
-// fromChildren returns the node with these children.
+// fromChildren returns a node with the given children, nil if there are none.
 func fromChildren(children []Child) *Node {
 	byKey := make(map[string]*Node, len(children))
 	for _, c := range children {
@@ -70,8 +70,8 @@ func fromChildren(children []Child) *Node {
 
 // order is a sort order of children.
 type order struct {
-	keys bool
-	// by returns the sort key of a child; unused if keys is true.
+	keys bool // the keys of the children are the sort keys
+	// by returns the sort key of a child. It is nil if keys is set.
 	by func(*Node) *Node
 }
 
@@ -129,6 +129,7 @@ func (o order) compareBound(c Child, bound any) int {
 	return compareNodes(o.by(c.Node), newLeaf(bound))
 }
 
+// compare compares two children by their sort keys, then by their keys.
 func (o order) compare(a, b Child) int {
 	if o.keys {
 		return CompareKeys(a.Key, b.Key)
@@ -136,6 +137,7 @@ func (o order) compare(a, b Child) int {
 	return cmp.Or(compareNodes(o.by(a.Node), o.by(b.Node)), CompareKeys(a.Key, b.Key))
 }
 
+// priorityNode returns the priority of a node as a scalar node, nil if it has none.
 func priorityNode(n *Node) *Node {
 	if n == nil || n.priority == nil {
 		return nil
@@ -143,7 +145,7 @@ func priorityNode(n *Node) *Node {
 	return newLeaf(n.priority)
 }
 
-// compareNodes compares values: null, false, true, numbers, strings, objects. All objects are equal.
+// compareNodes compares values in the order null, false, true, numbers, strings, objects. All objects are equal.
 func compareNodes(a, b *Node) int {
 	if c := cmp.Compare(rank(a), rank(b)); c != 0 || a == nil {
 		return c

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Replace returns the root n with JSON data from a server at the path. The data may be larger than a write. Errors:
-// those of Set, for data that no server contains.
+// Replace returns the root n with the node at a path replaced by decoded JSON from a server. The data may be larger than a
+// write. Errors: those of Set, for data that no correct server sends.
 func (n *Node) Replace(path Path, data any) (*Node, error) {
 	w := writer{limit: math.MaxInt}
 	value, err := w.node(path, data, nil)
@@ -17,8 +17,8 @@ func (n *Node) Replace(path Path, data any) (*Node, error) {
 	return n.with(path, value), nil
 }
 
-// ReplaceChildren returns the root n with each child in data replaced by data from a server; the others are not
-// changed. A name may be a path. Errors: those of Update, for data that no server contains.
+// ReplaceChildren returns the root n with each child that data contains replaced by the data, which comes from a server. A
+// name in data may be a path. Errors: those of Update, for data that no correct server sends.
 func (n *Node) ReplaceChildren(path Path, data map[string]any) (*Node, error) {
 	targets, err := updateTargets(path, slices.Collect(maps.Keys(data)))
 	if err != nil {

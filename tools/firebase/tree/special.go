@@ -7,7 +7,8 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// serverValue evaluates a server value for a node that is currently old: the time in milliseconds, or an increment.
+// serverValue evaluates a server value: the time in milliseconds since 1970, or the number of the node old plus an
+// increment.
 func (w *writer) serverValue(server any, old *Node) (any, *fault.Error) {
 	if server == "timestamp" {
 		return float64(w.at.UnixMilli()), nil
@@ -27,7 +28,7 @@ func (w *writer) serverValue(server any, old *Node) (any, *fault.Error) {
 	return now + by, nil
 }
 
-// priorityOf returns the priority in an object.
+// priorityOf returns the priority in an object, nil if there is none.
 func priorityOf(object map[string]any) (any, *fault.Error) {
 	switch priority := object[".priority"].(type) {
 	case nil, float64, string:

@@ -9,8 +9,8 @@ import (
 	"math"
 )
 
-// Version returns the digest of the content of the node, priorities included: Equal nodes have the same version. A
-// nil node has one too, so that a write can require it.
+// Version returns a digest of the content of the node, including priorities. Equal nodes have the same version. A nil node
+// has a version too, so that a write can require that there is no data.
 func (n *Node) Version() string {
 	digest := sha256.New()
 	n.digest(digest)

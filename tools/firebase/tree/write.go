@@ -12,8 +12,8 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// Set returns the root n with JSON data at the path; null removes it. Server values in the data are evaluated with
-// the time at and with the nodes that they replace. Errors: INVALID_PATH (a key of the data or the depth),
+// Set returns the root n with decoded JSON at the path; null removes the path. Server values in the data are evaluated
+// with the time at and with the nodes that they replace. Errors: INVALID_PATH (for a key in the data or the depth),
 // INVALID_DATA_TYPE, SIZE_LIMIT_EXCEEDED.
 func (n *Node) Set(path Path, data any, at time.Time) (*Node, error) {
 	w := writer{at: at, limit: MaxWrite}
@@ -27,9 +27,9 @@ func (n *Node) Set(path Path, data any, at time.Time) (*Node, error) {
 // Delete returns the root n without the node at the path.
 func (n *Node) Delete(path Path) *Node { return n.with(path, nil) }
 
-// Update returns the root n with each child in data replaced; the others are not changed. A name may be a path, such
-// as "a/b". The update is atomic. Errors: those of Set, INVALID_DATA_TYPE for data that is not an object,
-// VALIDATION_ERROR for one path inside another.
+// Update returns the root n with each child that data contains replaced; other children are not changed. A name in data
+// may be a path, such as "a/b". Errors: those of Set, INVALID_DATA_TYPE for data that is not an object, and
+// VALIDATION_ERROR if one path contains another.
 func (n *Node) Update(path Path, data any, at time.Time) (*Node, error) {
 	changes, ok := data.(map[string]any)
 	if !ok {
@@ -50,7 +50,7 @@ func (n *Node) Update(path Path, data any, at time.Time) (*Node, error) {
 	return root, nil
 }
 
-// updateTargets returns the path of each name of an update. It rejects a path inside another.
+// updateTargets returns the path of each name of an update. VALIDATION_ERROR if one path contains another.
 func updateTargets(base Path, names []string) (map[string]Path, *fault.Error) {
 	targets := make(map[string]Path, len(names))
 	for _, name := range names {
@@ -73,7 +73,7 @@ func updateTargets(base Path, names []string) (map[string]Path, *fault.Error) {
 // writer converts the JSON of one write to nodes and counts its size.
 type writer struct {
 	at time.Time
-	// size is the number of bytes so far, limit its maximum.
+	// size is the number of bytes so far, limit the maximum of size.
 	size, limit int
 }
 
@@ -91,7 +91,7 @@ func (w *writer) node(path Path, data any, old *Node) (*Node, *fault.Error) {
 	}
 }
 
-// arrayObject returns an array as an object.
+// arrayObject returns an array as an object with the indexes as keys.
 func arrayObject(values []any) map[string]any {
 	object := make(map[string]any, len(values))
 	for i, value := range values {
@@ -100,7 +100,7 @@ func arrayObject(values []any) map[string]any {
 	return object
 }
 
-// object returns the node for a JSON object, which may represent a server value, or a value with a priority.
+// object returns the node for a JSON object. The object may be a server value (".sv") or have a priority.
 func (w *writer) object(path Path, object map[string]any, old *Node) (*Node, *fault.Error) {
 	if server, ok := object[".sv"]; ok {
 		if len(object) != 1 {
@@ -125,7 +125,7 @@ func (w *writer) object(path Path, object map[string]any, old *Node) (*Node, *fa
 	return &prioritised, nil
 }
 
-// content returns the node for an object without its priority.
+// content returns the node for an object, without setting its priority.
 func (w *writer) content(path Path, object map[string]any, old *Node) (*Node, *fault.Error) {
 	_, prioritised := object[".priority"]
 	value, scalar := object[".value"]
