@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// attempts is how often a read is made that a server cannot answer.
+	// attempts is the maximum number of attempts of a read that fails on the server.
 	attempts = 5
 	// firstPause and longestPause bound the pauses between two attempts.
 	firstPause   = 100 * time.Millisecond
@@ -30,7 +30,8 @@ func (c *Client) databaseName() string {
 	return "projects/" + c.cfg.Project + "/databases/" + c.cfg.Database
 }
 
-// documentName is that of a document in the protocol; the empty path is what collections at the top lie in.
+// documentName returns the full name of a document in the protocol. The empty path stands for the parent of top-level
+// collections.
 func (c *Client) documentName(at document.Path) string {
 	name := c.databaseName() + "/documents"
 	if len(at) > 0 {
@@ -39,7 +40,7 @@ func (c *Client) documentName(at document.Path) string {
 	return name
 }
 
-// call returns a call of a method. The server finds the database by the headers.
+// call returns a call of a method. Google's servers route it by the headers.
 func (c *Client) call(method, routing, value string, request []byte) grpc.Call {
 	return grpc.Call{
 		Method: "google.firestore.v1.Firestore/" + method, Request: request,
@@ -49,7 +50,8 @@ func (c *Client) call(method, routing, value string, request []byte) grpc.Call {
 	}
 }
 
-// repeated reads until it succeeds: while nobody answers, and a few times while the server fails in a way that passes.
+// repeated calls read until it succeeds or fails permanently (see passes), with pauses in between. It returns the last
+// error when ctx ends.
 func repeated(ctx context.Context, read func() error) error {
 	for failures := 0; ; failures++ {
 		err := read()
@@ -62,7 +64,7 @@ func repeated(ctx context.Context, read func() error) error {
 	}
 }
 
-// answers makes a call and gives the answers to use.
+// answers makes a call and calls use with each answer. It returns the first error of the call or of use.
 func (c *Client) answers(ctx context.Context, call grpc.Call, use func(answer []byte) error) error {
 	answers, err := c.conn.Do(ctx, call)
 	if err != nil {
@@ -83,7 +85,8 @@ func (c *Client) answers(ctx context.Context, call grpc.Call, use func(answer []
 	}
 }
 
-// passes reports whether a read that failed is worth another attempt.
+// passes reports whether a failed read should be repeated: always if no server has answered; after a temporary error of
+// the server, until the maximum number of attempts.
 func passes(err error, failures int) bool {
 	e, ok := errors.AsType[*grpc.Error](err)
 	if !ok {

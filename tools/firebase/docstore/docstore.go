@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// DefaultAnswer limits the bytes of the documents in a response or a watch.
+	// DefaultAnswer is the default maximum size of the documents in a response or a watch, in bytes.
 	DefaultAnswer = 32 << 20
-	// DefaultCall is the time limit of a call with all its requests.
+	// DefaultCall is the default time limit of a call with all its requests.
 	DefaultCall = 30 * time.Second
 	// defaultDatabase is the id of the database that every project may have.
 	defaultDatabase = "(default)"
@@ -31,9 +31,9 @@ const (
 
 // Config configures a client. Either Credentials or Emulator is required.
 type Config struct {
-	// Net configures the permitted addresses besides public ones. The emulator is always permitted.
+	// Net configures which addresses, besides public ones, are permitted. The emulator is always permitted.
 	Net netguard.Config
-	// Project is the id of the project; "" means that of Credentials.
+	// Project is the id of the project; "" means the project of Credentials.
 	Project string
 	// Database is the id of the database; "" means the default one.
 	Database string
@@ -80,7 +80,7 @@ var _ firebase.Backend = (*Client)(nil)
 // Open returns a client. It sends no request. Errors: VALIDATION_ERROR with the name of the setting.
 func Open(cfg Config) (*Client, error) { return openAt(cfg, server) }
 
-// openAt returns a client of the server at host:port, unless an emulator is configured.
+// openAt returns a client of the server at host:port, or of the emulator if one is configured.
 func openAt(cfg Config, server string) (*Client, error) {
 	cfg = cfg.withDefaults()
 	conn, err := dial(&cfg, server)
@@ -129,13 +129,13 @@ func dial(cfg *Config, server string) (*grpc.Client, error) {
 	return grpc.New(connection), nil
 }
 
-// emulatorOwner returns the credential that an emulator accepts as administrator.
+// emulatorOwner returns the credential that an emulator accepts for all operations.
 func emulatorOwner(context.Context) (string, error) { return "Bearer owner", nil }
 
 // serviceAccount obtains access tokens for a service account.
 type serviceAccount struct{ *account.Account }
 
-// authorize returns the authorization of the account.
+// authorize returns the value of the header Authorization.
 func (h serviceAccount) authorize(ctx context.Context) (string, error) {
 	token, err := h.Token(ctx)
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// maxMessage is how many bytes of a message of a server are repeated.
+// maxMessage is the maximum number of bytes of a server's message in an error.
 const maxMessage = 300
 
-// errSlow is the cause when a call exceeds Config.Call.
+// errSlow is the cause of the context of a call that exceeds Config.Call.
 var errSlow = errors.New("the call took too long")
 
-// withCallTimeout sets the time limit of a call. It fails if ctx has already ended.
+// withCallTimeout returns a context with the time limit of a call. It returns an error if ctx has already ended.
 func (c *Client) withCallTimeout(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if err := ctx.Err(); err != nil {
 		return ctx, nil, err
@@ -52,7 +52,7 @@ func (c *Client) protocolError(ctx context.Context, err error) error {
 	}
 }
 
-// readError converts the error of a read.
+// readError converts the error of a read. Some codes mean something else than for a write, see protocolError.
 func (c *Client) readError(ctx context.Context, err error) error {
 	message := sanitize(grpc.MessageOf(err))
 	switch code := grpc.CodeOf(err); {
@@ -69,7 +69,7 @@ func (c *Client) readError(ctx context.Context, err error) error {
 	}
 }
 
-// invalidWrite returns the error of a rejected write.
+// invalidWrite returns SIZE_LIMIT_EXCEEDED or VALIDATION_ERROR for a rejected write, by the message of the server.
 func invalidWrite(message string) error {
 	for _, size := range []string{"exceeds the maximum", "longer than", "maximum entity size", "too large"} {
 		if strings.Contains(message, size) {
@@ -89,7 +89,7 @@ func tooLarge(limit int) error {
 		WithHint("choose a path further down, or a query with a limit")
 }
 
-// sanitize prepares a text of a server for display: printable and truncated.
+// sanitize prepares a text of a server for display: it replaces unprintable characters, and truncates the text.
 func sanitize(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -103,7 +103,7 @@ func sanitize(text string) string {
 	return text
 }
 
-// tokenStatus converts the error of a token request to a status, so that a permanent error is not retried.
+// tokenStatus converts the error of a token request to a gRPC status, so that only temporary errors are retried.
 func tokenStatus(err error) error {
 	e := fault.From(err)
 	if e.Reason == refusal.PermissionDenied {

@@ -16,28 +16,28 @@ import (
 )
 
 const (
-	// target is the id of what a listener listens to; each has a call of its own.
+	// target is the id of the target of a listener. Each listener has a separate call, so all can use the same id.
 	target = 1
-	// firstRest and longestRest bound the pauses between two calls of a listener.
+	// firstRest and longestRest are the minimum and the maximum of the pause between two calls of a listener.
 	firstRest   = time.Second
 	longestRest = time.Minute
 )
 
-// listener hears what becomes of a document or of the documents of a collection. A call that ends is made again where it
-// ended, so that changes are neither lost nor told twice.
+// listener receives the changes of a document, or of the documents of a collection. When a call ends, the listener makes
+// another call that resumes at the same point, so that changes are neither lost nor reported twice.
 type listener struct {
 	client  *Client
 	target  wire.Target
 	answers *grpc.Answers // nil between two calls
-	// failures is how many calls have ended since one was sound.
+	// failures is the number of calls that have failed since the last progress.
 	failures int
-	// current is true when the server has sent the whole state; what follows are changes.
+	// current is true when the server has sent the complete initial state. It sends only changes after that.
 	current bool
-	// told is true when a state was returned, and documents are those in it by their full names. In changed are those that are
-	// different in the next state; nil is one that is gone.
+	// told is true when next has returned a state. documents are the documents of that state by their full names. changed are
+	// the documents that differ in the next state; a removed document is nil.
 	told               bool
 	documents, changed map[string]*wire.Document
-	at                 time.Time // of the next state
+	at                 time.Time // the time of the next state
 }
 
 func newListener(c *Client, at document.Path) *listener {
@@ -58,8 +58,8 @@ func (l *listener) stop() {
 	}
 }
 
-// next waits for the next state, and returns how it differs from the one before. The first state is told even if it differs
-// in nothing.
+// next waits for the next state and returns the changes since the previous state. For the first state it also returns if
+// there are no changes.
 func (l *listener) next(ctx context.Context) ([]change, error) {
 	for {
 		whole, err := l.hear(ctx)
@@ -76,7 +76,7 @@ func (l *listener) next(ctx context.Context) ([]change, error) {
 	}
 }
 
-// hear takes one answer. It reports whether the state is whole.
+// hear processes one answer. It reports whether the next state is complete.
 func (l *listener) hear(ctx context.Context) (whole bool, err error) {
 	answer, err := l.answer(ctx)
 	if err != nil {
@@ -96,14 +96,14 @@ func (l *listener) hear(ctx context.Context) (whole bool, err error) {
 	case news.Gone != "":
 		l.changed[news.Gone] = nil
 	case news.Count != nil && *news.Count != l.size():
-		// Something was missed: the next call begins anew.
+		// Changes were missed: the next call must send the complete state again.
 		l.target.Resume = nil
 		l.stop()
 	}
 	return false, nil
 }
 
-// answer returns the next answer of the call, which it makes if there is none.
+// answer returns the next answer of the call. It makes a call if there is none.
 func (l *listener) answer(ctx context.Context) ([]byte, error) {
 	if l.answers == nil {
 		call := l.client.call("Listen", "database", l.client.databaseName(), wire.Listen(l.client.databaseName(), l.target))
@@ -118,8 +118,8 @@ func (l *listener) answer(ctx context.Context) ([]byte, error) {
 	return l.answers.Next()
 }
 
-// begin makes ready for the answers of another call. Without a token the server sends the whole state: what it does not send
-// is gone.
+// begin prepares for the answers of another call. Without a resume token the server sends the complete state, and any
+// document that it does not send was removed.
 func (l *listener) begin() {
 	l.current, l.changed = false, map[string]*wire.Document{}
 	if len(l.target.Resume) == 0 {
@@ -129,7 +129,7 @@ func (l *listener) begin() {
 	}
 }
 
-// rest waits before another call.
+// rest ends the failed call and waits before another call.
 func (l *listener) rest(ctx context.Context, err error) error {
 	l.stop()
 	wait := pause.Backoff(firstRest, longestRest, l.failures)
@@ -153,7 +153,7 @@ func permanent(err error) bool {
 	}
 }
 
-// turn takes what the server says about the target. It reports whether the state is whole.
+// turn processes a change of the target. It reports whether the next state is complete.
 func (l *listener) turn(c *wire.TargetChange) (whole bool, err error) {
 	switch c.State {
 	case wire.NoChange:
@@ -184,7 +184,7 @@ func (l *listener) turn(c *wire.TargetChange) (whole bool, err error) {
 	return false, nil
 }
 
-// size is how many documents the next state has.
+// size returns the number of documents in the next state.
 func (l *listener) size() int {
 	n := len(l.documents)
 	for name, now := range l.changed {
@@ -199,8 +199,8 @@ func (l *listener) size() int {
 	return n
 }
 
-// settle makes the next state that of now, and returns how the two differ: what is gone, what was added, what was modified,
-// each in the order of ids.
+// settle makes the next state the current one, and returns the changes between the two: removed, then added, then modified
+// documents, each in the order of ids.
 func (l *listener) settle() []change {
 	var gone, added, modified []change
 	for _, name := range slices.Sorted(maps.Keys(l.changed)) {

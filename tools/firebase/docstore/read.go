@@ -15,7 +15,7 @@ import (
 // missingVersion is the version of a document that does not exist.
 const missingVersion firebase.Version = "none"
 
-// versionOf returns the version of a document: the time of its last change.
+// versionOf returns the version of a document, which is the time of its last change.
 func versionOf(d *wire.Document) firebase.Version {
 	if d == nil {
 		return missingVersion
@@ -31,7 +31,7 @@ func fieldsOf(d *wire.Document) document.Fields {
 	return d.Fields
 }
 
-// dataOf returns fields as the data of a snapshot or an event.
+// dataOf returns a copy of fields as the data of a snapshot or an event, nil for nil fields.
 func dataOf(f document.Fields) any {
 	if f == nil {
 		return nil
@@ -42,8 +42,8 @@ func dataOf(f document.Fields) any {
 // idOf returns the id of a document with a full name.
 func idOf(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
-// Read implements firebase.Backend. It ignores a query for a document. A query without results needs a second
-// request, to find out whether the collection has documents.
+// Read implements firebase.Backend. It ignores q if the path is that of a document. After a query without results it
+// sends a second request, to learn whether the collection has documents.
 func (c *Client) Read(ctx context.Context, path string, q firebase.Query) (firebase.Snapshot, error) {
 	at, err := document.ParsePath(path)
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *Client) Read(ctx context.Context, path string, q firebase.Query) (fireb
 	return c.collection(ctx, at, q)
 }
 
-// checkQuery rejects an invalid query.
+// checkQuery returns VALIDATION_ERROR for an invalid query.
 func checkQuery(q firebase.Query) error {
 	if q.Shallow {
 		return refusal.New(refusal.ValidationError, "shallow is for the Realtime Database").WithField("shallow")
@@ -80,7 +80,7 @@ func (c *Client) document(ctx context.Context, at document.Path) (firebase.Snaps
 	return c.documentSnapshot(d), nil
 }
 
-// get reads a document. A missing document is nil, and not an error.
+// get reads a document. It returns nil for a missing document.
 func (c *Client) get(ctx context.Context, at document.Path) (*wire.Document, error) {
 	name := c.documentName(at)
 	call := c.call("BatchGetDocuments", "database", c.databaseName(), wire.Get(c.databaseName(), name))

@@ -12,8 +12,9 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// Watch implements firebase.Backend. The value of a collection cannot be watched, only its documents. A broken
-// connection is re-established; changes in between are reported as the events of a single write.
+// Watch implements firebase.Backend. It returns VALIDATION_ERROR for the type Value at a collection: only the documents of
+// a collection can be watched. When the connection breaks, the watch resumes, and reports the changes in between as the
+// events of a single write.
 func (c *Client) Watch(ctx context.Context, path string, events firebase.EventType) (firebase.Watching, error) {
 	at, err := document.ParsePath(path)
 	if err != nil {
@@ -22,7 +23,7 @@ func (c *Client) Watch(ctx context.Context, path string, events firebase.EventTy
 	if err := checkEvents(at, events); err != nil {
 		return firebase.Watching{}, err
 	}
-	// The listener retries after most errors; a read reports an error at once.
+	// The listener retries after most errors. A read before reports such an error to the caller.
 	if _, err := c.Read(ctx, path, firebase.Query{Limit: 1}); err != nil {
 		return firebase.Watching{}, err
 	}
@@ -67,7 +68,7 @@ type watcher struct {
 	events firebase.EventType
 	at     document.Path
 	queue  *backlog.Queue
-	// listener waits for the next state of the watched data. The first one is the initial state.
+	// listener waits for the next state of the watched data. The first state is sent to first.
 	listener *listener
 	first    chan initialState
 	size     int // size of the watched data in bytes
@@ -79,7 +80,7 @@ type initialState struct {
 	err      error
 }
 
-// change is the change of one document. Fields are nil where it does not exist.
+// change is the change of one document. before or now is nil if the document does not exist then.
 type change struct {
 	id          string
 	before, now document.Fields
@@ -152,7 +153,7 @@ func (c *Client) watchError(ctx context.Context, err error) error {
 	return c.readError(ctx, err)
 }
 
-// addSize updates the size of the watched data. It returns QUOTA_EXCEEDED beyond the limit.
+// addSize updates the size of the watched data. It returns QUOTA_EXCEEDED if the size exceeds Config.MaxAnswer.
 func (w *watcher) addSize(changes []change) error {
 	for _, c := range changes {
 		w.size += c.now.Size(nil) - c.before.Size(nil)

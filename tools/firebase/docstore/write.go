@@ -47,7 +47,7 @@ func (c *Client) Write(ctx context.Context, path string, w firebase.Write) (fire
 	return written, c.writeError(err, to, w)
 }
 
-// checkWrite rejects operations that the document or the collection does not support.
+// checkWrite returns an error for an operation that a document or a collection does not support.
 func checkWrite(to document.Path, w firebase.Write) error {
 	switch w.Operation {
 	case firebase.Set, firebase.Update, firebase.Delete:
@@ -117,7 +117,8 @@ func (c *Client) prepare(to document.Path, w firebase.Write) (write wire.Write, 
 	return write, nil
 }
 
-// condition returns the precondition of a write, nil for none.
+// condition returns the precondition of a write, the zero value if there is none. CONFLICT if Write.If is not a version of
+// this database.
 func condition(w firebase.Write) (wire.Precondition, error) {
 	switch {
 	case w.Operation == firebase.Push, w.If == missingVersion:
@@ -144,7 +145,7 @@ func updatePaths(data any) []string {
 	return paths
 }
 
-// quotedPath returns a path of fields as the protocol has it.
+// quotedPath returns a field path in the form of the protocol, with quotes around unusual names.
 func quotedPath(path string) string {
 	parts := strings.Split(path, ".")
 	for i, part := range parts {
@@ -190,7 +191,8 @@ func (c *Client) commit(ctx context.Context, write wire.Write) (time.Time, error
 	return at, nil
 }
 
-// writeError returns the error of a write, with the meaning that NOT_FOUND has for it.
+// writeError returns the error of a write. It converts NOT_FOUND: for a conditional write it means a conflict, for an update
+// a missing document, and otherwise a missing database.
 func (c *Client) writeError(err error, to document.Path, w firebase.Write) error {
 	switch {
 	case err == nil:
@@ -206,7 +208,8 @@ func (c *Client) writeError(err error, to document.Path, w firebase.Write) error
 	}
 }
 
-// updateMissing returns the error of an update under the condition that the document does not exist.
+// updateMissing returns the error of an update that requires a missing document: CONFLICT if the document exists, otherwise
+// NOT_FOUND.
 func (c *Client) updateMissing(ctx context.Context, to document.Path) error {
 	d, err := c.get(ctx, to)
 	switch {

@@ -92,7 +92,7 @@ func (k Kit) conditions(t *testing.T) {
 	requireReason(t, err, refusal.ValidationError)
 }
 
-// S3-033: of 100 concurrent increments by read-modify-write none is lost; the ones that failed return an error.
+// S3-033: of 100 concurrent increments by read-modify-write, none is lost: each one either takes effect or returns an error.
 func (k Kit) transactions(t *testing.T) {
 	t.Parallel()
 	const writers = 100
@@ -132,7 +132,7 @@ func (k Kit) sharesNothing(t *testing.T) {
 	requireData(t, b, docPath, `{"n":1,"in":{"list":["x"]}}`)
 }
 
-// modify changes JSON at every depth.
+// modify modifies decoded JSON in place, at every depth.
 func modify(data any) {
 	switch v := data.(type) {
 	case map[string]any:
@@ -163,7 +163,7 @@ func (k Kit) endedContext(t *testing.T) {
 	requireData(t, b, docPath, `null`)
 }
 
-// S3-043: events arrive in the order of the writes, without gaps, from the initial data on.
+// S3-043: events arrive in the order of the writes, and there is no gap between the initial data and the first event.
 func (k Kit) ordered(t *testing.T) {
 	t.Parallel()
 	b := k.Open(t)
@@ -193,7 +193,8 @@ func (k Kit) ordered(t *testing.T) {
 	writing.Wait()
 }
 
-// S3-045: a reader that does not read uses bounded memory, is told that it lost events, and blocks nobody else.
+// S3-045: a reader that does not read uses bounded memory and does not block other readers. It gets an error in place of the
+// events that it has lost.
 func (k Kit) slowReader(t *testing.T) {
 	t.Parallel()
 	b := k.Open(t)

@@ -24,8 +24,8 @@ const patience = 2 * time.Minute
 type Kit struct {
 	// Open returns an empty database that exists until the end of the test.
 	Open func(tb testing.TB) firebase.Backend
-	// Reopen closes and reopens a database like a restart of its process, and returns the reopened one. It is nil for
-	// databases that are not persistent.
+	// Reopen closes and reopens a database like a restart of its process, and returns the reopened database. It is nil
+	// for databases that are not persistent.
 	Reopen func(tb testing.TB, b firebase.Backend) firebase.Backend
 	// Backlog is how many events a watcher of the database may be behind before its watch ends.
 	Backlog int
@@ -84,7 +84,7 @@ func set(path, data string) step    { return step{firebase.Set, path, data} }
 func update(path, data string) step { return step{firebase.Update, path, data} }
 func remove(path string) step       { return step{firebase.Delete, path, "null"} }
 
-// merge represents a Set with Merge.
+// merge stands for a Set with Merge in the tables.
 const merge firebase.Operation = "merge"
 
 func (s step) write(tb testing.TB) firebase.Write {
@@ -104,7 +104,7 @@ func apply(tb testing.TB, b firebase.Backend, steps ...step) {
 	}
 }
 
-// read returns the data at a path.
+// read returns the snapshot of a path.
 func read(tb testing.TB, b firebase.Backend, path string) firebase.Snapshot {
 	tb.Helper()
 	s, err := b.Read(tb.Context(), path, firebase.Query{})
@@ -150,7 +150,7 @@ type watch struct {
 	next    func() (firebase.Event, error, bool)
 }
 
-// listen starts a watch that ends with the test.
+// listen starts a watch that ends when the test ends.
 func listen(tb testing.TB, b firebase.Backend, path string, events firebase.EventType) *watch {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), patience)

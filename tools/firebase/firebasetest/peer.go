@@ -20,8 +20,8 @@ const startTime = 5 * time.Minute
 // stopTime is the time limit for a peer to exit by itself.
 const stopTime = 20 * time.Second
 
-// Peer is a server for the tests of one package, started on first use. Its program prints {"port": N} when it listens
-// on loopback, and exits when its standard input is closed, even when the tests are killed.
+// Peer is a server program for the tests of one package. Address starts the program. It must print {"port": N} when it
+// listens on loopback, and exit when its standard input is closed, which also happens when the tests are killed.
 type Peer struct {
 	// Command is the program with its arguments.
 	Command []string
@@ -44,11 +44,11 @@ func (p *Peer) Address(tb testing.TB) string {
 	return fmt.Sprintf("127.0.0.1:%d", p.port)
 }
 
-// Name returns a unique name.
+// Name returns a name that no other call returns.
 func (p *Peer) Name() string { return fmt.Sprintf("orch-%d", p.names.Add(1)) }
 
 func (p *Peer) start() error {
-	p.cmd = exec.Command(p.Command[0], p.Command[1:]...) //nolint:noctx // it runs until the tests of the package end
+	p.cmd = exec.Command(p.Command[0], p.Command[1:]...) //nolint:noctx // the process runs until the tests of the package end
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.Stderr = os.Stderr
 	var err error
@@ -66,7 +66,7 @@ func (p *Peer) start() error {
 	defer timer.Stop()
 	line, err := bufio.NewReader(stdout).ReadBytes('\n')
 	if err != nil {
-		return fmt.Errorf("it ended before it listened: %w", err)
+		return fmt.Errorf("the program ended before it listened: %w", err)
 	}
 	var ready struct {
 		Port int `json:"port"`
@@ -90,7 +90,7 @@ func (p *Peer) Stop() {
 	p.kill() // remaining child processes
 }
 
-// Main returns a runner for goleak.VerifyTestMain that runs m and then stops the peer, before goroutines are counted.
+// Main returns a runner for goleak.VerifyTestMain. It runs m and then stops the peer, before goleak counts goroutines.
 func (p *Peer) Main(m *testing.M) interface{ Run() int } { return stopping{p, m} }
 
 type stopping struct {

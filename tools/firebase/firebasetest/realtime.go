@@ -137,7 +137,7 @@ func (k Kit) realtimePush(t *testing.T) {
 	assert.Equal(t, keysInOrder, keys(s.Children))
 }
 
-// ranked has a child of each type as sort key.
+// ranked has children whose sort keys, at v, have all types.
 const ranked = `{"n1":{"v":null,"k":1},"b1":{"v":true},"b0":{"v":false},"i2":{"v":2},"i1":{"v":-1.5},
 	"s2":{"v":"b"},"s1":{"v":"a"},"s10":{"v":"B"},"o1":{"v":{"q":1}},"o0":{"v":{"z":0}}}`
 
@@ -187,7 +187,7 @@ func (k Kit) realtimeQueries(t *testing.T) {
 	}
 }
 
-// A query that only sorts returns a scalar; any other query returns nil for it.
+// At a scalar, a query that only sorts returns the scalar; any other query returns nil.
 func (k Kit) realtimeQueryOfScalar(t *testing.T) {
 	t.Parallel()
 	b := k.Open(t)

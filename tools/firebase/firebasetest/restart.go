@@ -44,7 +44,7 @@ func (k Kit) realtimeRestart(t *testing.T) {
 	requireData(t, k.Reopen(t, b), "w", `null`)
 }
 
-// S3-036; also, a version from before a restart never matches other data after it.
+// S3-036: confirmed writes survive a restart. A version from before the restart never matches other data after it.
 func (k Kit) firestoreRestart(t *testing.T) {
 	t.Parallel()
 	b := k.Open(t)

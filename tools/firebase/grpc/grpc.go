@@ -1,5 +1,5 @@
-// Package grpc is a client of the protocol gRPC over the HTTP/2 of the standard library. A call has one request and any
-// number of answers. Messages are bytes to it, and it compresses none.
+// Package grpc is a client of the gRPC protocol that uses HTTP/2 of the standard library. A call has one request and any
+// number of answers. The caller encodes and decodes messages; they are not compressed.
 package grpc
 
 import (
@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// MaxMessage is the greatest size of an answer in bytes.
+	// MaxMessage is the maximum size of an answer in bytes.
 	MaxMessage = 64 << 20
-	// maxHeader is how many bytes of headers an answer may have.
+	// maxHeader is the maximum size of the headers of a response in bytes.
 	maxHeader = 64 << 10
-	// handshakeTime bounds the handshake of TLS, idleTime the time that a connection without calls is kept.
+	// handshakeTime is the time limit of the TLS handshake. A connection without calls is closed after idleTime.
 	handshakeTime = 15 * time.Second
 	idleTime      = 5 * time.Minute
-	// longestTimeout is the longest time that the header of the protocol holds in milliseconds.
+	// longestTimeout is the maximum in the header Grpc-Timeout, in milliseconds: the protocol permits 8 digits.
 	longestTimeout = 99_999_999
-	// prefix is how many bytes stand before a message: whether it is compressed, and its size.
+	// prefix is the number of bytes before a message: a flag for compression, and the size of the message.
 	prefix = 5
 )
 
@@ -39,28 +39,29 @@ var errClosed = errors.New("the client was closed")
 type Config struct {
 	// Target is the host:port of the server.
 	Target string
-	// TLS is how the connection is secured; nil means that it is not.
+	// TLS configures TLS; nil means that the connection is not encrypted.
 	TLS *tls.Config
-	// Dial makes a connection.
+	// Dial opens a connection to an address.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Authorize returns the header Authorization of a call. An *Error ends the call as if it came from the server.
+	// Authorize returns the value of the header Authorization of a call. If it returns an *Error, the call fails with
+	// that error, as if it came from the server.
 	Authorize func(ctx context.Context) (string, error)
-	// Agent is the name of the client.
+	// Agent is the value of the header User-Agent.
 	Agent string
 }
 
-// Client calls a server. It is safe for concurrent use, and connects when it has something to send.
+// Client makes calls to a server. It is safe for concurrent use, and connects at the first call.
 type Client struct {
 	cfg       Config
 	transport *http.Transport
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the following fields
 	closed bool
 	calls  map[*Answers]struct{}
 	conns  map[*connection]struct{}
 }
 
-// New returns a client. It sends nothing.
+// New returns a client. It opens no connection.
 func New(cfg Config) *Client {
 	c := &Client{cfg: cfg, calls: map[*Answers]struct{}{}, conns: map[*connection]struct{}{}}
 	c.transport = &http.Transport{
@@ -72,7 +73,7 @@ func New(cfg Config) *Client {
 	return c
 }
 
-// Close ends all calls, with Canceled, and the connections.
+// Close closes all connections. Running calls fail with Canceled.
 func (c *Client) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -82,12 +83,12 @@ func (c *Client) Close() {
 		call.cancel(errClosed)
 	}
 	for _, conn := range conns {
-		_ = conn.Close() // nothing is lost that was promised
+		_ = conn.Close() // all calls have failed already
 	}
 	c.transport.CloseIdleConnections()
 }
 
-// connection is a connection that ends with its client.
+// connection is a connection that its client closes.
 type connection struct {
 	net.Conn
 	client *Client
@@ -117,18 +118,20 @@ func (c *Client) dial(ctx context.Context, _, address string) (net.Conn, error) 
 	return conn, nil
 }
 
-// Call is what is sent.
+// Call describes a call.
 type Call struct {
-	// Method is the name of the method with that of its service: "google.firestore.v1.Firestore/Commit".
+	// Method is the full name of the method, such as "google.firestore.v1.Firestore/Commit".
 	Method string
-	// Header are headers of the call.
+	// Header contains additional headers of the call.
 	Header map[string]string
-	// Request is the request. With Open the client may have more to say, and the server goes on answering.
+	// Request is the encoded request. If Open is set, the client does not end the request until the call ends, so that
+	// the server continues to send answers.
 	Request []byte
 	Open    bool
 }
 
-// Do makes a call and returns when its answer begins, or the call fails. Errors are *Error. The caller closes the answers.
+// Do makes a call. It returns when the response begins or the call fails. Errors are of type *Error. The caller must close
+// the answers.
 func (c *Client) Do(ctx context.Context, call Call) (*Answers, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	a := &Answers{client: c, cancel: cancel, cause: func() error { return context.Cause(ctx) }}
@@ -139,7 +142,7 @@ func (c *Client) Do(ctx context.Context, call Call) (*Answers, error) {
 	return a, nil
 }
 
-// One makes a call that has one answer. Errors are *Error.
+// One makes a call and returns its only answer. Errors are of type *Error.
 func (c *Client) One(ctx context.Context, call Call) ([]byte, error) {
 	answers, err := c.Do(ctx, call)
 	if err != nil {
@@ -185,12 +188,12 @@ func (a *Answers) begin(ctx context.Context, call Call) error {
 	if err != nil {
 		return a.failed(err)
 	}
-	if a.res, err = a.client.transport.RoundTrip(req); err != nil { //nolint:bodyclose // Close closes it
+	if a.res, err = a.client.transport.RoundTrip(req); err != nil { //nolint:bodyclose // Answers.Close closes the body
 		e := a.failed(err)
 		e.Unanswered = true
 		return e
 	}
-	if e, ok := ended(a.res.Header); ok && e != nil { // a failure may come without a trailer
+	if e, ok := ended(a.res.Header); ok && e != nil { // the status of a failed call may be in the headers
 		return e
 	}
 	if a.res.StatusCode != http.StatusOK || !strings.HasPrefix(a.res.Header.Get("Content-Type"), "application/grpc") {
@@ -210,7 +213,7 @@ func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) 
 		scheme = "https"
 	}
 	message := make([]byte, prefix, prefix+len(call.Request))
-	binary.BigEndian.PutUint32(message[1:], uint32(len(call.Request))) //nolint:gosec // the caller makes no message of 4 GiB
+	binary.BigEndian.PutUint32(message[1:], uint32(len(call.Request))) //nolint:gosec // requests are smaller than 4 GiB
 	message = append(message, call.Request...)
 	var body io.Reader = bytes.NewReader(message)
 	if call.Open {
@@ -234,7 +237,7 @@ func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) 
 	return req, nil
 }
 
-// untilEnd is a body without bytes that ends with a call.
+// untilEnd is an empty body that ends when the call ends.
 type untilEnd <-chan struct{}
 
 // Read implements io.Reader.
@@ -243,7 +246,7 @@ func (u untilEnd) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// Next returns the next answer. Errors: io.EOF after the last one, else *Error.
+// Next returns the next answer. Errors: io.EOF after the last answer, otherwise an *Error.
 func (a *Answers) Next() ([]byte, error) {
 	var head [prefix]byte
 	if _, err := io.ReadFull(a.res.Body, head[:]); err != nil {
@@ -266,7 +269,7 @@ func (a *Answers) Next() ([]byte, error) {
 	return message.Bytes(), nil
 }
 
-// end returns what the trailer says, which is there after the last byte.
+// end returns the status of the call after the last answer: io.EOF for OK, otherwise an *Error.
 func (a *Answers) end() error {
 	for _, trailer := range []http.Header{a.res.Trailer, a.res.Header} {
 		if e, ok := ended(trailer); ok && e != nil {
@@ -278,7 +281,7 @@ func (a *Answers) end() error {
 	return failure(Internal, "the server ended the call without a status")
 }
 
-// failed returns the error of a call that broke off.
+// failed returns the error of a call that has failed with err.
 func (a *Answers) failed(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -295,11 +298,11 @@ func (a *Answers) failed(err error) *Error {
 	}
 }
 
-// Close ends the call.
+// Close ends the call, even if there are more answers.
 func (a *Answers) Close() {
 	a.cancel(nil)
 	if a.res != nil {
-		_ = a.res.Body.Close() // it was read as far as wanted
+		_ = a.res.Body.Close() // the answers that are not read yet are not needed
 	}
 	a.client.mu.Lock()
 	delete(a.client.calls, a)

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// Code says how a call ended.
+// Code is the status code of a call.
 type Code uint32
 
 // The codes of the protocol.
@@ -32,7 +32,7 @@ const (
 	Unauthenticated
 )
 
-// Error is the end of a call that failed.
+// Error is the status of a failed call.
 type Error struct {
 	Code    Code
 	Message string
@@ -43,7 +43,7 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return fmt.Sprintf("gRPC status %d: %s", e.Code, e.Message) }
 
-// CodeOf returns the code of an error: OK for nil, and Unknown for an error that is no *Error.
+// CodeOf returns the code of an error: OK for nil, and Unknown for an error that is not an *Error.
 func CodeOf(err error) Code {
 	if err == nil {
 		return OK
@@ -54,7 +54,7 @@ func CodeOf(err error) Code {
 	return Unknown
 }
 
-// MessageOf returns what a server said, or the text of an error that is no *Error.
+// MessageOf returns the message of an *Error, or the text of any other error.
 func MessageOf(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Message
@@ -66,7 +66,7 @@ func failure(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// ended returns the error that the trailer of an answer tells of. It reports false for a trailer without a status.
+// ended returns the status in a trailer as an error, nil for OK. It returns false for a trailer without a status.
 func ended(trailer http.Header) (*Error, bool) {
 	text := trailer.Get("Grpc-Status")
 	if text == "" {
@@ -86,7 +86,7 @@ func ended(trailer http.Header) (*Error, bool) {
 	return &Error{Code: Code(code), Message: message}, true
 }
 
-// ofHTTP returns the error for an answer that is none of the protocol, such as that of a proxy.
+// ofHTTP returns the error for a response that is not a gRPC response, such as the response of a proxy.
 func ofHTTP(res *http.Response) *Error {
 	code := Unknown
 	switch res.StatusCode {

@@ -69,7 +69,7 @@ func (c *Client) readAll(ctx context.Context, at tree.Path) (firebase.Snapshot, 
 // getVersioned reads JSON and its version. CONNECTION_ERROR if the response has no version.
 func (c *Client) getVersioned(ctx context.Context, at tree.Path, query url.Values) (data any, version string, err error) {
 	data, version, err = c.get(ctx, request{path: at, query: query, header: http.Header{"X-Firebase-Etag": {"true"}}})
-	if err == nil && version == "" { // with it, a conditional write would be unconditional
+	if err == nil && version == "" { // as Write.If, "" would make the write unconditional
 		err = refusal.New(refusal.ConnectionError, "%s left out the version of what it sent", netguard.Endpoint(c.base)).
 			WithHint("a server between here and the database may drop the header ETag")
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The fields of the answers that are of use.
+// The fields of the answers that this package decodes.
 const (
 	commitTime = 2<<3 | bytes
 
@@ -15,7 +15,7 @@ const (
 	queryDocument = 1<<3 | bytes
 )
 
-// ReadCommit returns the time of a write.
+// ReadCommit returns the time of the write in an answer to Commit.
 func ReadCommit(answer []byte) (at time.Time, err error) {
 	at = time.Unix(0, 0).UTC()
 	err = read(answer, func(f field) (err error) {
@@ -27,7 +27,7 @@ func ReadCommit(answer []byte) (at time.Time, err error) {
 	return at, err
 }
 
-// ReadGet returns a document, or the name of one that is missing.
+// ReadGet returns the document in an answer to Get, or the name of the missing document.
 func ReadGet(answer []byte) (found *Document, missing string, err error) {
 	err = read(answer, func(f field) (err error) {
 		switch f.tag {
@@ -42,7 +42,7 @@ func ReadGet(answer []byte) (found *Document, missing string, err error) {
 	return found, missing, err
 }
 
-// ReadQuery returns a document that a query selects; nil is the word that there is none yet.
+// ReadQuery returns the document in an answer to RunQuery; nil if the answer only reports progress.
 func ReadQuery(answer []byte) (found *Document, err error) {
 	err = read(answer, func(f field) (err error) {
 		if f.tag == queryDocument {
@@ -69,19 +69,19 @@ func document(m []byte) (*Document, error) {
 	})
 }
 
-// News is an answer to a request to listen: one of the fields is there.
+// News is an answer to Listen. At most one of its fields is set.
 type News struct {
 	Target *TargetChange
-	// Changed is a document of the target as it is now.
+	// Changed is the new content of a document of the target.
 	Changed *Document
-	Gone    string // the name of a document that is none any more, or no part of the target
-	Count   *int   // of the documents of the target
+	Gone    string // the name of a document that was deleted or is no longer part of the target
+	Count   *int   // the number of documents of the target
 }
 
-// TargetState is what happened to a target.
+// TargetState is the kind of a TargetChange.
 type TargetState uint64
 
-// What happens to targets.
+// The kinds of changes of a target.
 const (
 	NoChange TargetState = iota
 	Added
@@ -90,16 +90,16 @@ const (
 	Reset
 )
 
-// TargetChange says what happened to targets.
+// TargetChange is a change of the state of one or more targets.
 type TargetChange struct {
 	State TargetState
-	// All is true when it concerns all targets, Ours when the target is among those that it names.
+	// All is set if the change applies to all targets, Ours if it lists the target given to ReadNews.
 	All, Ours bool
 	// Code and Message are the reason why a target was removed.
 	Code    uint32
 	Message string
 	Resume  []byte
-	At      time.Time // zero when there is no time
+	At      time.Time // zero if the change has no time
 }
 
 // The fields of ListenResponse, TargetChange, Status, DocumentChange, DocumentDelete, DocumentRemove and ExistenceFilter.
@@ -131,7 +131,7 @@ const (
 	filterCount = 2<<3 | varint
 )
 
-// ReadNews returns what an answer says about a target.
+// ReadNews decodes an answer to Listen. target is the id of the target.
 func ReadNews(answer []byte, target int32) (news News, err error) {
 	err = read(answer, func(f field) (err error) {
 		switch f.tag {
@@ -177,7 +177,7 @@ func (c *TargetChange) cause(m []byte) error {
 	return read(m, func(f field) (err error) {
 		switch f.tag {
 		case causeCode:
-			c.Code = uint32(f.bits) //nolint:gosec // the protocol cuts it off
+			c.Code = uint32(f.bits) //nolint:gosec // an int32 is encoded in 64 bits; the upper bits are dropped
 		case causeMessage:
 			c.Message, err = f.text()
 		default:
@@ -186,7 +186,7 @@ func (c *TargetChange) cause(m []byte) error {
 	})
 }
 
-// documentChange returns a document that is a part of the target, or the name of one that is none any more.
+// documentChange returns the changed document if it is part of the target, or the name of a document that no longer is.
 func documentChange(m []byte, target int32) (changed *Document, gone string, err error) {
 	var targets, removed []int32
 	var found *Document
@@ -228,7 +228,7 @@ func count(m []byte) (*int, error) {
 	n := 0
 	return &n, read(m, func(f field) error {
 		if f.tag == filterCount {
-			n = int(int32(f.bits)) //nolint:gosec // the protocol cuts it off
+			n = int(int32(f.bits)) //nolint:gosec // an int32 is encoded in 64 bits; the upper bits are dropped
 		}
 		return nil
 	})

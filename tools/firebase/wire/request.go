@@ -9,24 +9,25 @@ import (
 type Document struct {
 	Name   string
 	Fields map[string]any
-	// Updated is the time of its last change.
+	// Updated is the time of the last change of the document.
 	Updated time.Time
 }
 
-// Write is one write: of Update, or Delete of the document of that name.
+// Write is one write: it stores the document Update or, if Delete is not empty, deletes the document of that name.
 type Write struct {
 	Update Document
 	Delete string
-	// Mask are the paths of the fields that Masked confines the update to.
+	// Mask contains field paths. If Masked is set, Update changes only these fields.
 	Mask   []string
 	Masked bool
-	// If is what the write depends on.
+	// If is the condition of the write.
 	If Precondition
 }
 
-// Precondition is what a write depends on. The zero value always holds.
+// Precondition is the condition of a write. The zero value is no condition.
 type Precondition struct {
-	// Exists and Missing are whether the document has to exist, Unchanged is the time of the change that has to be its last.
+	// Exists requires that the document exists, Missing that it does not. Unchanged, if not zero, requires that the
+	// document was last changed at that time.
 	Exists, Missing bool
 	Unchanged       time.Time
 }
@@ -54,7 +55,7 @@ const (
 	documentUpdated = 4<<3 | bytes
 )
 
-// Commit returns the request for a write.
+// Commit returns the request to make a write.
 func Commit(database string, w Write) []byte {
 	var write message
 	if w.Delete != "" {
@@ -84,25 +85,25 @@ const (
 	getDocument = 2<<3 | bytes
 )
 
-// Get returns the request for a document.
+// Get returns the request to read a document.
 func Get(database, name string) []byte {
 	return message(nil).text(getDatabase, database).text(getDocument, name)
 }
 
 // Query selects the documents of a collection.
 type Query struct {
-	// Parent is the full name of what the collection lies in, Collection its id.
+	// Parent is the full name of the parent of the collection, Collection the id of the collection.
 	Parent, Collection string
-	// OrderBy is the path of a field; "" is the order of the names.
+	// OrderBy is the path of a field; "" orders by name.
 	OrderBy string
-	// StartAt and EndAt are the bounds of the values at OrderBy, inclusively: bool, float64, string or Reference; nil is no
+	// StartAt and EndAt are inclusive bounds of the values at OrderBy: bool, float64, string or Reference; nil means no
 	// bound.
 	StartAt, EndAt any
-	// Limit is the greatest number of documents; 0 is no limit.
+	// Limit is the maximum number of documents; 0 means no limit.
 	Limit int
 }
 
-// The fields of RunQueryRequest (and QueryTarget, which has the same), StructuredQuery, and of what lies in them.
+// The fields of RunQueryRequest (which are also those of QueryTarget), StructuredQuery, and the messages in them.
 const (
 	queryParent     = 1<<3 | bytes
 	queryStructured = 2<<3 | bytes
@@ -126,7 +127,7 @@ const (
 	wrapped = 1<<3 | varint // the number of a limit
 )
 
-// RunQuery returns the request for a query.
+// RunQuery returns the request to run a query.
 func RunQuery(q Query) []byte { return q.message() }
 
 func (q Query) message() message {
@@ -147,12 +148,13 @@ func (q Query) message() message {
 	return message(nil).text(queryParent, q.Parent).bytes(queryStructured, query)
 }
 
-// Target is what a client listens to: a document, or what a query selects if there is no Document.
+// Target selects the documents that a client listens to: the document with the name Document or, if that is empty, the
+// documents of Query.
 type Target struct {
 	ID       int32
 	Document string
 	Query    Query
-	// Resume is the token at which listening goes on; nil is the beginning.
+	// Resume is the token of the point at which to resume; nil requests the complete state.
 	Resume []byte
 }
 

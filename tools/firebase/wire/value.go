@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Reference is the full name of a document as a value.
+// Reference is a value that refers to a document, by the full name of the document.
 type Reference string
 
-// The fields of Value, ArrayValue, and of what lies in them.
+// The fields of Value, ArrayValue, and the messages in them.
 const (
 	valueBoolean   = 1<<3 | varint
 	valueInteger   = 2<<3 | varint
@@ -37,11 +37,11 @@ const (
 )
 
 const (
-	// exact bounds the integers that a JSON number holds exactly: they are stored as integers.
+	// exact is the maximum of the integers that are stored as integers: a float64 represents these exactly.
 	exact = 1 << 53
-	// maxDepth is how deep the values may lie in one another that are read; the server has 20 levels.
+	// maxDepth is the maximum nesting of decoded values. The server permits 20 levels.
 	maxDepth = 100
-	// kindName is the name of the field that makes a vector of a map, kindVector its value.
+	// A map is a vector if its field kindName has the value kindVector. Its elements are then in the field vectorName.
 	kindName, kindVector, vectorName = "__type__", "__vector__", "value"
 )
 
@@ -50,7 +50,7 @@ var (
 	errDepth = fmt.Errorf("values lie more than %d levels deep in one another", maxDepth)
 )
 
-// stored returns a value as the protocol has it.
+// stored returns a value in the encoding of the protocol.
 func stored(value any) message {
 	var m message
 	switch v := value.(type) {
@@ -58,7 +58,7 @@ func stored(value any) message {
 		return m.truth(valueBoolean, v)
 	case float64:
 		if v == math.Trunc(v) && math.Abs(v) < exact && !(v == 0 && math.Signbit(v)) {
-			return m.number(valueInteger, uint64(int64(v))) //nolint:gosec // the protocol's form of a negative number
+			return m.number(valueInteger, uint64(int64(v))) //nolint:gosec // negative numbers are encoded in two's complement
 		}
 		return m.fixed(valueDouble, math.Float64bits(v))
 	case string:
@@ -78,7 +78,7 @@ func stored(value any) message {
 	}
 }
 
-// entries adds the fields of an object.
+// entries appends the fields of an object to a message.
 func entries(m message, t tag, object map[string]any) message {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		m = m.bytes(t, message(nil).text(entryName, name).bytes(entryValue, stored(object[name])))
@@ -86,7 +86,7 @@ func entries(m message, t tag, object map[string]any) message {
 	return m
 }
 
-// value reads a value that lies at a depth.
+// value decodes a value at a depth of nesting.
 func value(m []byte, depth int) (found any, err error) {
 	if depth > maxDepth {
 		return nil, errDepth
@@ -101,7 +101,7 @@ func value(m []byte, depth int) (found any, err error) {
 		case valueBoolean:
 			found = f.bits != 0
 		case valueInteger:
-			found = float64(int64(f.bits)) //nolint:gosec // the protocol's form of a negative number
+			found = float64(int64(f.bits)) //nolint:gosec // negative numbers are encoded in two's complement
 		case valueDouble:
 			found = finite(math.Float64frombits(f.bits))
 		case valueText, valueReference:
@@ -129,7 +129,7 @@ func value(m []byte, depth int) (found any, err error) {
 	return found, err
 }
 
-// finite returns a number, or the name of one that JSON does not have.
+// finite returns a finite number as it is, and NaN and infinities, which JSON lacks, as strings.
 func finite(v float64) any {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return fmt.Sprint(v)
@@ -165,7 +165,7 @@ func array(m []byte, depth int) (any, error) {
 	return all, err
 }
 
-// object reads a map. A vector is an array.
+// object decodes a map. It returns a vector as an array.
 func object(m []byte, depth int) (any, error) {
 	all := map[string]any{}
 	err := read(m, func(f field) error {
@@ -180,7 +180,7 @@ func object(m []byte, depth int) (any, error) {
 	return all, err
 }
 
-// entry adds a field of an object.
+// entry decodes a field of an object and stores it in the map to.
 func entry(m []byte, depth int, to map[string]any) (err error) {
 	var name string
 	var of any

@@ -1,7 +1,7 @@
-// Package wire has the messages of Firestore's protocol that its client needs, as google.firestore.v1 describes them.
+// Package wire encodes and decodes the messages of the Firestore protocol (google.firestore.v1) that package docstore uses.
 //
-// Values are those of JSON: nil, bool, float64, string, []any and map[string]any. What is read that JSON lacks becomes
-// what its form in the REST protocol is: times and references are strings, bytes base64, a place its two numbers.
+// Values are decoded JSON: nil, bool, float64, string, []any and map[string]any. Other types of values are decoded as in the
+// REST API: timestamps and references as strings, bytes as base64, and a geo point as an object of its two numbers.
 package wire
 
 import (
@@ -13,17 +13,17 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// tag is the number of a field with the type of what follows.
+// tag is the number of a field together with the type of its value, as in the encoding.
 type tag uint64
 
-// The types of fields.
+// The types of field values.
 const (
 	varint  tag = 0
 	fixed64 tag = 1
 	bytes   tag = 2
 )
 
-// message is a message that is being written.
+// message is an encoded message. Its methods append a field.
 type message []byte
 
 func (m message) number(t tag, v uint64) message {
@@ -44,7 +44,7 @@ func (m message) bytes(t tag, v []byte) message {
 	return protowire.AppendBytes(protowire.AppendVarint(m, uint64(t)), v)
 }
 
-// field is a field of a message that is being read.
+// field is a decoded field of a message.
 type field struct {
 	tag   tag
 	bits  uint64
@@ -53,7 +53,7 @@ type field struct {
 
 var errText = errors.New("a text of the protocol is no valid UTF-8")
 
-// text returns the text of a field.
+// text returns the value of a string field. It returns an error if the value is not valid UTF-8.
 func (f field) text() (string, error) {
 	if !utf8.Valid(f.bytes) {
 		return "", errText
@@ -61,17 +61,17 @@ func (f field) text() (string, error) {
 	return string(f.bytes), nil
 }
 
-// numbers adds the numbers of a field, of which it may hold many.
+// numbers appends the int32 values of a field, which may contain several, to all.
 func (f field) numbers(all []int32) ([]int32, error) {
 	if f.tag&7 == varint {
-		return append(all, int32(f.bits)), nil //nolint:gosec // the protocol cuts it off
+		return append(all, int32(f.bits)), nil //nolint:gosec // an int32 is encoded in 64 bits; the upper bits are dropped
 	}
 	for rest := f.bytes; len(rest) > 0; {
 		v, n := protowire.ConsumeVarint(rest)
 		if n < 0 {
 			return nil, malformed(n)
 		}
-		all, rest = append(all, int32(v)), rest[n:] //nolint:gosec // the protocol cuts it off
+		all, rest = append(all, int32(v)), rest[n:] //nolint:gosec // an int32 is encoded in 64 bits; the upper bits are dropped
 	}
 	return all, nil
 }
@@ -80,7 +80,7 @@ func malformed(n int) error {
 	return fmt.Errorf("a message of the protocol is malformed: %w", protowire.ParseError(n))
 }
 
-// read gives the fields of a message to use, in their order. Groups are passed over.
+// read calls use with each field of a message, in order. It skips the content of groups.
 func read(m []byte, use func(field) error) error {
 	for len(m) > 0 {
 		number, kind, n := protowire.ConsumeTag(m)
@@ -117,10 +117,10 @@ const (
 )
 
 func timestamp(at time.Time) message {
-	return message(nil).number(timeSeconds, uint64(at.Unix())).number(timeNanos, uint64(at.Nanosecond())) //nolint:gosec // the protocol's form of a negative number
+	return message(nil).number(timeSeconds, uint64(at.Unix())).number(timeNanos, uint64(at.Nanosecond())) //nolint:gosec // negative numbers are encoded in two's complement
 }
 
-// The times that the protocol knows: the years 1 to 9999.
+// The minimum and the maximum of a timestamp in seconds since 1970: the years 1 to 9999.
 const (
 	firstSecond = -62135596800
 	lastSecond  = 253402300799
@@ -131,9 +131,9 @@ func readTime(m []byte) (time.Time, error) {
 	err := read(m, func(f field) error {
 		switch f.tag {
 		case timeSeconds:
-			seconds = int64(f.bits) //nolint:gosec // the protocol's form of a negative number
+			seconds = int64(f.bits) //nolint:gosec // negative numbers are encoded in two's complement
 		case timeNanos:
-			nanos = int64(int32(f.bits)) //nolint:gosec // the protocol cuts it off
+			nanos = int64(int32(f.bits)) //nolint:gosec // an int32 is encoded in 64 bits; the upper bits are dropped
 		default:
 		}
 		return nil
