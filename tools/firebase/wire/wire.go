@@ -80,7 +80,7 @@ func malformed(n int) error {
 	return fmt.Errorf("a message of the protocol is malformed: %w", protowire.ParseError(n))
 }
 
-// read calls use with each field of a message, in order. It skips the content of groups.
+// read calls use with each field of a message, in order. It decodes only values of the types varint, fixed64 and bytes.
 func read(m []byte, use func(field) error) error {
 	for len(m) > 0 {
 		number, kind, n := protowire.ConsumeTag(m)
