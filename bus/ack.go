@@ -151,7 +151,7 @@ func appendFault(p *pending, owner *jetstream.APIError) error {
 	case isConflictCode(owner.ErrorCode):
 		return conflict(p)
 	case isFullCode(owner.ErrorCode):
-		return fault.Wrap(fault.DiskFull, owner, "the NATS server takes no more").WithHint(serverLimits)
+		return fault.Wrap(fault.DiskFull, owner, "the NATS server has reached its limits").WithHint(serverLimits)
 	default:
 		return fault.Wrap(fault.Unavailable, owner, "the log refuses the commit").
 			WithHint("the log of the node names the cause")

@@ -116,7 +116,7 @@ func (ar *archive) purge(ctx context.Context, stream jetstream.Stream, subject s
 		opts = append(opts, jetstream.WithPurgeSequence(below))
 	}
 	if err := stream.Purge(ctx, opts...); err != nil {
-		return fault.Wrap(fault.Unavailable, err, "what was archived cannot be removed").WithHint("archive the task again")
+		return fault.Wrap(fault.Unavailable, err, "the archived commits cannot be removed from the log").WithHint("archive the task again")
 	}
 	return nil
 }
@@ -284,7 +284,7 @@ func archiveFault(err error) error {
 	case isConflictCode(owner.ErrorCode):
 		return fault.Wrap(fault.Conflict, err, "the task is being archived by another call").WithField("task")
 	case isFullCode(owner.ErrorCode):
-		return fault.Wrap(fault.DiskFull, err, "the NATS server takes no more").WithHint(serverLimits)
+		return fault.Wrap(fault.DiskFull, err, "the NATS server has reached its limits").WithHint(serverLimits)
 	default:
 		return fault.Wrap(fault.Unavailable, err, "the history cannot be archived").WithHint("archive the task again")
 	}

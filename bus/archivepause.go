@@ -44,7 +44,7 @@ func (ar *archive) PauseArchive(_ context.Context, h ArchivePause) error {
 		ar.gate.until = time.Time{}
 		return nil
 	case h.Renew && now.After(ar.gate.until):
-		return fault.New(fault.Conflict, "the hold of the backup has run out").WithHint("take the backup again")
+		return fault.New(fault.Conflict, "the pause of the backup has expired").WithHint("take the backup again")
 	}
 	ar.gate.until = now.Add(pauseTime)
 	return nil

@@ -158,7 +158,7 @@ func sideFault(err error, message string) error {
 	var owner *jetstream.APIError
 	switch {
 	case errors.As(err, &owner) && isFullCode(owner.ErrorCode):
-		return fault.Wrap(fault.DiskFull, err, message+": the NATS server takes no more").WithHint(serverLimits)
+		return fault.Wrap(fault.DiskFull, err, message+": the NATS server has reached its limits").WithHint(serverLimits)
 	case errors.Is(err, context.Canceled):
 		return fault.From(err)
 	default:

@@ -30,7 +30,7 @@ func (d Durability) orDefault() (Durability, error) {
 	case Fsync, Relaxed:
 		return d, nil
 	default:
-		return "", fault.New(fault.ValidationError, "%q is no durability level", string(d)).
+		return "", fault.New(fault.ValidationError, "%q is not a durability level", string(d)).
 			WithField("durability").WithHint("use %s or %s", Fsync, Relaxed)
 	}
 }
@@ -89,7 +89,7 @@ func (c *ServerConfig) validate() error {
 		return fault.New(fault.RequiredField, "the data directory is not set").WithField("data_dir")
 	}
 	if c.Port < 0 || c.Port > 65535 {
-		return fault.New(fault.ValidationError, "%d is no port", c.Port).WithField("port").
+		return fault.New(fault.ValidationError, "%d is not a valid port", c.Port).WithField("port").
 			WithHint("use 1 to 65535, or 0 to let the system choose")
 	}
 	if c.Host == "" {

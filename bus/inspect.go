@@ -154,7 +154,7 @@ func (i *inspection) readSmall() {
 	}
 	lost, err := readLost(i.dir)
 	if fault.Has(err, fault.DataLoss) {
-		i.addProblem(Problem{File: lostFile, What: "the list of what was lost before is damaged"})
+		i.addProblem(Problem{File: lostFile, What: "the list of earlier losses is damaged"})
 	} else {
 		i.report.Lost = lost.orNil()
 	}

@@ -103,8 +103,8 @@ func (l *Lost) goneFault(task events.TaskID) error {
 	if !ok {
 		return nil
 	}
-	return fault.New(fault.Gone, "the task %s was lost to damage and given up on %s: %s", task, t.At.Format(time.DateOnly), t.What).
-		WithField("id").WithHint("what could still be read of it lies in the folder %q of the data directory; a backup may hold it", quarantineDir)
+	return fault.New(fault.Gone, "the task %s was lost to damage on %s: %s", task, t.At.Format(time.DateOnly), t.What).
+		WithField("id").WithHint("the commits that could still be read are in the folder %q of the data directory; a backup may have the whole task", quarantineDir)
 }
 
 // readLostData reads the list of accepted losses. The list is empty with an external server, which has no lostFile.

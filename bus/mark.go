@@ -304,7 +304,7 @@ func (b *streams) hasLoss() bool { return b.loss.Load() != nil }
 // message stays.
 func (b *streams) refuseAppends(format string, args ...any) {
 	b.loss.CompareAndSwap(nil, fault.New(fault.DataLoss, format, args...).
-		WithHint("the log is read-only; restore the data directory from a backup, or see orch verify for what is gone"))
+		WithHint("the log is read-only; restore the data directory from a backup, or run orch verify to see what is missing"))
 }
 
 // moveMark writes a new mark if the log or a stream beside it has grown since the last mark.

@@ -114,7 +114,7 @@ func (c *RestoreConfig) stage(ctx context.Context, dir string, m Manifest) (Repo
 		return report, err
 	}
 	if report.Found > 0 {
-		return report, fault.New(fault.DataLoss, "what was restored is damaged: %s", report.Problems[0]).
+		return report, fault.New(fault.DataLoss, "the restored store is damaged: %s", report.Problems[0]).
 			WithField("file").WithHint("use another backup")
 	}
 	return report, syncDisk(dir)

@@ -30,11 +30,11 @@ func unseal(data []byte, into any) error {
 	if at := bytes.LastIndex(data, []byte(sealField)); at >= 0 {
 		body := append(bytes.Clone(data[:at]), '}')
 		if string(bytes.TrimSpace(data[at:])) != sealField+events.Hash(body)+`"}` {
-			return fault.New(fault.DataLoss, "it does not fit its checksum")
+			return fault.New(fault.DataLoss, "it does not match its checksum")
 		}
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return fault.Wrap(fault.DataLoss, err, "it is no JSON")
+		return fault.Wrap(fault.DataLoss, err, "it is not valid JSON")
 	}
 	return nil
 }

@@ -117,5 +117,5 @@ func (sd *sideStore) FaceKey(ctx context.Context) ([]byte, error) {
 			return key, sd.barrier().wait(metaStream)
 		}
 	}
-	return nil, sideFault(err, "the key of the node cannot be kept")
+	return nil, sideFault(err, "the key of the node cannot be stored")
 }

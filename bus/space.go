@@ -148,10 +148,10 @@ func (s *Server) used() int64 {
 
 func diskFull(free, needed int64) *fault.Error {
 	return fault.New(fault.DiskFull, "the disk of the data directory has %d bytes free, %d are needed", free, needed).
-		WithHint("free some space; the node goes on by itself")
+		WithHint("free some space; the node then continues by itself")
 }
 
 func storeFull(used, most int64) *fault.Error {
 	return fault.New(fault.DiskFull, "the store has %d bytes, and max_store permits %d", used, most).
-		WithHint("start the node again with a larger --max-store, or with 0, which leaves it to the free space of the disk")
+		WithHint("start the node again with a larger --max-store, or with 0 for no limit except the free space of the disk")
 }

@@ -41,7 +41,7 @@ func (c *StoreConfig) validate(s *Server) error {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Replicas < 0 || c.Replicas > 5 {
-		return fault.New(fault.ValidationError, "%d is no number of replicas", c.Replicas).
+		return fault.New(fault.ValidationError, "%d is not a valid number of replicas", c.Replicas).
 			WithField("replicas").WithHint("use 1, 3 or 5")
 	}
 	c.Replicas = max(c.Replicas, 1)

@@ -37,7 +37,7 @@ func (t *Tokens) agentRecord(id string) (*tokenRecord, error) {
 	r := t.agents[id]
 	t.mu.RUnlock()
 	if r == nil {
-		return nil, fault.New(fault.Unauthorized, "there is no registered agent of this id").WithHint("see: orch agents")
+		return nil, fault.New(fault.Unauthorized, "there is no registered agent with this id").WithHint("see: orch agents")
 	}
 	return r, r.checkExpiry(t.now())
 }

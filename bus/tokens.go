@@ -142,24 +142,24 @@ func (n *NewToken) validate() error {
 			return err
 		}
 	} else if n.Local == "" && !tokenName.MatchString(n.Name) {
-		return fault.New(fault.InvalidFormat, "%q is no name of a token", n.Name).WithField("name").
+		return fault.New(fault.InvalidFormat, "%q is not a valid name of a token", n.Name).WithField("name").
 			WithHint("use 1 to 64 of a to z, 0 to 9, '.', '_' and '-'")
 	}
 	if n.Name == "" || len(n.Name) > longestName {
 		return fault.New(fault.InvalidFormat, "the name has %d bytes", len(n.Name)).WithField("name")
 	}
 	if !slices.Contains(TokenRoles(), n.Role) {
-		return fault.New(fault.ValidationError, "%q is no role", n.Role).WithField("role").
+		return fault.New(fault.ValidationError, "%q is not a valid role", n.Role).WithField("role").
 			WithHint("use one of %s", strings.Join(TokenRoles(), ", "))
 	}
 	if sum, err := hex.DecodeString(n.SHA256); err != nil || len(sum) != sha256.Size {
-		return fault.New(fault.InvalidFormat, "the digest of the secret is none").WithField("sha256")
+		return fault.New(fault.InvalidFormat, "the digest of the secret is invalid").WithField("sha256")
 	}
 	if n.Life < 0 {
 		return fault.New(fault.ValidationError, "a token cannot expire before it is made").WithField("expires")
 	}
 	if n.Actor == "" {
-		return fault.New(fault.RequiredField, "nobody is named who makes the token").WithField("actor")
+		return fault.New(fault.RequiredField, "the actor who creates the token is missing").WithField("actor")
 	}
 	return n.validateTools()
 }
@@ -174,7 +174,7 @@ func (n *NewToken) validateTools() error {
 	}
 	for _, glob := range n.Tools {
 		if _, err := path.Match(glob, ""); err != nil || glob == "" || len(glob) > maxGlob {
-			return fault.New(fault.InvalidFormat, "%q is no name or glob of tools", glob).WithField("tools").
+			return fault.New(fault.InvalidFormat, "%q is not a valid name or glob of tools", glob).WithField("tools").
 				WithHint("write it as FILE_READ or FILE_*")
 		}
 	}
@@ -301,7 +301,7 @@ func (t *Tokens) writeRecord(ctx context.Context, key string, after uint64, r *t
 	ack, err := t.store.conn.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(after))
 	var owner *jetstream.APIError
 	if errors.As(err, &owner) && owner.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
-		return fault.Wrap(fault.Conflict, err, "somebody else has just changed this token").WithHint("look at it with: orch token list")
+		return fault.Wrap(fault.Conflict, err, "another writer has just changed this token").WithHint("look at it with: orch token list")
 	}
 	if err != nil {
 		return sideFault(err, "the token cannot be stored")
@@ -330,7 +330,7 @@ func (t *Tokens) ListTokens(context.Context) ([]Token, error) {
 func (t *Tokens) RevokeToken(ctx context.Context, in RevokeToken) (Token, error) {
 	key, h := t.find(in.Token)
 	if h.record == nil {
-		return Token{}, fault.New(fault.NotFound, "there is no token of that id or name").WithField("token").
+		return Token{}, fault.New(fault.NotFound, "there is no token with that id or name").WithField("token").
 			WithHint("see: orch token list")
 	}
 	if err := t.writeRecord(ctx, key, h.revision, nil); err != nil {

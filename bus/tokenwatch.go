@@ -372,7 +372,7 @@ func (r *tokenRecord) checkExpiry(now time.Time) error {
 }
 
 func unknownToken() error {
-	return fault.New(fault.Unauthorized, "this is no token of the node").WithHint("make one: orch token create")
+	return fault.New(fault.Unauthorized, "this is not a valid token of the node").WithHint("make one: orch token create")
 }
 
 // tokenAttr returns the log attributes of a token and of the actor who changed it.

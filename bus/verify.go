@@ -228,7 +228,7 @@ func (v *verifier) checkArchivedHead(e entry, task events.TaskID, rev uint64) {
 	case err != nil:
 		v.addProblem(0, task, fault.From(err).Message)
 	case last && h.Rev != rev:
-		v.addProblem(h.Seq, task, "the header of the archived history says revision "+strconv.FormatUint(h.Rev, 10))
+		v.addProblem(h.Seq, task, "the header of the archived history has revision "+strconv.FormatUint(h.Rev, 10))
 	}
 }
 
@@ -261,7 +261,7 @@ func (v *verifier) readLive(ctx context.Context) error {
 		}
 		v.checkLink(&c, task, e.Stored)
 		if err == nil && h.Rev != c.rev {
-			v.addProblem(e.Seq, task, "the header says revision "+strconv.FormatUint(h.Rev, 10))
+			v.addProblem(e.Seq, task, "the header has revision "+strconv.FormatUint(h.Rev, 10))
 		}
 		chains[task] = c
 		if v.progress != nil {
@@ -279,7 +279,7 @@ func (v *verifier) checkEpoch(e entry, task events.TaskID) {
 	epoch, err := strconv.ParseUint(text, 10, 64)
 	switch {
 	case err != nil:
-		v.addProblem(e.Seq, task, "the header says epoch "+strconv.Quote(text))
+		v.addProblem(e.Seq, task, "the header has epoch "+strconv.Quote(text))
 	case epoch < v.epoch:
 		v.addProblem(e.Seq, task, "the commit is of epoch "+strconv.FormatUint(epoch, 10)+", after one of epoch "+strconv.FormatUint(v.epoch, 10)+
 			": a node appended that was not active any more")

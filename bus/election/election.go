@@ -96,7 +96,7 @@ func checkServer(version string) error {
 	if major > 2 || major == 2 && minor >= 11 {
 		return nil
 	}
-	return fault.New(fault.ValidationError, "the NATS server has version %s; nodes that share a log need 2.11 or newer, whose keys run out", version).
+	return fault.New(fault.ValidationError, "the NATS server has version %s; nodes that share a log need 2.11 or newer, which supports keys that expire", version).
 		WithField("nats").WithHint("update the NATS servers")
 }
 

@@ -61,7 +61,7 @@ func RemoveDamage(dir, file string, keepSeq uint64, good Believable) (content []
 	for at := 0; at < len(data); {
 		rec, what := c.reader.next(data[at:])
 		if what == "" && !rec.Deleted && !good(c.Name, rec) {
-			what = "a subject that does not fit its message"
+			what = "a subject that does not match its message"
 		}
 		if what == "" {
 			content = append(content, data[at:at+rec.size]...)

@@ -148,7 +148,7 @@ func (c *checker) checkMeta() error {
 	}
 	c.reader.key(c.Name)
 	if hex.EncodeToString(c.reader.checksum([]byte(sums[0]))) != sums[1] {
-		c.addDamage(Damage{File: "meta.inf", What: "a description that does not fit its checksum", Meta: true})
+		c.addDamage(Damage{File: "meta.inf", What: "a description that does not match its checksum", Meta: true})
 	}
 	return nil
 }
@@ -222,7 +222,7 @@ func (c *checker) checkBlock(n int, newest bool) error {
 	for at := 0; at < len(data); {
 		rec, what := c.reader.next(data[at:])
 		if what == "" && !rec.Deleted && !c.good(c.Name, rec) {
-			what = "a subject that does not fit its message"
+			what = "a subject that does not match its message"
 		}
 		if what == "" {
 			c.Last = max(c.Last, rec.Seq)

@@ -77,7 +77,7 @@ func subscribeTool(cfg Config) tools.Tool {
 // session returns the session to which the call belongs.
 func (c Config) session(env *tools.Env) (string, error) {
 	if env.Client == nil || env.Client.Session == "" || c.Subscriptions == nil {
-		return "", fault.New(fault.ValidationError, "a subscription belongs to a session of an MCP client, and this call comes from none").WithReason("NO_SESSION").
+		return "", fault.New(fault.ValidationError, "a subscription belongs to a session of an MCP client, and this call does not come from one").WithReason("NO_SESSION").
 			WithHint("call it as a tool of its own over stdio, over HTTP in a session of 2025-11-25 or while subscriptions/listen names the id in orch/subscriptions, or at /rpc with Accept: text/event-stream; elsewhere read with firebase.read")
 	}
 	return env.Client.Session, nil

@@ -35,7 +35,7 @@ func Transact(ctx context.Context, b Backend, path string, change func(Snapshot)
 			return Written{}, err
 		}
 	}
-	return Written{}, refusal.New(refusal.Conflict, "others wrote %q at each of %d attempts", path, MaxAttempts).
+	return Written{}, refusal.New(refusal.Conflict, "other writers changed %q at each of %d attempts", path, MaxAttempts).
 		WithField("path").WithHint("try again when fewer write there")
 }
 

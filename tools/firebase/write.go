@@ -64,7 +64,7 @@ func writeTool(cfg Config) tools.Tool {
 // intent returns the effect of the call. A removal is destructive, because it cannot be undone. To set null is to remove.
 func (in writeIn) intent() tools.Intent {
 	if in.Operation == Delete || in.Operation == Set && string(in.Data) == "null" {
-		return tools.Intent{Effect: tools.Destructive, Reason: "deletes what is at the path"}
+		return tools.Intent{Effect: tools.Destructive, Reason: "deletes the data at the path"}
 	}
 	return tools.Intent{Effect: tools.Write, Reason: string(in.Operation)}
 }

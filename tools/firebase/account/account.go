@@ -40,7 +40,7 @@ func New(net netguard.Config, key string, scopes ...string) (*Account, error) {
 	}
 	config, err := google.JWTConfigFromJSON([]byte(key), scopes...)
 	if err != nil || json.Unmarshal([]byte(key), &named) != nil { // the error may contain a part of the key
-		return nil, fault.New(fault.ValidationError, "it is no key of a service account").
+		return nil, fault.New(fault.ValidationError, "must be the key of a service account").
 			WithHint("use the JSON file that the console of Firebase makes for a private key")
 	}
 	a.key, a.project = config, named.Project

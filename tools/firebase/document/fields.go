@@ -51,7 +51,7 @@ func checkName(name string) *fault.Error {
 	case len(name) > MaxID:
 		return refusal.New(refusal.ValidationError, "the name of a field has %d bytes, at most %d", len(name), MaxID)
 	case !utf8.ValidString(name):
-		return refusal.New(refusal.ValidationError, "the name of the field %q is no valid UTF-8", name)
+		return refusal.New(refusal.ValidationError, "the name of the field %q is not valid UTF-8", name)
 	case reserved(name):
 		return refusal.New(refusal.ValidationError, "the name of the field %q is reserved", name)
 	default:
@@ -93,7 +93,7 @@ func cloneArray(values []any, depth int) (any, *fault.Error) {
 	copied := make([]any, len(values))
 	for i, value := range values {
 		if _, nested := value.([]any); nested {
-			return nil, refusal.New(refusal.InvalidDataType, "an array cannot hold an array").
+			return nil, refusal.New(refusal.InvalidDataType, "an array cannot contain an array").
 				WithHint("put an object between the two")
 		}
 		var err *fault.Error

@@ -60,11 +60,11 @@ func checkPath(text string) *fault.Error {
 func checkID(id string) *fault.Error {
 	switch {
 	case id == "":
-		return refusal.New(refusal.InvalidPath, "a segment is empty: one slash stands between two ids, none at the ends")
+		return refusal.New(refusal.InvalidPath, "a segment is empty: use one slash between two ids, and none at the ends")
 	case len(id) > MaxID:
 		return refusal.New(refusal.InvalidPath, "an id has %d bytes, at most %d", len(id), MaxID)
 	case !utf8.ValidString(id):
-		return refusal.New(refusal.InvalidPath, "the id %q is no valid UTF-8", id)
+		return refusal.New(refusal.InvalidPath, "the id %q is not valid UTF-8", id)
 	case id == ".", id == "..", reserved(id):
 		return refusal.New(refusal.InvalidPath, "the id %q is reserved", id)
 	default:

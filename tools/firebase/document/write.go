@@ -74,7 +74,7 @@ func updateTargets(changes map[string]any) (map[string][]string, *fault.Error) {
 	for i := 1; i < len(sorted); i++ {
 		outer, inner := sorted[i-1], sorted[i]
 		if len(outer) <= len(inner) && slices.Equal(outer, inner[:len(outer)]) {
-			return nil, refusal.New(refusal.ValidationError, "an update cannot write %q and %q at once: one lies in the other",
+			return nil, refusal.New(refusal.ValidationError, "an update cannot write both %q and %q: one contains the other",
 				strings.Join(outer, "."), strings.Join(inner, "."))
 		}
 	}
@@ -84,11 +84,11 @@ func updateTargets(changes map[string]any) (map[string][]string, *fault.Error) {
 // fieldPath parses a field path such as "size.width".
 func fieldPath(text string) ([]string, *fault.Error) {
 	if strings.ContainsAny(text, "~*/[]") {
-		return nil, refusal.New(refusal.ValidationError, "the path of fields %q holds one of ~ * / [ ]", text)
+		return nil, refusal.New(refusal.ValidationError, "the field path %q contains one of ~ * / [ ]", text)
 	}
 	path := strings.Split(text, ".")
 	if len(path) > MaxDepth {
-		return nil, refusal.New(refusal.SizeLimitExceeded, "the path of fields %q is more than %d levels deep", text, MaxDepth)
+		return nil, refusal.New(refusal.SizeLimitExceeded, "the field path %q is more than %d levels deep", text, MaxDepth)
 	}
 	for _, name := range path {
 		if err := checkName(name); err != nil {

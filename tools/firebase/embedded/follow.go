@@ -11,7 +11,7 @@ import (
 )
 
 // errStale is the error of a write that was not made because the database must be reloaded first.
-var errStale = errors.New("the database has to be read anew")
+var errStale = errors.New("the database must be read again")
 
 // follow applies the entries of other processes as they are appended, until ctx ends. When p becomes stale, it reloads the
 // database.
@@ -78,6 +78,6 @@ func (d *Database) use(ctx context.Context, fresh bool, do func(firebase.Backend
 // retire stops a stale persister. It ends the watches with CONNECTION_ERROR, because they have missed events.
 func (p *persister) retire() {
 	p.stop()
-	p.projection.End(refusal.New(refusal.ConnectionError, "others wrote more than could be followed; the database was read anew").
+	p.projection.End(refusal.New(refusal.ConnectionError, "other processes wrote more than could be followed; the database was read again").
 		WithHint("subscribe again"))
 }

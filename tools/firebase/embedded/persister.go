@@ -78,7 +78,7 @@ func (p *persister) outdated(ctx context.Context) bool {
 }
 
 func dataLoss(err error) error {
-	return fault.Wrap(fault.DataLoss, err, "what was kept cannot be read")
+	return fault.Wrap(fault.DataLoss, err, "the stored data cannot be read")
 }
 
 // replay applies the entries of the journal that are not in the projection yet. own, if not nil, is an entry of this

@@ -73,7 +73,7 @@ func nextKey(keys *tree.Keys, at time.Time) string {
 }
 
 func conflictError() error {
-	return refusal.New(refusal.Conflict, "somebody else wrote there meanwhile").WithField("path").
+	return refusal.New(refusal.Conflict, "another writer has changed the data meanwhile").WithField("path").
 		WithHint("read again and decide again")
 }
 
@@ -86,7 +86,7 @@ func unknownOperation(operation firebase.Operation) error {
 }
 
 func conditionalPush() error {
-	return refusal.New(refusal.ValidationError, "a push depends on no version").WithField("operation")
+	return refusal.New(refusal.ValidationError, "a push cannot depend on a version").WithField("operation")
 }
 
 // checkSize returns QUOTA_EXCEEDED for a write that grows a database beyond Config.Most.
@@ -95,7 +95,7 @@ func (c Config) checkSize(before, after int) error {
 		return nil
 	}
 	return refusal.New(refusal.QuotaExceeded, "the database would hold %d bytes, at most %d", after, c.Most).
-		WithHint("delete what nobody needs")
+		WithHint("delete data that is not needed")
 }
 
 // retryIfOvertaken calls write until it returns a result that is not ErrOvertaken.

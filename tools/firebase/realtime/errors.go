@@ -29,7 +29,7 @@ func notDatabaseError(endpoint string) error {
 }
 
 func conflictError() error {
-	return refusal.New(refusal.Conflict, "somebody else wrote there meanwhile").WithField("path").
+	return refusal.New(refusal.Conflict, "another writer has changed the data meanwhile").WithField("path").
 		WithHint("read again and decide again")
 }
 

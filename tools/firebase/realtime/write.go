@@ -46,7 +46,7 @@ func checkWrite(to tree.Path, w firebase.Write, now time.Time) (err error) {
 		return refusal.New(refusal.ValidationError, "merge is for Firestore").
 			WithField("merge").WithHint("an update keeps the other children")
 	case w.Operation == firebase.Push && w.If != "":
-		return refusal.New(refusal.ValidationError, "a push depends on no version").WithField("operation")
+		return refusal.New(refusal.ValidationError, "a push cannot depend on a version").WithField("operation")
 	}
 	switch w.Operation {
 	case firebase.Set:

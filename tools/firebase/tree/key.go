@@ -31,11 +31,11 @@ func (p Path) check() *fault.Error {
 func checkKey(key string) *fault.Error {
 	switch {
 	case key == "":
-		return refusal.New(refusal.InvalidPath, "a key is empty: one slash stands between two keys, none at the ends")
+		return refusal.New(refusal.InvalidPath, "a key is empty: use one slash between two keys, and none at the ends")
 	case !utf8.ValidString(key):
-		return refusal.New(refusal.InvalidPath, "the key %q is no valid UTF-8", key)
+		return refusal.New(refusal.InvalidPath, "the key %q is not valid UTF-8", key)
 	case strings.ContainsFunc(key, isForbidden):
-		return refusal.New(refusal.InvalidPath, "the key %q holds a control character or one of . # $ [ ] /", key)
+		return refusal.New(refusal.InvalidPath, "the key %q contains a control character or one of . # $ [ ] /", key)
 	default:
 		return nil
 	}

@@ -23,7 +23,7 @@ func (w *writer) serverValue(server any, old *Node) (any, *fault.Error) {
 		now, _ = old.scalar.(float64)
 	}
 	if math.IsInf(now+by, 0) {
-		return nil, refusal.New(refusal.InvalidDataType, "the sum of %g and %g is no number that JSON can hold", now, by)
+		return nil, refusal.New(refusal.InvalidDataType, "the sum of %g and %g cannot be represented in JSON", now, by)
 	}
 	return now + by, nil
 }

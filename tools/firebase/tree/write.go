@@ -64,7 +64,7 @@ func updateTargets(base Path, names []string) (map[string]Path, *fault.Error) {
 	for i := 1; i < len(sorted); i++ {
 		if sorted[i-1].Contains(sorted[i]) {
 			return nil, refusal.New(refusal.ValidationError,
-				"an update cannot write %q and %q at once: one lies in the other", sorted[i-1], sorted[i])
+				"an update cannot write both %q and %q: one contains the other", sorted[i-1], sorted[i])
 		}
 	}
 	return targets, nil
@@ -104,7 +104,7 @@ func arrayObject(values []any) map[string]any {
 func (w *writer) object(path Path, object map[string]any, old *Node) (*Node, *fault.Error) {
 	if server, ok := object[".sv"]; ok {
 		if len(object) != 1 {
-			return nil, refusal.New(refusal.InvalidDataType, `".sv" stands alone in its object`)
+			return nil, refusal.New(refusal.InvalidDataType, `".sv" must be the only field of its object`)
 		}
 		value, err := w.serverValue(server, old)
 		if err != nil {
@@ -131,7 +131,7 @@ func (w *writer) content(path Path, object map[string]any, old *Node) (*Node, *f
 	value, scalar := object[".value"]
 	switch named := len(object) - boolInt(prioritised) - boolInt(scalar); {
 	case scalar && named > 0:
-		return nil, refusal.New(refusal.InvalidDataType, `".value" stands in one object with other children`)
+		return nil, refusal.New(refusal.InvalidDataType, `".value" cannot be in one object with other children`)
 	case scalar:
 		return w.value(path, value)
 	case prioritised:
@@ -197,7 +197,7 @@ func (w *writer) scalar(path Path, value any) (*Node, *fault.Error) {
 func (w *writer) add(bytes int) *fault.Error {
 	w.size += bytes
 	if w.size > w.limit {
-		return refusal.New(refusal.SizeLimitExceeded, "one write holds at most %d bytes", w.limit)
+		return refusal.New(refusal.SizeLimitExceeded, "one write can have at most %d bytes", w.limit)
 	}
 	return nil
 }
