@@ -47,7 +47,7 @@ type verdict struct {
 }
 
 // appender sends appends as conditional messages and receives their acknowledgements. With a barrier, verdicts
-// that arrive while a sync runs wait for the next one, and are reported together after it.
+// that arrive while a sync runs wait for the next sync, and are reported together after it.
 type appender struct {
 	conn  *Conn
 	inbox string

@@ -48,8 +48,8 @@ type DialConfig struct {
 	URL string
 	// DataDir is the data directory of a running node on this machine.
 	DataDir string
-	// User and Password authenticate the connection. Without a password, the one in the auth.json of DataDir is used:
-	// that of the worker if User is WorkerUser, otherwise that of the operator.
+	// User and Password authenticate the connection. Without a password, the password in the
+	// auth.json of DataDir is used: the worker's if User is WorkerUser, otherwise the operator's.
 	User     string
 	Password string
 	// Token is the secret of a bearer token of the node. The connection then acts with the identity of the token instead of

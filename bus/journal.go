@@ -50,7 +50,7 @@ func (c *Conn) hasStream(ctx context.Context, name string) (bool, error) {
 	return true, nil
 }
 
-// Journal is a sequence of entries in a stream of its own, beside the log of tasks. A snapshot replaces the oldest
+// Journal is a sequence of entries in a separate stream, beside the log of tasks. A snapshot replaces the oldest
 // entries. Each append is conditional on the newest entry. A journal is as durable as the log, and safe for concurrent use.
 type Journal struct {
 	store  *Store

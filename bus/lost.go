@@ -13,7 +13,7 @@ import (
 // lostFile is the file with the losses that a salvage has accepted. Later checks of the log do not report them again.
 const lostFile = "lost.json"
 
-// Lost lists the data that a store has lost to damage, and whose loss a salvage has accepted.
+// Lost lists the data that a store has lost to damage. A salvage has accepted each of these losses.
 type Lost struct {
 	// Pending is set while a salvage is unfinished: the damaged records are removed, but other records of their tasks may still
 	// be in the log.

@@ -155,7 +155,7 @@ func readMark(ctx context.Context, kv jetstream.KeyValue, into *mark) error {
 	return nil
 }
 
-// checkMark compares the streams with the mark. If one has lost messages, the log refuses appends from then on. Otherwise
+// checkMark compares the streams with the mark. If a stream has lost messages, the log refuses appends from then on. Otherwise
 // checkMark advances the mark to the newest commit in the log: after a kill the mark may be older.
 func (hw *highWater) checkMark(ctx context.Context) error {
 	if hw.live == nil {

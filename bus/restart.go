@@ -42,8 +42,8 @@ func (s *Store) stuck(server *Server, lost []*pending) bool {
 // Restart stops the server and starts a new one on the same store and port. Connections of all
 // processes reconnect by themselves.
 func (s *Server) Restart() error {
-	s.healing.Lock()
-	defer s.healing.Unlock()
+	s.restartMu.Lock()
+	defer s.restartMu.Unlock()
 	s.mu.Lock()
 	ns := s.current
 	s.current = nil

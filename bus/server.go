@@ -37,7 +37,7 @@ type Server struct {
 	port          int
 	closed        bool
 
-	healing     sync.Mutex    // locked during a restart in place
+	restartMu   sync.Mutex    // locked during a restart in place
 	incarnation atomic.Uint64 // counts the restarts in place
 
 	// agents is the list of tokens of agents and people; nil before AdmitAgents.
@@ -197,8 +197,8 @@ func (s *Server) Connect(ctx context.Context) (*Conn, error) {
 
 // Close stops the server, removes its published address and unlocks the data directory. It is idempotent.
 func (s *Server) Close(context.Context) error {
-	s.healing.Lock()
-	defer s.healing.Unlock()
+	s.restartMu.Lock()
+	defer s.restartMu.Unlock()
 	s.mu.Lock()
 	ns, first := s.current, !s.closed
 	s.current, s.closed = nil, true

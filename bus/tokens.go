@@ -192,8 +192,8 @@ type tokenRecord struct {
 	renewed time.Time
 }
 
-// key returns the key of the record of the token in the bucket. It is that of the node for a local token, otherwise that of
-// the name.
+// key returns the key of the token's record in the bucket: a key for the node of a local token, otherwise a key for the
+// name.
 func (n *NewToken) key() string {
 	if n.Local != "" {
 		return "local." + hashed(n.Local)
@@ -242,9 +242,8 @@ func (n *NewToken) expiry(now time.Time) time.Time {
 	return end
 }
 
-// previousRevision returns the newest revision of the key, which the new record must follow; 0 for a new key. The token of
-// that revision must have expired, or be revoked, local, or the one that in replaces. Otherwise it returns CONFLICT, or
-// UNAUTHORIZED if the token to be replaced is no longer valid.
+// previousRevision returns the newest revision of the key, which the new record must follow; 0 for a new key. Errors:
+// CONFLICT if another valid token has the name, UNAUTHORIZED if in.Replaces is not the newest token of the key.
 func (t *Tokens) previousRevision(ctx context.Context, in NewToken) (uint64, error) {
 	last, err := t.store.conn.last(ctx, tokensStream, kvSubject(tokensBucket, in.key()))
 	if err != nil {
@@ -286,8 +285,8 @@ const (
 	kvDeleted   = "DEL"
 )
 
-// writeRecord writes a record, or deletes the key if r is nil, unless the newest revision of the key is no longer after:
-// then it returns CONFLICT. When it returns nil, the record is durable, and in effect on this node.
+// writeRecord writes a record, or deletes the key if r is nil. CONFLICT if the newest revision of the key is not after. When
+// it returns nil, the change is durable, and in effect on this node.
 func (t *Tokens) writeRecord(ctx context.Context, key string, after uint64, r *tokenRecord) error {
 	m := &nats.Msg{Subject: kvSubject(tokensBucket, key), Header: nats.Header{headHeader: {"token"}}}
 	if r == nil {

@@ -211,7 +211,7 @@ func (m *Member) TryAcquire(ctx context.Context) (*Lease, error) {
 	return m.newLease(data, revision, requested), nil
 }
 
-// lostRace reports whether err is that of a write that failed because another writer was first.
+// lostRace reports whether a write failed with err because another writer was first.
 func lostRace(err error) bool {
 	const wrongLast, concurrent = 10071, 10164 // error codes of the server; only clusters return the second one
 	api, ok := errors.AsType[*jetstream.APIError](err)

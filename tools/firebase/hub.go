@@ -135,7 +135,7 @@ func (h *Hub) OpenSession(name string, closeWithSubscription bool) {
 	s.closeWithSubscription = closeWithSubscription
 	s.idle = time.AfterFunc(h.cfg.Idle, func() {
 		h.cfg.Logger.Warn("firebase_session_forgotten", slog.String("session", name))
-		h.closeThis(name, s)
+		h.endSession(name, s)
 	})
 	h.sessions[name] = s
 }
@@ -147,7 +147,7 @@ func (h *Hub) CloseSession(name string) {
 	s := h.sessions[name]
 	h.mu.Unlock()
 	if s != nil {
-		h.closeThis(name, s)
+		h.endSession(name, s)
 	}
 	h.drained(name)
 }
@@ -177,8 +177,8 @@ func (h *Hub) drained(name string) {
 	delete(h.draining, name)
 }
 
-// closeThis closes a session. Sent messages keep their budget until CloseSession, or for at most MaxSending.
-func (h *Hub) closeThis(name string, s *session) {
+// endSession closes a session. Sent messages keep their budget until CloseSession, or for at most MaxSending.
+func (h *Hub) endSession(name string, s *session) {
 	h.mu.Lock()
 	if h.sessions[name] == s {
 		delete(h.sessions, name)
@@ -267,7 +267,7 @@ func (h *Hub) reserve(name string, request Subscription) (*session, *subscriptio
 func (h *Hub) Unsubscribe(_ context.Context, name, id string) error {
 	s, err := h.cancelSubscription(name, id)
 	if err == nil && s.closeWithSubscription {
-		h.closeThis(name, s)
+		h.endSession(name, s)
 	}
 	return err
 }
