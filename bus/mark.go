@@ -39,7 +39,8 @@ type mark struct {
 type sideMark struct {
 	Created time.Time `json:"created"`
 	Seq     uint64    `json:"seq"`
-	// Msgs is the number of messages in the stream; 0 for streams whose messages are removed or expire.
+	// Msgs is the number of messages in the stream. It is only recorded for the stream of checkpoints, where it never
+	// decreases; 0 for other streams.
 	Msgs uint64 `json:"msgs,omitempty"`
 }
 

@@ -16,8 +16,8 @@ import (
 
 // StoreConfig configures the log and its side stores.
 type StoreConfig struct {
-	// Durability defaults to that of the embedded server. With an external server it states what the server is
-	// configured to do, and has no effect there.
+	// Durability defaults to that of the embedded server. With an external server it states how durable the messages
+	// are that the server has acknowledged, and does not change the server.
 	Durability Durability
 	// Logger logs background work of the store; nil discards it.
 	Logger *slog.Logger

@@ -42,9 +42,9 @@ func (t *Tokens) agentRecord(id string) (*tokenRecord, error) {
 	return r, r.checkExpiry(t.now())
 }
 
-// ShareOf returns the identity whose share of the capacity a registered agent uses (Token.Share). who is the identity of the
+// ShareOf returns the identity whose share of the worker slots a registered agent uses (Token.Share). who is the identity of the
 // agent, such as agent:builder. ShareOf returns "" for an agent with a separate share, and for any identity that is not a
-// registered agent. An agent whose token has no Share uses the share of its profile's For.
+// registered agent. If a token has no Share, ShareOf returns the For of the agent's profile.
 func (t *Tokens) ShareOf(who string) string {
 	name, ok := strings.CutPrefix(who, agents.Prefix)
 	if !ok {

@@ -54,9 +54,9 @@ type Token struct {
 	// such as user:ada: its tokens limit the rights of the agent's token. It may be empty.
 	Agent   *agents.Profile `json:"agent,omitempty"`
 	Sponsor string          `json:"sponsor,omitempty"`
-	// Share is the identity whose share of the capacity the agent uses: the registrar of the agent or, if the registrar
-	// itself uses the share of another identity, that one. It is empty for an agent with a separate share, which an
-	// operator has registered.
+	// Share is the identity whose share of the worker slots the agent uses (ADR 0021): the registrar of the agent or, if
+	// the registrar itself uses the share of another identity, that identity. It is empty for an agent that an operator
+	// has registered: such an agent has a separate share.
 	Share string `json:"share,omitempty"`
 }
 
