@@ -28,16 +28,17 @@ type attempt struct {
 	tool tools.Tool
 	spec tools.Spec
 	args json.RawMessage
-	// secrets are the secrets of the call, nil for none. given are the arguments with secrets, nil if there are none.
+	// secrets are the secrets of the call, nil for none. argsWithSecrets are the arguments with their values, nil without secrets.
 	secrets         atomic.Pointer[secret.Set]
 	argsWithSecrets json.RawMessage
-	paths           map[string]string
-	env             tools.Env
+	// paths maps the path fields of the arguments to absolute paths.
+	paths map[string]string
+	env   tools.Env
 	// policyCall is the call as the policy sees it.
 	policyCall policy.Call
 	// root is the root of the worker without the workspaces of other identities.
 	root *pathguard.Root
-	// startedAt is when the call was received, later when its tool was called.
+	// startedAt is when the call was received, or, once its tool was called, when that happened.
 	startedAt time.Time
 	// cancel ends the context of the call. finish receives the outcome, once.
 	cancel context.CancelCauseFunc
@@ -47,9 +48,10 @@ type attempt struct {
 	clockStart time.Time
 	// renewed is when the lease was last renewed, in uptime.
 	renewed atomic.Int64
-	// inTool is set once the tool was called. over is closed when the tool has returned or was abandoned.
+	// inTool is set once the tool was called. ended is closed when the call has ended: its tool has returned, was abandoned, or
+	// was never called.
 	inTool atomic.Bool
-	over   chan struct{}
+	ended  chan struct{}
 
 	// concluded is set by whoever produces the outcome: the call itself, or the code that abandons it.
 	concluded atomic.Bool
@@ -59,7 +61,7 @@ type attempt struct {
 	progress, sentProgress atomic.Pointer[work.Progress]
 	// tail is the newest output of its programs.
 	tail tail
-	// effect is the effect of this particular call, nil while it is unknown or if it is that of the tool.
+	// effect is the effect of this particular call, nil while it is unknown or if it equals the effect of the tool.
 	effect atomic.Pointer[tools.Effect]
 
 	mu    sync.Mutex
@@ -67,7 +69,7 @@ type attempt struct {
 	child *tools.Spawn
 }
 
-// impact lists what the call is about to change.
+// impact lists the names of the paths, targets and secrets that the call is about to use.
 func (a *attempt) impact() []string {
 	var names []string
 	for _, field := range slices.Sorted(maps.Keys(a.paths)) {
@@ -89,8 +91,8 @@ func (a *attempt) ownerAssumesEffects() bool {
 	return owners.AtMostOnce() && (a.Declared || owners != a.spec.Effect)
 }
 
-// resolved returns the effect of this particular call, "" while it is unknown or if it is that of the tool.
-func (a *attempt) resolved() string {
+// resolvedEffect returns the effect of this particular call, "" while it is unknown or if it equals the effect of the tool.
+func (a *attempt) resolvedEffect() string {
 	if effect := a.effect.Load(); effect != nil {
 		return string(*effect)
 	}
@@ -113,14 +115,14 @@ func (a *attempt) spawn(s tools.Spawn) {
 	a.child = &s
 }
 
-// takeChild returns the child that the call has set, nil for none.
-func (a *attempt) takeChild() *tools.Spawn {
+// spawnedChild returns the child that the call has set, nil for none.
+func (a *attempt) spawnedChild() *tools.Spawn {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.child
 }
 
-// takeFacts returns the facts so far. Facts that the tool records later are lost.
+// takeFacts removes and returns the facts so far. Facts that the tool records later are lost.
 func (a *attempt) takeFacts() []events.Event {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -181,12 +183,12 @@ func (a *attempt) withSecrets(values map[string]string) (json.RawMessage, error)
 		var entries map[string]string
 		_, takes := a.spec.Secrets[s.Field]
 		if err := json.Unmarshal(args[s.Field], &entries); err != nil || !takes || entries[s.Key] != s.Text {
-			return nil, noPlace(s)
+			return nil, errSecretNotTaken(s)
 		}
 		entries[s.Key] = s.Prefix + values[s.Name]
 		raw, err := json.Marshal(entries)
 		if err != nil {
-			return nil, noPlace(s)
+			return nil, errSecretNotTaken(s)
 		}
 		args[s.Field] = raw
 	}
@@ -201,9 +203,9 @@ func (a *attempt) arguments() json.RawMessage {
 	return a.args
 }
 
-// guardObeyed returns a function to call when the call has ended. It moves places out of the project that the call has created
-// and that git or orch would execute or obey; its error PROTECTED_PATH names the new location of the first one. A call that a
-// person has approved may create them.
+// guardObeyed remembers the files in the project that git or orch obey (see obeyed). The returned function must be called when
+// the call has ended. It moves new files of this kind out of the project; its error PROTECTED_PATH names the new location of the
+// first one. A call that a person has approved may create them.
 func (a *attempt) guardObeyed() (ended func() error) {
 	if a.env.Approval != "" || len(a.env.Writable) == 0 {
 		return func() error { return nil }
@@ -225,8 +227,8 @@ func (a *attempt) guardObeyed() (ended func() error) {
 	}
 }
 
-// obeyed lists the places in the project that git and orch obey: repositories, files that point them to other settings, and
-// settings of orch.
+// obeyed lists the paths in the project that make git or orch execute or read something: repositories, files that point git to
+// further settings, and the settings of orch.
 func (a *attempt) obeyed(repositories func(place string) []string) (found []string) {
 	for _, place := range a.env.Writable {
 		candidates := []string{filepath.Join(place, ".orch")}

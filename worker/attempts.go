@@ -13,9 +13,9 @@ type attemptTable struct {
 
 	mu       sync.Mutex
 	attempts map[work.Ref]*attempt
-	// executing counts the attempts with a running tool. The others wait to be reported.
+	// executing counts the attempts that have not ended yet. The remaining ones wait to be reported.
 	executing int
-	// abandoned counts the calls whose tools still run after their end, hanging counts them by tool.
+	// abandoned counts the ended calls whose tools still run. hanging counts the same calls by tool.
 	abandoned int
 	hanging   map[string]int
 	// lease is the shortest lease seen, 0 before the first.
@@ -28,8 +28,8 @@ func newAttemptTable(cfg Config) *attemptTable {
 	return &attemptTable{slots: cfg.Concurrency, maxUnreported: cfg.MaxUnreported, attempts: map[work.Ref]*attempt{}, hanging: map[string]int{}}
 }
 
-// add adds an attempt. known is true, and nothing changes, if it is there already. shorter is true if its lease is the shortest
-// so far.
+// add adds an attempt. If the table contains the attempt already, add changes nothing and returns known. shorter is true if its
+// lease is the shortest so far.
 func (r *attemptTable) add(a *attempt) (known, shorter bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,10 +53,11 @@ func (r *attemptTable) remove(ref work.Ref) { r.change(func() { delete(r.attempt
 // abandon counts a tool that still runs after its call was abandoned.
 func (r *attemptTable) abandon(tool string) { r.addHanging(tool, 1) }
 
-// returned uncounts an abandoned tool that has returned.
+// returned subtracts an abandoned tool that has returned.
 func (r *attemptTable) returned(tool string) { r.addHanging(tool, -1) }
 
-// addHanging adds to the counts. A tool that returns just when it is abandoned may be uncounted first.
+// addHanging adds by to the counts. A tool that returns just when it is abandoned may be subtracted before it is added, so a count
+// may briefly be -1.
 func (r *attemptTable) addHanging(tool string, by int) {
 	r.change(func() {
 		r.abandoned += by
@@ -75,13 +76,14 @@ func (r *attemptTable) hangs(tool string) (n int, enough bool) {
 	return n, n >= max(1, r.slots/2)
 }
 
-// stuck reports whether abandoned calls hold every slot.
+// stuck reports whether abandoned calls hold every slot. The first r.slots of them hold none (see freeLocked).
 func (r *attemptTable) stuck() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.abandoned >= 2*r.slots
 }
 
+// change calls do with mu held, and then the function of onFree if a slot is free.
 func (r *attemptTable) change(do func()) {
 	r.mu.Lock()
 	do()
@@ -102,8 +104,8 @@ func (r *attemptTable) free() int {
 	return r.freeLocked()
 }
 
-// freeLocked is free with mu held. Up to one abandoned tool per slot is not counted. Each further one keeps its slot, which bounds
-// the goroutines of hanging tools.
+// freeLocked is free for callers that hold mu. The first r.slots abandoned tools hold no slot. Each further one holds a slot, which
+// limits the goroutines of hanging tools.
 func (r *attemptTable) freeLocked() int {
 	slots := r.slots - r.executing - max(0, r.abandoned-r.slots)
 	unreported := r.maxUnreported - (len(r.attempts) - r.executing)

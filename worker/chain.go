@@ -36,7 +36,7 @@ func (x *executor) runChain(ctx context.Context, a *attempt) (res result, err er
 		(*executor).check,
 		(*executor).admit,
 		(*executor).resolve,
-		(*executor).intend,
+		(*executor).queryIntent,
 		(*executor).checkTree,
 		(*executor).decide,
 		(*executor).prepare,
@@ -51,7 +51,7 @@ func (x *executor) runChain(ctx context.Context, a *attempt) (res result, err er
 		}
 	}
 	if a.spec.ForAgents {
-		return result{with: &work.AgentCall{Args: a.args, Timeout: a.timeout()}}, nil
+		return result{agentCall: &work.AgentCall{Args: a.args, Timeout: a.timeout()}}, nil
 	}
 	output, err := x.invoke(ctx, a)
 	if err != nil {
@@ -112,8 +112,8 @@ func (x *executor) resolve(_ context.Context, a *attempt) error {
 	return nil
 }
 
-// pathsOf yields the paths in a field with their names: the field, or "field[i]" for those of a list. A field that is left out
-// or empty has none.
+// pathsOf yields the paths in a field with their names: the name of the field, or "field[i]" for the paths of a list. A missing
+// or empty field yields nothing.
 func pathsOf(field string, value json.RawMessage) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		var path string
@@ -125,7 +125,7 @@ func pathsOf(field string, value json.RawMessage) iter.Seq2[string, string] {
 		}
 		var list []string
 		if json.Unmarshal(value, &list) != nil {
-			return // no path: the schema check has decided about that
+			return // the schema check has accepted the value, but it holds no path
 		}
 		for i, path := range list {
 			if !yield(field+"["+strconv.Itoa(i)+"]", path) {
@@ -142,7 +142,8 @@ func confine(root *pathguard.Root, access tools.Access, path string) (string, er
 	return root.Resolve(path)
 }
 
-// admit asks the policy about everything that does not depend on the effect of the call: state gate, read-only node.
+// admit sets the call as the policy sees it, and makes the checks of the policy that do not depend on the effect of the call: the
+// gate of the task state and the read-only mode of the node.
 func (x *executor) admit(_ context.Context, a *attempt) error {
 	a.policyCall = policy.Call{
 		Task: a.Task, Spec: a.spec, State: a.env.State, Args: a.args,
@@ -160,7 +161,7 @@ func (x *executor) admit(_ context.Context, a *attempt) error {
 			a.policyCall.Within = append(a.policyCall.Within, policy.Allow(above))
 		}
 	}
-	x.reach.confine(a)
+	x.access.confine(a)
 	a.policyCall.Project = a.env.Project()
 	if len(a.policyCall.Project) > 0 {
 		a.policyCall.Start = a.env.Start()
@@ -168,8 +169,8 @@ func (x *executor) admit(_ context.Context, a *attempt) error {
 	return x.rules.Admit(a.policyCall)
 }
 
-// intend asks a tool with varying calls what this one would do.
-func (x *executor) intend(ctx context.Context, a *attempt) error {
+// queryIntent sets the intent of the call, if the tool can tell it from the arguments.
+func (x *executor) queryIntent(ctx context.Context, a *attempt) error {
 	tool, ok := a.tool.(tools.Intender)
 	if !ok {
 		return nil
@@ -185,8 +186,8 @@ func (x *executor) intend(ctx context.Context, a *attempt) error {
 	return nil
 }
 
-// decide asks the policy about limits, protected paths, secrets and approvals. A call that needs an approval and has none is
-// parked. A grant for other arguments is void (M-3).
+// decide makes the checks of the policy for limits, protected paths, secrets and approvals. It returns an approvalError for a call
+// that needs an approval and has none. A grant for different arguments does not count (M-3).
 func (x *executor) decide(_ context.Context, a *attempt) error {
 	a.policyCall.Program = x.program(a)
 	ask, err := x.rules.Decide(a.policyCall)
@@ -255,9 +256,9 @@ func (p *approvalError) Error() string { return p.fault.Error() }
 // Unwrap returns the coded error.
 func (p *approvalError) Unwrap() error { return p.fault }
 
-// prepare creates the workspace, and tells the tool what the call may reach.
+// prepare creates the workspace, and limits the paths that the tool can access.
 func (x *executor) prepare(_ context.Context, a *attempt) error {
-	x.reach.veil(a)
+	x.access.hidePaths(a)
 	a.env.Writable = existing(a.policyCall.Writable())
 	if a.spec.NoWorkspace {
 		return nil
@@ -278,10 +279,10 @@ func existing(places []string) []string {
 	})
 }
 
-// announce waits until the start of a call with effects is durable. Only then can a crash leave the call in doubt instead of
-// letting it run twice. The effect of this particular call counts, so that a SELECT or a GET has none; if the plan
-// declares an effect, the stricter of both counts. Other calls wait if the owner asks for it. A call that continues elsewhere
-// has started before, and is never in doubt.
+// announce waits until the start of a call with effects is durable. After a crash, the call is then in doubt and does not run
+// twice. The effect of this particular call counts, so that a SELECT or a GET has none; if the plan declares an effect,
+// the stricter of both counts. Calls without effects wait only if the owner requests it. A call that continues work outside the
+// worker was announced when it started that work, and is never in doubt.
 func (x *executor) announce(ctx context.Context, a *attempt) error {
 	effect := x.rules.Effect(a.policyCall)
 	if effect != a.spec.Effect {

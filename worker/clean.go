@@ -14,7 +14,8 @@ import (
 // cleaner removes secrets from everything that leaves the worker, and limits its size.
 type cleaner struct{ *core }
 
-// redact removes from data the secrets of a call (nil for none) and everything that looks like one.
+// redact removes from data the secrets of the call a and everything that looks like a secret. a may be nil. It also reports
+// whether anything was removed.
 func (cl *cleaner) redact(a *attempt, data []byte) ([]byte, bool) {
 	if a == nil {
 		return cl.rules.Redact(data)
@@ -33,6 +34,7 @@ func (cl *cleaner) clean(a *attempt, text string) string {
 	return truncate(string(clean), maxMessage)
 }
 
+// vet checks the size, the syntax and the nesting of an output, and removes its secrets.
 func (cl *cleaner) vet(a *attempt, output json.RawMessage) (json.RawMessage, error) {
 	if len(output) > cl.cfg.MaxOutput {
 		return nil, tooLarge("output", cl.cfg.MaxOutput)
@@ -50,9 +52,9 @@ func (cl *cleaner) vet(a *attempt, output json.RawMessage) (json.RawMessage, err
 	return output, nil
 }
 
-// public returns the error as it may leave the worker: coded, of limited size, without secrets and without its cause, which is
-// only logged.
-func (cl *cleaner) public(ctx context.Context, a *attempt, err error) *fault.Error {
+// publicError returns the error in the form that may leave the worker: with a code, of limited size, without secrets and without
+// its cause, which is only logged.
+func (cl *cleaner) publicError(ctx context.Context, a *attempt, err error) *fault.Error {
 	known := fault.From(err)
 	if known.Err != nil {
 		cl.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a call failed", append(a.logAttrs(nil),
@@ -64,7 +66,7 @@ func (cl *cleaner) public(ctx context.Context, a *attempt, err error) *fault.Err
 	}
 }
 
-// publicAsk returns a request for approval as it may leave the worker.
+// publicAsk returns a request for approval without secrets.
 func (cl *cleaner) publicAsk(a *attempt, ask work.ApprovalRequest) *work.ApprovalRequest {
 	ask.Reason = cl.clean(a, ask.Reason)
 	for i, name := range ask.Impact {
@@ -73,7 +75,7 @@ func (cl *cleaner) publicAsk(a *attempt, ask work.ApprovalRequest) *work.Approva
 	return &ask
 }
 
-// cleanResult checks what a tool has returned and recorded, and removes the secrets.
+// cleanResult checks the output and the facts of a tool, and removes the secrets.
 func (cl *cleaner) cleanResult(a *attempt, output json.RawMessage) (result, error) {
 	output, err := cl.vet(a, output)
 	if err != nil {
@@ -114,9 +116,9 @@ func (cl *cleaner) cleanFact(a *attempt, fact *events.Event) (int, error) {
 	return len(clean), nil
 }
 
-// withChild replaces the output by the child of the call, if it has one.
+// withChild returns the result with the child of the call instead of the output, if the call has a child.
 func (cl *cleaner) withChild(a *attempt, res result) (result, error) {
-	child := a.takeChild()
+	child := a.spawnedChild()
 	if child == nil {
 		return res, nil
 	}
@@ -163,7 +165,7 @@ func (cl *cleaner) cleanNote(a *attempt, note json.RawMessage) json.RawMessage {
 	return note
 }
 
-// cleanerOf returns a function that cleans the texts of a call.
+// cleanerOf returns clean for the texts of one call.
 func (cl *cleaner) cleanerOf(a *attempt) func(string) string {
 	return func(text string) string { return cl.clean(a, text) }
 }
@@ -181,13 +183,14 @@ func tooLarge(field string, limit int) error {
 		WithField(field).WithReason("SIZE_LIMIT_EXCEEDED").WithHint("ask for less at a time")
 }
 
-// result is what a successful tool has returned and recorded, without secrets.
+// result is the result of a successful call, without secrets.
 type result struct {
 	output json.RawMessage
 	facts  []events.Event
 	values map[string]json.RawMessage
 	spawn  *work.Spawn
-	with   *work.AgentCall
+	// agentCall is set instead of the output for a call that is handed to an agent.
+	agentCall *work.AgentCall
 }
 
 // The limits in bytes for texts that leave the worker.
@@ -196,6 +199,6 @@ const (
 	maxMessage = 4 << 10
 )
 
-// maxDepth limits the nesting of an output. The log stores it inside a commit, which must be decoded again, and people see it
+// maxDepth limits the nesting of an output. A reader must be able to decode the commit that contains it, and people see it
 // indented.
 const maxDepth = 256

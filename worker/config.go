@@ -16,17 +16,17 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Policy decides about calls before anything happens, and redacts everything that comes back. *policy.Policy implements it.
+// Policy decides about calls before they change anything, and redacts their results. *policy.Policy implements it.
 type Policy interface {
-	// Admit returns why the call must not run, as far as that does not depend on its effect.
+	// Admit returns why the call must not run. It checks only the rules that do not depend on the effect of the call.
 	Admit(c policy.Call) error
 	// CheckDescendant returns why the call must not affect a path below the directory in a field.
 	CheckDescendant(c policy.Call, field, path string) error
 	// Decide returns why the call must not run, or which approval it needs first.
 	Decide(c policy.Call) (*policy.Ask, error)
-	// AllowsTarget reports whether a target is open to the task of a call.
+	// AllowsTarget reports whether the task of a call may access a target.
 	AllowsTarget(c policy.Call, t tools.Target) bool
-	// HiddenPaths returns what the call must not reach besides its arguments.
+	// HiddenPaths returns the paths to hide from the tool of the call and from its programs.
 	HiddenPaths(c policy.Call) policy.HiddenPaths
 	// Effect returns the effect that the call would have.
 	Effect(c policy.Call) tools.Effect
@@ -48,9 +48,9 @@ type Config struct {
 	Root *pathguard.Root
 	// Working is the folder for workspaces, inside Root; default "Working".
 	Working string
-	// Operator is the identity that sees the workspaces of all others, such as user:ada; empty for none.
+	// Operator is the identity that sees the workspaces of all identities, such as user:ada; empty for none.
 	Operator string
-	// Secrets are patterns of the sources from which calls may have secrets. Without patterns, calls can have none.
+	// Secrets are patterns of the sources from which calls may read secrets. Without patterns, calls have no secrets.
 	Secrets []string
 	// Exec starts the child processes of tools.
 	Exec *proc.Runner
@@ -62,20 +62,19 @@ type Config struct {
 	DrainTimeout time.Duration
 	// Grace is how long a tool may take to return after its call was ended. Then the worker abandons it; default 5 s.
 	Grace time.Duration
-	// MaxOutput limits the bytes of an output, and of all facts of a call, which are also limited by work.MaxFacts; default 4
-	// MiB. A larger one is VALIDATION_ERROR with reason SIZE_LIMIT_EXCEEDED.
+	// MaxOutput limits the bytes of an output, and those of all facts of a call; default 4 MiB. work.MaxFacts limits the facts as
+	// well. A call that exceeds a limit fails with VALIDATION_ERROR and reason SIZE_LIMIT_EXCEEDED.
 	MaxOutput int
-	// MaxUnreported limits the outcomes that wait for the owner. The worker accepts no calls while there are more. Default
-	// 4096.
+	// MaxUnreported limits the outcomes that wait for the owner. At the limit the worker accepts no calls. Default 4096.
 	MaxUnreported int
 	// Logger receives messages for the operator; default: discard.
 	Logger *slog.Logger
 	// Clock returns the time for records; default time.Now.
 	Clock func() time.Time
-	// Uptime returns the time since the machine was started, by which the worker notices that it was suspended; default that of
-	// the system.
+	// Uptime returns the time since the machine was started. With it the worker notices that it was suspended. Default: the uptime
+	// of the system.
 	Uptime func() time.Duration
-	// WithOwner says that the owner is suspended whenever the worker is, so that no lease expires meanwhile.
+	// WithOwner means that the owner is suspended whenever the worker is, so that no lease expires meanwhile.
 	WithOwner bool
 }
 

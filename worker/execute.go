@@ -22,20 +22,20 @@ type executor struct {
 	texts     *cleaner
 	leases    *leaseKeeper
 	notes     *notebook
-	reach     *reach
-	kept      *undoKeeper
+	access    *access
+	undos     *undoKeeper
 }
 
 func newExecutor(co *core, texts *cleaner, leases *leaseKeeper, catalogue *tools.Catalogue) *executor {
-	r := &reach{core: co, names: pathindex.New(co.cfg.Root.Name(), co.workspaces.Name())}
+	r := &access{core: co, names: pathindex.New(co.cfg.Root.Name(), co.workspaces.Name())}
 	return &executor{
-		core: co, catalogue: catalogue, texts: texts, leases: leases, notes: &notebook{co}, reach: r,
-		kept: &undoKeeper{co, r, newKept(co.cfg, co.workspaces)},
+		core: co, catalogue: catalogue, texts: texts, leases: leases, notes: &notebook{co}, access: r,
+		undos: &undoKeeper{co, r, newUndoStore(co.cfg, co.workspaces)},
 	}
 }
 
 func (x *executor) newAttempt(c work.Call) *attempt {
-	a := &attempt{Call: c, over: make(chan struct{})}
+	a := &attempt{Call: c, ended: make(chan struct{})}
 	a.renewed.Store(int64(x.cfg.Uptime()))
 	a.env = tools.Env{
 		Task: c.Task, Session: c.Session, Step: c.Step, Attempt: c.Attempt, Key: c.Key(), State: statemachine.State(c.State), Since: c.Since, Requester: c.Requester,
@@ -47,7 +47,7 @@ func (x *executor) newAttempt(c work.Call) *attempt {
 		},
 		Output: func(p []byte) { x.leases.output(a, p) },
 		Record: a.record,
-		Undo:   func(ctx context.Context, u tools.Undo) (tools.Undone, error) { return x.kept.undo(ctx, a, u) },
+		Undo:   func(ctx context.Context, u tools.Undo) (tools.Undone, error) { return x.undos.undo(ctx, a, u) },
 		Spawn:  a.spawn,
 	}
 	return a
@@ -56,7 +56,7 @@ func (x *executor) newAttempt(c work.Call) *attempt {
 // maxFacts limits the facts of a call. With more, the call fails.
 const maxFacts = 10_000
 
-// serve executes a call and settles it. It runs in the goroutine of the call.
+// serve executes a call and concludes it. It runs in the goroutine of the call.
 func (x *executor) serve(ctx context.Context, a *attempt) {
 	a.startedAt = x.cfg.Clock()
 	res, err := result{}, error(fault.Wrap(fault.Internal, errNoReturn, "the tool failed unexpectedly"))
@@ -74,9 +74,9 @@ func (x *executor) concludeOnce(ctx context.Context, a *attempt, res result, err
 	x.conclude(ctx, a, res, err)
 }
 
-// invoke calls the tool with its deadline. If the deadline, a cancellation or the stop of the worker has ended the call, that
-// is its error, whatever the tool returns. A note is the exception: without it, what the call has started elsewhere would be
-// lost.
+// invoke calls the tool with its deadline. After the deadline, a cancellation or the stop of the worker, invoke returns that cause
+// if the tool returns an error. An error with a note is returned all the same: without the note, the work that the call has
+// started elsewhere would be lost.
 func (x *executor) invoke(ctx context.Context, a *attempt) (json.RawMessage, error) {
 	limit := a.timeout()
 	a.startClock()
@@ -93,16 +93,16 @@ func (x *executor) invoke(ctx context.Context, a *attempt) (json.RawMessage, err
 		time.AfterFunc(x.cfg.Grace, func() { x.abandon(ctx, a) })
 	})
 	defer disarm()
-	keep, guard := x.kept.saveProject(ctx, a), a.guardObeyed()
+	recordChanges, guard := x.undos.saveProject(ctx, a), a.guardObeyed()
 	failpoint.Pass(failpoint.BeforeEffect)
 	output, err := a.tool.Call(ctx, &a.env, a.arguments())
 	failpoint.Pass(failpoint.AfterEffect)
-	made := guard()
-	keep()
+	protected := guard()
+	recordChanges()
 	if err == nil {
-		err = made
-	} else if made != nil {
-		x.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a call that failed has made what git or orch would obey", a.logAttrs(made)...)
+		err = protected
+	} else if protected != nil {
+		x.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a failed call has created files that git or orch would obey", a.logAttrs(protected)...)
 	}
 	if err != nil && ctx.Err() != nil && !hasNote(err) {
 		return nil, context.Cause(ctx)

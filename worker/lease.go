@@ -14,10 +14,10 @@ import (
 const (
 	// progressEvery is the minimum interval between two messages with progress: at most 40 a second for each call.
 	progressEvery = 25 * time.Millisecond
-	// beatTime is the minimum time for one heartbeat, however short the leases are.
-	beatTime = 500 * time.Millisecond
-	// leaseParts is how many heartbeats fit into a lease by default.
-	leaseParts = 3
+	// minHeartbeatTimeout is the minimum timeout of a heartbeat request, however short the leases are.
+	minHeartbeatTimeout = 500 * time.Millisecond
+	// heartbeatsPerLease is how many heartbeats fit into a lease by default.
+	heartbeatsPerLease = 3
 )
 
 // leaseKeeper renews the leases of the calls that this worker holds. The same messages report their progress and output.
@@ -25,7 +25,7 @@ type leaseKeeper struct {
 	*core
 
 	texts *cleaner
-	// wake wakes the heartbeat early: there is progress, or a shorter lease.
+	// wake makes the heartbeat loop compute its next time again, after new progress or a shorter lease.
 	wake chan struct{}
 	// hasProgress is set while there may be progress to report.
 	hasProgress atomic.Bool
@@ -33,12 +33,12 @@ type leaseKeeper struct {
 	sending sync.Mutex
 }
 
-// heartbeatState has the times of the two kinds of heartbeats: one for all attempts per interval, and early ones for attempts
-// with new progress.
+// heartbeatState holds the times of the two kinds of heartbeats: regular ones for all attempts, once per interval, and early ones
+// for attempts with new progress.
 type heartbeatState struct {
 	// lastBeat is when all leases were last renewed, progressSent when progress was last sent.
 	lastBeat, progressSent time.Time
-	// renewed is when a heartbeat last succeeded. lost is set once that is too long ago.
+	// renewed is when a heartbeat last succeeded. lost is set once no heartbeat has succeeded for longer than a lease.
 	renewed time.Time
 	lost    bool
 }
@@ -67,7 +67,7 @@ func (k *leaseKeeper) sendHeartbeat(ctx context.Context, p *heartbeatState) {
 	if now.Before(p.lastBeat.Add(k.interval())) {
 		p.progressSent = now
 		k.hasProgress.Store(false)
-		_ = k.renewLeases(ctx, k.changed()) // the next heartbeat reports it as well
+		_ = k.renewLeases(ctx, k.changed()) // after an error, the next heartbeat reports the progress
 		return
 	}
 	p.lastBeat, p.progressSent = now, now
@@ -95,10 +95,10 @@ func (k *leaseKeeper) interval() time.Duration {
 	if k.cfg.Heartbeat != 0 {
 		return k.cfg.Heartbeat
 	}
-	return k.attempts.shortestLease() / leaseParts
+	return k.attempts.shortestLease() / heartbeatsPerLease
 }
 
-// wakeHeartbeat makes the heartbeat check its times again.
+// wakeHeartbeat makes the heartbeat loop compute its next time again.
 func (k *leaseKeeper) wakeHeartbeat() {
 	select {
 	case k.wake <- struct{}{}:
@@ -119,7 +119,7 @@ func (k *leaseKeeper) renewLeases(ctx context.Context, attempts []*attempt) erro
 	if len(attempts) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(k.interval(), beatTime))
+	ctx, cancel := context.WithTimeout(ctx, max(k.interval(), minHeartbeatTimeout))
 	defer cancel()
 	sent := k.cfg.Uptime()
 	calls := k.callHeartbeats(attempts)
@@ -145,10 +145,12 @@ func (k *leaseKeeper) renewLeases(ctx context.Context, attempts []*attempt) erro
 	return nil
 }
 
+// callHeartbeats returns the parts of a heartbeat for attempts: their progress, and output for their watchers up to
+// maxHeartbeatOutput.
 func (k *leaseKeeper) callHeartbeats(attempts []*attempt) []work.CallHeartbeat {
 	heartbeats, room := make([]work.CallHeartbeat, len(attempts)), maxHeartbeatOutput
 	for i, a := range attempts {
-		heartbeats[i] = work.CallHeartbeat{Ref: a.Ref, Tool: a.Tool, Effect: a.resolved()}
+		heartbeats[i] = work.CallHeartbeat{Ref: a.Ref, Tool: a.Tool, Effect: a.resolvedEffect()}
 		if room > 0 {
 			heartbeats[i].Output = k.pieceOf(a, false)
 			room -= sizeOf(heartbeats[i].Output)
@@ -171,7 +173,7 @@ func (k *leaseKeeper) output(a *attempt, p []byte) {
 	}
 }
 
-// wakeSoon wakes the heartbeat to report what is new.
+// wakeSoon schedules an early heartbeat for new progress or output.
 func (k *leaseKeeper) wakeSoon() {
 	if !k.hasProgress.Swap(true) {
 		k.wakeHeartbeat()
@@ -217,15 +219,15 @@ func (k *leaseKeeper) sendRest(ctx context.Context, a *attempt) {
 	defer stop()
 	// If this fails, watchers miss the last lines, and nothing more.
 	_, _ = k.owner.Heartbeat(ctx, work.Heartbeat{Worker: k.cfg.Name, Queues: k.cfg.Queues, Calls: []work.CallHeartbeat{{
-		Ref: a.Ref, Tool: a.Tool, Effect: a.resolved(), Output: piece,
+		Ref: a.Ref, Tool: a.Tool, Effect: a.resolvedEffect(), Output: piece,
 	}}})
 }
 
 // restTime limits how long the outcome of a watched call waits for its last output.
 const restTime = time.Second
 
-// maxHeartbeatOutput limits the output of all calls in one heartbeat, in bytes of text: the heartbeat must also renew their leases in
-// time.
+// maxHeartbeatOutput limits the output of all calls in one heartbeat, in bytes of text. A larger heartbeat might not renew the
+// leases in time.
 const maxHeartbeatOutput = 512 << 10
 
 func sizeOf(o *work.Output) int {

@@ -12,12 +12,12 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// notebook writes the notes of tasks, which are for people.
+// notebook writes the notes of tasks for people: PROGRESS.md and CHECKPOINTS.md in their workspaces.
 type notebook struct{ *core }
 
-// recordCall adds the call to PROGRESS.md if it has a workspace and did more than read, and its checkpoints to CHECKPOINTS.md. The
-// notes are for people, who look for the steps that matter. An error in writing them does not fail the call, because the
-// log of the task has every call.
+// recordCall adds the checkpoints of a call to CHECKPOINTS.md. It adds the call itself to PROGRESS.md if the call has a workspace
+// and its tool can do more than read: people look for the steps that matter. A write error does not fail the call, because the
+// log of the task contains every call.
 func (n *notebook) recordCall(ctx context.Context, a *attempt, o work.Outcome) {
 	if a.dropped.Load() {
 		return
@@ -48,7 +48,8 @@ func (n *notebook) recordCall(ctx context.Context, a *attempt, o work.Outcome) {
 	}
 }
 
-// recordRisk adds the checkpoint that the owner created before a destructive call to an existing CHECKPOINTS.md of the task.
+// recordRisk adds a line to an existing CHECKPOINTS.md of the task, for the checkpoint that the owner creates before a destructive
+// call.
 func (n *notebook) recordRisk(ctx context.Context, a *attempt, effect tools.Effect) {
 	if effect != tools.Destructive || len(a.Note) > 0 || a.env.Workspace == "" {
 		return

@@ -12,16 +12,16 @@ import (
 
 // conclude builds the outcome, writes it to the notes of the workspace, and delivers it.
 func (x *executor) conclude(ctx context.Context, a *attempt, res result, err error) {
-	close(a.over)
+	close(a.ended)
 	x.leases.sendRest(ctx, a)
 	o := work.Outcome{
 		Ref: a.Ref, Worker: x.cfg.Name, StartedAt: events.Time(a.startedAt), Duration: x.cfg.Clock().Sub(a.startedAt),
-		Effect: a.resolved(),
+		Effect: a.resolvedEffect(),
 	}
 	if err == nil {
-		o.Output, o.Facts, o.Values, o.Spawn, o.AgentCall = res.output, res.facts, res.values, res.spawn, res.with
+		o.Output, o.Facts, o.Values, o.Spawn, o.AgentCall = res.output, res.facts, res.values, res.spawn, res.agentCall
 	} else {
-		x.failed(ctx, a, &o, err)
+		x.setError(ctx, a, &o, err)
 	}
 	if fault.Has(err, fault.RateLimited) && a.Recent > 0 {
 		o.RetryAfter = a.RetryAfter
@@ -30,9 +30,9 @@ func (x *executor) conclude(ctx context.Context, a *attempt, res result, err err
 	a.finish(o)
 }
 
-// failed fills in the outcome of a call without a result: it waits for an approval or for answers, continues elsewhere, or has
-// failed.
-func (x *executor) failed(ctx context.Context, a *attempt, o *work.Outcome, err error) {
+// setError fills in the outcome of a call that returned an error. The call waits for an approval or for answers, continues
+// elsewhere, or has failed.
+func (x *executor) setError(ctx context.Context, a *attempt, o *work.Outcome, err error) {
 	if waits, ok := errors.AsType[*approvalError](err); ok {
 		o.ApprovalRequest = x.texts.publicAsk(a, waits.ask)
 		return
@@ -48,5 +48,5 @@ func (x *executor) failed(ctx context.Context, a *attempt, o *work.Outcome, err 
 		o.Note = noted.Note
 		return
 	}
-	o.Error, o.Class = x.texts.public(ctx, a, err), classify(err)
+	o.Error, o.Class = x.texts.publicError(ctx, a, err), classify(err)
 }

@@ -80,8 +80,8 @@ func (w *Worker) request(free int) work.Poll {
 	return work.Poll{Worker: w.cfg.Name, Queues: w.cfg.Queues, Tools: w.cfg.Tools, Free: free, Slots: w.cfg.Concurrency, Wait: w.cfg.PollWait, LastBatch: w.lastBatch}
 }
 
-// finalPoll sends an empty poll. It ends an aborted poll that may still be open at the owner, and the owner dispatches no more
-// calls to this worker.
+// finalPoll sends a poll for no calls. It replaces an aborted poll that may still be open at the owner, so that the owner
+// dispatches no more calls to this worker.
 func (w *Worker) finalPoll(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lastPoll)
 	defer cancel()
@@ -98,7 +98,7 @@ func (w *Worker) finalPoll(ctx context.Context) {
 // lastPoll is how long a stopping worker waits for the answer to its last poll.
 const lastPoll = time.Second
 
-// acceptBatch launches the calls of a batch and ends those that it cancels.
+// acceptBatch ends the calls that a batch cancels, and launches its new calls.
 func (w *Worker) acceptBatch(b work.Batch, launch func(work.Call)) {
 	if b.Number != 0 {
 		w.lastBatch = b.Number
@@ -114,7 +114,7 @@ func (w *Worker) acceptBatch(b work.Batch, launch func(work.Call)) {
 }
 
 // launch starts the goroutine of a call. The call runs with the context calls and is reported with the context reports. If stop
-// has ended already, the call is returned.
+// has ended already, the call is cancelled at once and reported with class "shutdown".
 func (w *Worker) launch(stop, calls, reports context.Context, c work.Call) {
 	failpoint.Pass(failpoint.Taken)
 	callCtx, cancel := context.WithCancelCause(calls)

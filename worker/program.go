@@ -13,11 +13,12 @@ import (
 	"github.com/orch-dev/orch/policy"
 )
 
-// maxProgram limits the bytes of a user's own program.
+// maxProgram limits the bytes of a user's own program (OwnProgram).
 const maxProgram = 16 << 20
 
-// program returns the user's own program that a call runs, with its current content. It is zero if the call runs none, or if
-// nobody can have allowed one: its plan names none, and it belongs to no session.
+// program returns the user's own program that a call runs, with the hash of its current content. It is zero if the call runs no
+// such program. It is also zero if the plan names no programs and the call belongs to no session: then nobody can have allowed
+// the program.
 func (x *executor) program(a *attempt) events.Program {
 	if len(a.policyCall.Allow.Programs) == 0 && len(a.policyCall.Project) == 0 {
 		return events.Program{}
@@ -28,13 +29,14 @@ func (x *executor) program(a *attempt) events.Program {
 	}
 	p, err := OwnProgram(a.root, filepath.Dir(a.policyCall.Workspace), name)
 	if err != nil {
-		return events.Program{} // it needs approval like any other
+		return events.Program{} // the program needs approval like any other program
 	}
 	return p
 }
 
-// OwnProgram returns a user's own program by its absolute path. It must be a file below the root, but outside the folder of the
-// workspaces, where the programs of tasks could change it at any time.
+// OwnProgram returns a user's own program by its absolute path, with the hash of its content. The program must be a file below the
+// root and outside the folder working: the programs of tasks could change a file in there at any time (FORBIDDEN). A program of
+// more than maxProgram bytes is a VALIDATION_ERROR.
 func OwnProgram(root *pathguard.Root, working, name string) (events.Program, error) {
 	rel, err := root.Resolve(name)
 	if err != nil {

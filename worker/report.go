@@ -52,15 +52,16 @@ func (w *Worker) report(ctx context.Context, a *attempt, o work.Outcome) {
 	}
 }
 
-// refusedOutcome returns the outcome of a call whose own outcome was refused.
+// refusedOutcome returns the outcome to report after the owner refused the outcome o: a failure with that refusal.
 func (w *Worker) refusedOutcome(ctx context.Context, a *attempt, o work.Outcome, refusal error) work.Outcome {
 	return work.Outcome{
 		Ref: o.Ref, Worker: o.Worker, StartedAt: o.StartedAt, Duration: o.Duration,
-		Error: w.texts.public(ctx, a, refusal), Class: fault.ClassToolError,
+		Error: w.texts.publicError(ctx, a, refusal), Class: fault.ClassToolError,
 	}
 }
 
-// Vet checks the size of an output from outside the worker, and removes secrets: VALIDATION_ERROR.
+// Vet checks an output that does not come from a tool of the worker, and removes secrets. It returns VALIDATION_ERROR if the output
+// is too large or nested too deeply.
 func (w *Worker) Vet(output json.RawMessage) (json.RawMessage, error) {
 	return w.texts.vet(nil, output)
 }

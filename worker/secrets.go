@@ -8,7 +8,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// readSecrets reads the secrets of the call. From here on, everything that leaves the call is searched for them.
+// readSecrets reads the secrets of the call and puts them into its arguments. From here on, they are removed from everything that
+// leaves the call.
 func (x *executor) readSecrets(_ context.Context, a *attempt) error {
 	if len(a.Secrets) == 0 {
 		return nil
@@ -24,16 +25,16 @@ func (x *executor) readSecrets(_ context.Context, a *attempt) error {
 		}
 		values[s.Name] = value
 	}
-	given, err := a.withSecrets(values)
+	args, err := a.withSecrets(values)
 	if err != nil {
 		return err
 	}
 	set := secret.NewSet(values)
-	a.argsWithSecrets, a.env.Secrets = given, set
+	a.argsWithSecrets, a.env.Secrets = args, set
 	a.secrets.Store(set)
 	return nil
 }
 
-func noPlace(s work.Secret) error {
+func errSecretNotTaken(s work.Secret) error {
 	return fault.New(fault.ValidationError, "takes no secret here").WithField(s.Field + "." + s.Key).WithReason("SECRET_NOT_TAKEN")
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Git and orch obey files in certain places of a project, whoever created them. Programs of a session cannot change existing
-// ones (tools.Env.Sandbox). New ones that would be obeyed are set aside when the call has ended.
+// files of this kind (tools.Env.Sandbox). New ones are moved out of the project when the call has ended.
 
 // plainRepository reports whether a new repository is as git init and git clone create it, or an additional work tree of an
 // existing repository.
@@ -37,7 +37,7 @@ func plainRepository(path string, before []string) bool {
 	return err == nil && plainConfig(string(config))
 }
 
-// plainKeys are the settings of a repository that make git execute nothing and read nothing outside.
+// plainKeys are the settings of a repository that make git execute nothing, and read nothing outside the repository.
 const plainKeys = `core.repositoryformatversion core.filemode core.bare core.logallrefupdates core.ignorecase core.precomposeunicode core.symlinks
 	extensions.objectformat extensions.refstorage remote.url remote.fetch branch.remote branch.merge branch.rebase user.name user.email`
 

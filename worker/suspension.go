@@ -12,17 +12,17 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// This file handles a worker that was suspended: its process was stopped, or its machine slept. Leases expire meanwhile, and
+// This file handles the suspension of a worker: its process was stopped, or its machine slept. Leases expire meanwhile, and
 // other workers get the calls.
 
 const (
-	// checksPerLease is how often a worker checks the clock within its shortest lease.
+	// checksPerLease is how many times a worker checks the clock within its shortest lease.
 	checksPerLease = 8
 	// killTime limits how long a worker waits for its lost calls to end before it contacts the owner.
 	killTime = time.Second
 )
 
-// errLeaseLost is the cause of the end of a call that is no longer the worker's.
+// errLeaseLost is the cause with which a worker ends a call after it lost the lease.
 var errLeaseLost = errors.New("the lease of the call is lost")
 
 // leaseLost is the error of a call that ends at once because its lease is lost.
@@ -41,7 +41,7 @@ type suspensionGuard struct {
 	log      *slog.Logger
 
 	mu sync.Mutex
-	// last is when the worker last checked.
+	// last is the uptime at the last check.
 	last time.Duration
 }
 
@@ -89,10 +89,10 @@ func (v *suspensionGuard) check() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := v.uptime()
-	still := now - v.last
+	elapsed := now - v.last
 	v.last = now
 	var lost []*attempt
-	for _, a := range v.attempts.stale(now, still) {
+	for _, a := range v.attempts.stale(now, elapsed) {
 		a.cancel(leaseLost("the worker stood still for longer than the lease of the call"))
 		if a.inTool.Load() {
 			lost = append(lost, a)
@@ -102,28 +102,28 @@ func (v *suspensionGuard) check() {
 		return
 	}
 	v.log.Warn("the worker stood still; it ends the calls whose leases ran out",
-		slog.Duration("for", still), slog.Int("calls", len(lost)))
+		slog.Duration("for", elapsed), slog.Int("calls", len(lost)))
 	limit := time.After(killTime)
 	for _, a := range lost {
 		select {
-		case <-a.over:
+		case <-a.ended:
 		case <-limit:
 			return
 		}
 	}
 }
 
-// stale returns the attempts whose leases expired while the worker was suspended for still. With three heartbeats per lease, no
-// lease expires in less than two thirds of its length.
-func (r *attemptTable) stale(now, still time.Duration) []*attempt {
+// stale returns the attempts with leases that expired while the worker was suspended. elapsed is the time since the last check.
+// With three heartbeats per lease, at least two thirds of a lease remain at any time, so a shorter suspension loses no lease.
+func (r *attemptTable) stale(now, elapsed time.Duration) []*attempt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if still <= r.lease*2/3 {
-		return nil // the usual case: no lease is shorter
+	if elapsed <= r.lease*2/3 {
+		return nil // the usual case; r.lease is the shortest lease
 	}
 	var list []*attempt
 	for _, a := range r.attempts {
-		if a.Lease > 0 && still > a.Lease*2/3 && now-time.Duration(a.renewed.Load()) > a.Lease {
+		if a.Lease > 0 && elapsed > a.Lease*2/3 && now-time.Duration(a.renewed.Load()) > a.Lease {
 			list = append(list, a)
 		}
 	}

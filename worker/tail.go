@@ -20,14 +20,15 @@ const (
 // tail buffers the newest output of the programs of a call. Each heartbeat sends a piece to watchers. The output is not part of
 // the result of the call.
 type tail struct {
-	// watched is set while somebody watches.
+	// watched is set while clients watch the output.
 	watched atomic.Bool
 
 	mu  sync.Mutex
 	raw []byte
-	// end is how many bytes were written in all, sent is the offset up to which they were sent, at when.
+	// end is the number of bytes written in total. The bytes before offset sent were sent. pieceAt is when piece last looked for
+	// output to send.
 	end, sent int64
-	at        time.Time
+	pieceAt   time.Time
 }
 
 // write appends output of a program. It does not retain p.
@@ -62,15 +63,15 @@ func (t *tail) piece(now time.Time, last bool, clean func([]byte) []byte) *work.
 	return shown
 }
 
-// unsent returns a copy of the buffer, which starts at offset start, if some of it was not sent and a piece is due. The copy
-// lets the program write on while the caller cleans it.
+// unsent returns a copy of the buffer if some of it was not sent and a piece is due. The copy starts at offset start. With a copy,
+// the program can continue to write while the caller removes secrets.
 func (t *tail) unsent(now time.Time, last bool) (raw []byte, start, sent int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.end == t.sent || !last && now.Sub(t.at) < outputEvery {
+	if t.end == t.sent || !last && now.Sub(t.pieceAt) < outputEvery {
 		return nil, t.end, t.end
 	}
-	t.at = now
+	t.pieceAt = now
 	raw = bytes.Clone(t.raw[max(0, len(t.raw)-tailSize):])
 	return raw, t.end - int64(len(raw)), t.sent
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// checkTree searches for protected paths in directories that the call would delete or move as a whole (A-27, S0-072). What must
-// not be deleted by its name must not be deleted together with its directory either.
+// checkTree searches for protected paths in directories that the call would delete or move as a whole (A-27, S0-072). A file that
+// must not be deleted by its name must not be deleted together with its directory either.
 func (x *executor) checkTree(ctx context.Context, a *attempt) error {
 	for _, p := range a.spec.Paths {
 		if path := a.paths[p.Field]; p.Tree && path != "" {
-			if err := x.unpackTree(ctx, a, p, path); err != nil {
+			if err := x.checkDescendants(ctx, a, p, path); err != nil {
 				return err
 			}
 		}
@@ -22,7 +22,8 @@ func (x *executor) checkTree(ctx context.Context, a *attempt) error {
 	return nil
 }
 
-func (x *executor) unpackTree(ctx context.Context, a *attempt, p tools.Path, path string) error {
+// checkDescendants checks the paths below a directory, and, if p.Into names a target, the paths that they would get there.
+func (x *executor) checkDescendants(ctx context.Context, a *attempt, p tools.Path, path string) error {
 	if err := x.rules.CheckDescendant(a.policyCall, p.Field, path); err != nil {
 		return nil //nolint:nilerr // the policy reports it for the path itself
 	}

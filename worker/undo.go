@@ -19,30 +19,30 @@ import (
 const (
 	// maxChanged limits the changed files of one call in the log.
 	maxChanged = 1000
-	// saveTime limits how much longer a call may take for saving what it changes.
+	// saveTime limits how much longer a call may take to save the files that it changes.
 	saveTime = time.Minute
 )
 
-// undoKeeper saves what calls of sessions change, so that it can be undone.
+// undoKeeper saves the files that calls of sessions change, so that the changes can be undone.
 type undoKeeper struct {
 	*core
 
-	reach *reach
-	// store is nil if no programs run.
+	access *access
+	// store is nil if the worker runs no programs.
 	store *undo.Store
 }
 
-func newKept(cfg Config, tree *workspace.Tree) *undo.Store {
+func newUndoStore(cfg Config, tree *workspace.Tree) *undo.Store {
 	if cfg.Exec == nil {
 		return nil
 	}
-	kept := undo.New(cfg.Root, cfg.Exec, tree.Name(), tools.UndoFolder)
-	kept.Lives = tree.Has
-	return kept
+	store := undo.New(cfg.Root, cfg.Exec, tree.Name(), tools.UndoFolder)
+	store.Lives = tree.Has
+	return store
 }
 
-// saveProject saves what a call may change in the project of its session. It returns a function that records the changes when
-// the call has ended. A failure to save does not stop the call.
+// saveProject saves the files that a call may change in the project of its session. The returned function must be called when the
+// call has ended; it records the changes. A failure to save does not stop the call.
 func (u *undoKeeper) saveProject(ctx context.Context, a *attempt) (ended func()) {
 	paths, ok := u.changedPaths(a)
 	if !ok {
@@ -52,14 +52,14 @@ func (u *undoKeeper) saveProject(ctx context.Context, a *attempt) (ended func())
 	change, err := u.store.Begin(ctx, string(a.Session), string(a.Task)+"/"+a.Step, paths)
 	if err != nil {
 		stop()
-		u.notKept(ctx, a, err)
+		u.logNotSaved(ctx, a, err)
 		return func() {}
 	}
 	return func() {
 		defer stop()
 		changed, err := change.End(ctx)
 		if err != nil {
-			u.notKept(ctx, a, err)
+			u.logNotSaved(ctx, a, err)
 		}
 		for _, c := range changed[:min(len(changed), maxChanged)] {
 			a.record(events.FileChanged, &events.Changed{Path: u.cfg.Root.Abs(c.Path), How: c.How})
@@ -67,7 +67,8 @@ func (u *undoKeeper) saveProject(ctx context.Context, a *attempt) (ended func())
 	}
 }
 
-func (u *undoKeeper) notKept(ctx context.Context, a *attempt, err error) {
+// logNotSaved logs that the changes of a call cannot be undone.
+func (u *undoKeeper) logNotSaved(ctx context.Context, a *attempt, err error) {
 	level := slog.LevelWarn
 	if errors.Is(err, undo.ErrTooLarge) {
 		level = slog.LevelInfo
@@ -75,8 +76,8 @@ func (u *undoKeeper) notKept(ctx context.Context, a *attempt, err error) {
 	u.cfg.Logger.LogAttrs(ctx, level, "what a call changes cannot be undone", a.logAttrs(err)...)
 }
 
-// changedPaths returns the paths, relative to the root, that a call of a session may change outside its workspace. It returns none
-// and true for a program that may change any path.
+// changedPaths returns the paths, relative to the root, that a call of a session may change outside its workspace. ok is false if
+// the call needs no undo. Without paths, ok is true for a program that may change any file.
 func (u *undoKeeper) changedPaths(a *attempt) (paths []string, ok bool) {
 	if a.Session == "" || u.store == nil || u.rules.Effect(a.policyCall) == tools.Read || a.spec.NoWorkspace {
 		return nil, false
@@ -96,7 +97,7 @@ func (u *undoKeeper) changedPaths(a *attempt) (paths []string, ok bool) {
 	return paths, len(paths) > 0 || program && (len(a.env.Writable) > 0 || a.env.Approval != "")
 }
 
-// undo reverts the changes of a session, for the identity that the session belongs to.
+// undo reverts the changes of a session. Only its owner and the operator may do that; for others it returns NOT_FOUND.
 func (u *undoKeeper) undo(ctx context.Context, a *attempt, what tools.Undo) (tools.Undone, error) {
 	if what.Session == "" {
 		what.Session = a.Session
@@ -106,7 +107,7 @@ func (u *undoKeeper) undo(ctx context.Context, a *attempt, what tools.Undo) (too
 		return tools.Undone{}, fault.New(fault.RequiredField, "is missing: the call belongs to no session").WithField("session")
 	case u.store == nil:
 		return tools.Undone{}, fault.New(fault.ToolUnavailable, "this worker runs no programs, and keeps nothing")
-	case !u.reach.forOperator(a) && !u.workspaces.HasAccess(a.Requester, what.Session):
+	case !u.access.forOperator(a) && !u.workspaces.HasAccess(a.Requester, what.Session):
 		return tools.Undone{}, fault.New(fault.NotFound, "there is no session %s", what.Session).WithField("session")
 	}
 	r, err := u.store.Undo(ctx, a.env.Root, string(what.Session), string(what.Task), what.Force, what.DryRun)

@@ -1,8 +1,8 @@
-// Package worker executes tool calls. A Worker polls an owner for calls, runs every call through one chain of gates, keeps its
-// leases by heartbeats, and reports how each call ended.
+// Package worker executes tool calls. A Worker polls an owner for calls, runs every call through one chain of gates, renews its
+// leases with heartbeats, and reports the outcome of each call.
 //
 // Guarantees:
-//   - No code path reaches a tool around the chain (S0-002). A call that is refused changes nothing.
+//   - No code path calls a tool without the chain (S0-002). A call that is refused changes nothing.
 //   - A tool with effects is not called before the owner has made the start durable.
 //   - An outcome is reported until the owner has accepted or refused it, even if the owner is down meanwhile. The owner refuses
 //     an attempt that is no longer current.
@@ -98,21 +98,21 @@ func (w *Worker) drain(ctx context.Context, cancelCalls context.CancelCauseFunc,
 		w.calls.Wait()
 		close(ended)
 	}()
-	if within(ended, w.cfg.DrainTimeout) {
+	if closedWithin(ended, w.cfg.DrainTimeout) {
 		return
 	}
 	w.cfg.Logger.WarnContext(ctx, "calls did not end in time and are cancelled", slog.Int("calls", w.attempts.size()))
 	cancelCalls(stopping())
-	if within(ended, w.cfg.Grace+lastReports) {
+	if closedWithin(ended, w.cfg.Grace+lastReports) {
 		return
 	}
-	w.cfg.Logger.ErrorContext(ctx, "outcomes could not be reported; their leases will run out", slog.Int("calls", w.attempts.size()))
+	w.cfg.Logger.ErrorContext(ctx, "outcomes could not be reported; their leases will expire", slog.Int("calls", w.attempts.size()))
 	endReports()
 	<-ended
 }
 
-// within reports whether done was closed before the time limit.
-func within(done <-chan struct{}, limit time.Duration) bool {
+// closedWithin waits for done, and reports whether it was closed before the time limit.
+func closedWithin(done <-chan struct{}, limit time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
@@ -123,7 +123,7 @@ func within(done <-chan struct{}, limit time.Duration) bool {
 	}
 }
 
-// stopping is the error of a call that ends because its worker stops. It uses up no retry.
+// stopping is the error of a call that ends because its worker stops. The call is repeated without counting as a retry.
 func stopping() *fault.Error {
 	return fault.Wrap(fault.Unavailable, errStopping, "the worker is stopping")
 }

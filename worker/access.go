@@ -13,16 +13,16 @@ import (
 // MaxDenied limits the files and folders that are hidden from one program because they match rules of the policy file.
 const MaxDenied = 4096
 
-// reach determines which files calls and their programs reach.
-type reach struct {
+// access determines which files a call and the programs that it starts can access.
+type access struct {
 	*core
 
 	// names indexes the files below the root for rules about paths.
 	names *pathindex.Index
 }
 
-// confine gives a call a root without the workspaces of others, and confines the programs that it starts.
-func (r *reach) confine(a *attempt) {
+// confine hides the workspaces of other identities from a call, and confines the programs that it starts.
+func (r *access) confine(a *attempt) {
 	root := r.cfg.Root
 	if !r.forOperator(a) {
 		root = root.Without(func(rel string) bool { return r.workspaces.Foreign(rel, a.Requester, a.Context()) })
@@ -33,36 +33,36 @@ func (r *reach) confine(a *attempt) {
 	}
 }
 
-// veil hides from the tool what the policy file closes to the call. The paths in the arguments are checked before, so that a
-// closed one is refused instead of missing. The contents of git repositories are hidden too, as for programs.
-func (r *reach) veil(a *attempt) {
-	veil := r.rules.HiddenPaths(a.policyCall)
-	if !veil.Empty() {
+// hidePaths hides from the tool the files that the policy file forbids to the call. Paths in the arguments were checked earlier: a
+// forbidden one is refused instead of reported as missing. The contents of git repositories are hidden as well, as for programs.
+func (r *access) hidePaths(a *attempt) {
+	hidden := r.rules.HiddenPaths(a.policyCall)
+	if !hidden.Empty() {
 		a.env.Root = a.root.Without(func(rel string) bool {
 			path := r.cfg.Root.Abs(rel)
-			return veil.Hides(path) || r.names.Stored(path)
+			return hidden.Hides(path) || r.names.Stored(path)
 		})
 	}
 }
 
 // forOperator reports whether a call is made for the operator, who sees the workspaces of all.
-func (r *reach) forOperator(a *attempt) bool {
+func (r *access) forOperator(a *attempt) bool {
 	return r.cfg.Operator != "" && a.Requester == r.cfg.Operator
 }
 
-// bounds returns what the programs of a call reach now.
-func (r *reach) bounds(a *attempt) (proc.Bounds, error) {
-	veil := r.rules.HiddenPaths(a.policyCall)
-	b := proc.Bounds{Show: r.shown(a, veil)}
-	if !r.forOperator(a) || !veil.Empty() {
+// bounds returns which files the programs of a call can access now.
+func (r *access) bounds(a *attempt) (proc.Bounds, error) {
+	hidden := r.rules.HiddenPaths(a.policyCall)
+	b := proc.Bounds{Show: r.shown(a, hidden)}
+	if !r.forOperator(a) || !hidden.Empty() {
 		b.Hidden = []string{r.workspaces.Name()}
 	}
 	var err error
-	if b.Denied, err = r.denied(veil); err != nil {
+	if b.Denied, err = r.denied(hidden); err != nil {
 		return proc.Bounds{}, err
 	}
 	if a.env.Workspace == "" {
-		return b, nil // before there is one, nothing is written
+		return b, nil // without a workspace, programs write nothing and need no cache
 	}
 	cache, err := r.workspaces.Cache(cacheOwner(a), r.cfg.Clock())
 	if err != nil {
@@ -73,7 +73,7 @@ func (r *reach) bounds(a *attempt) (proc.Bounds, error) {
 	return b, nil
 }
 
-// cacheOwner returns who owns the cache of a call: an identity, or the task if it is not known who made the call.
+// cacheOwner returns the owner of the cache of a call: the identity that made the call, or the task if that is not known.
 func cacheOwner(a *attempt) string {
 	if a.Requester != "" {
 		return a.Requester
@@ -81,14 +81,14 @@ func cacheOwner(a *attempt) string {
 	return "task:" + string(a.Task)
 }
 
-// shown returns the workspaces that the programs of a call may read: that of its task, and those of the newest tasks of the
-// same identity, unless something in them may be closed or the client confines the call to its roots.
-func (r *reach) shown(a *attempt, veil policy.HiddenPaths) []string {
+// shown returns the workspaces that the programs of a call may read: the workspace of its task, and those of the newest tasks of
+// the same identity. The latter are left out if the policy hides paths from the call or the client confines it to its roots.
+func (r *access) shown(a *attempt, hidden policy.HiddenPaths) []string {
 	var shown []string
 	if a.env.Workspace != "" {
 		shown = append(shown, a.env.Workspace)
 	}
-	if !veil.Empty() || r.forOperator(a) || len(a.policyCall.Roots) > 0 {
+	if !hidden.Empty() || r.forOperator(a) || len(a.policyCall.Roots) > 0 {
 		return shown
 	}
 	for _, task := range r.workspaces.Recent(a.Requester) {
@@ -99,22 +99,22 @@ func (r *reach) shown(a *attempt, veil policy.HiddenPaths) []string {
 	return shown
 }
 
-// denied returns the files and folders that a veil hides from programs. Those that a pattern names literally need not exist;
-// other matches are searched for. If there are any, the contents of git repositories are hidden as well, because they contain
-// committed versions of the files.
-func (r *reach) denied(veil policy.HiddenPaths) ([]string, error) {
-	if veil.Empty() {
+// denied returns the files and folders to hide from programs. Those that a pattern names literally need not exist; files that
+// match other patterns are searched for. The contents of git repositories are hidden as well, because they contain committed
+// versions of the files.
+func (r *access) denied(hidden policy.HiddenPaths) ([]string, error) {
+	if hidden.Empty() {
 		return nil, nil
 	}
-	places := veil.Paths()
-	for _, pattern := range veil.OutsidePatterns() {
+	places := hidden.Paths()
+	for _, pattern := range hidden.OutsidePatterns() {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			return nil, fault.Wrap(fault.Internal, err, "the pattern "+pattern+" cannot be looked for")
 		}
 		places = append(places, found...)
 	}
-	found, err := r.names.Find(veil.Key(), veil.Matches)
+	found, err := r.names.Find(hidden.Key(), hidden.Matches)
 	if err != nil {
 		return nil, err
 	}
