@@ -1,18 +1,19 @@
-// Package api describes what every face of orch can request from a node: the requests, the views, and the interface API. The
-// orchestrator implements API inside the process of the node. Client implements it over a connection.
+// Package api defines the requests to a node, the views that it returns, and the interface API with all methods. The command line,
+// the MCP servers and the HTTP server use it. The orchestrator implements API inside the process of the node. Client implements API
+// over a connection.
 package api
 
 import (
 	"context"
 )
 
-// API is the interface that every face of orch calls, in the process of the node or over the bus. All errors are *fault.Error.
-// Methods accept full ids only; Find resolves a prefix to an id.
+// API is the interface of a node, for callers in its process and over the bus. All errors are *fault.Error. Methods accept full ids
+// only; Find resolves a prefix to an id.
 type API interface {
-	// Submit makes a task durable and returns its id (S0-034, X-04). Errors: CONFLICT if the idempotency key was used with
-	// another input, INVALID_PLAN, VALIDATION_ERROR, SECRET_DETECTED, DISK_FULL.
+	// Submit makes a task durable and returns its id (S0-034, X-04). Errors: CONFLICT if the idempotency key was used with a
+	// different input, INVALID_PLAN, VALIDATION_ERROR, SECRET_DETECTED, DISK_FULL.
 	Submit(ctx context.Context, r SubmitRequest) (SubmitReply, error)
-	// SubmitBatch submits many tasks at once. The reply has one item for each, in the same order.
+	// SubmitBatch submits many tasks at once. The reply has one item for each task, in the same order.
 	SubmitBatch(ctx context.Context, r SubmitBatchRequest) (SubmitBatchReply, error)
 	// Find resolves a full id, a unique prefix or "@last" to an id: NOT_FOUND, NOT_UNIQUE.
 	Find(ctx context.Context, r FindRequest) (FindReply, error)
@@ -28,7 +29,8 @@ type API interface {
 	Watch(ctx context.Context, r WatchRequest) (WatchReply, error)
 	// History returns the commits of a task, page by page.
 	History(ctx context.Context, r HistoryRequest) (HistoryReply, error)
-	// Replay folds the recorded history again, calls nothing, and compares with the live state.
+	// Replay computes the state of a task from its recorded history, without calling tools, and compares it with the state in the
+	// node.
 	Replay(ctx context.Context, r ReplayRequest) (ReplayReply, error)
 	// Explain returns why a task does not move, one sentence per cause.
 	Explain(ctx context.Context, r GetRequest) (ExplainReply, error)
@@ -39,26 +41,26 @@ type API interface {
 	Resume(ctx context.Context, r PauseRequest) (ControlReply, error)
 	// Retry submits a new task that continues a failed or cancelled one. It reuses the recorded results of succeeded steps.
 	Retry(ctx context.Context, r RetryRequest) (SubmitReply, error)
-	// Redrive continues a task of the dead letter. It works like Retry, but only once however often it is called. A task that
-	// was retried before is not started again.
+	// Redrive continues a task of the dead letter (ListRequest.Dead). It works like Retry, but starts at most one new task, however
+	// often it is called. A task that was retried before is not started again.
 	Redrive(ctx context.Context, r RedriveRequest) (SubmitReply, error)
-	// Signal delivers data to a step that waits for it now, or will later.
+	// Signal delivers data to a step that waits for a signal of this name, now or later.
 	Signal(ctx context.Context, r SignalRequest) (TaskView, error)
 	// Resolve sets the outcome of a step in doubt.
 	Resolve(ctx context.Context, r ResolveRequest) (TaskView, error)
-	// Call runs one tool inside an existing task, in whatever state its gate allows.
+	// Call runs one tool inside an existing task, if the gate of the tool allows the state of the task.
 	Call(ctx context.Context, r CallRequest) (CallReply, error)
 	// Checkpoint creates, lists or reads checkpoints of a task.
 	Checkpoint(ctx context.Context, r CheckpointRequest) (CheckpointReply, error)
-	// Approvals lists approvals. Decide decides about one (M-3): NOT_FOUND, CONFLICT if it was decided or has expired,
-	// FORBIDDEN if the actor may not decide, VALIDATION_ERROR for an invalid form.
+	// Approvals lists approvals. Decide decides about an approval (M-3). Errors of Decide: NOT_FOUND, CONFLICT if the approval was
+	// decided or has expired, FORBIDDEN if the actor may not decide, VALIDATION_ERROR for an invalid form.
 	Approvals(ctx context.Context, r ApprovalsRequest) (ApprovalsReply, error)
 	Decide(ctx context.Context, r DecideRequest) (ApprovalView, error)
-	// Questions lists the questions of running calls. Answer answers one: NOT_FOUND, CONFLICT if it was answered or has
-	// expired, VALIDATION_ERROR for an invalid answer.
+	// Questions lists the questions of running calls. Answer answers a question. Errors of Answer: NOT_FOUND, CONFLICT if the
+	// question was answered or has expired, VALIDATION_ERROR for an invalid answer.
 	Questions(ctx context.Context, r QuestionsRequest) (QuestionsReply, error)
 	Answer(ctx context.Context, r AnswerRequest) (TaskView, error)
-	// Archive starts to move finished tasks to the archive, or returns the progress of that.
+	// Archive starts to move finished tasks to the archive, or returns the progress of that move.
 	Archive(ctx context.Context, r ArchiveRequest) (ArchiveReply, error)
 	// Status describes the node.
 	Status(ctx context.Context, r StatusRequest) (StatusReply, error)

@@ -10,12 +10,12 @@ import (
 
 // ApprovalsRequest filters approvals; zero fields do not filter.
 type ApprovalsRequest struct {
-	// ID selects one approval, Task those of one task.
+	// ID selects one approval, Task the approvals of one task.
 	ID   string        `json:"id,omitempty"`
 	Task events.TaskID `json:"task,omitempty"`
-	// All includes decided approvals, those of open tasks or of Task.
+	// All includes the decided approvals, of Task or else of the open tasks.
 	All bool `json:"all,omitempty"`
-	// Submitter selects the approvals of tasks that somebody submitted, such as agent:ci.
+	// Submitter selects the approvals of the tasks of one submitter, such as agent:ci.
 	Submitter string `json:"submitter,omitempty"`
 	// Limit limits the answer, from 1 to 1,000 approvals; 0 means 1,000.
 	Limit int `json:"limit,omitempty"`
@@ -24,8 +24,8 @@ type ApprovalsRequest struct {
 // ApprovalsReply lists approvals, the most urgent first.
 type ApprovalsReply struct {
 	Approvals []ApprovalView `json:"approvals"`
-	// Omitted counts the approvals that did not fit. Each submitter gets a part of the answer, filled with its most urgent
-	// approvals.
+	// Omitted counts the approvals that did not fit into the answer. Each submitter gets an equal part of the answer, filled with
+	// its most urgent approvals.
 	Omitted int `json:"omitted,omitempty"`
 	// Unread counts the open tasks that could not be read. Their approvals are missing here.
 	Unread int `json:"unread,omitempty"`
@@ -41,8 +41,8 @@ type ApprovalView struct {
 	Type     string                      `json:"type"`
 	Tool     string                      `json:"tool,omitempty"`
 	// Args are the arguments of the call, ArgsSHA256 is the digest that the grant is bound to. A list contains at most 2 MiB of
-	// arguments, details and forms. Others are replaced by $omitted with their size; a request for the approval itself returns
-	// them.
+	// arguments, details, forms and calls. The rest is replaced by $omitted with its size; a request with the ID of the approval
+	// returns it.
 	Args       json.RawMessage `json:"args,omitempty"`
 	ArgsSHA256 string          `json:"args_sha256,omitempty"`
 	Scopes     []string        `json:"scopes,omitempty"`
@@ -53,7 +53,7 @@ type ApprovalView struct {
 	Description string          `json:"description"`
 	Rationale   string          `json:"rationale,omitempty"`
 	Details     json.RawMessage `json:"details,omitempty"`
-	// Calls are the further calls that the grant lets through, a list of objects with step, tool and args.
+	// Calls are the further calls that the grant allows, a list of objects with step, tool and args.
 	Calls     json.RawMessage `json:"calls,omitempty"`
 	Priority  string          `json:"priority"`
 	Risk      string          `json:"risk,omitempty"`
@@ -67,16 +67,16 @@ type ApprovalView struct {
 	OnExpiry    string    `json:"on_expiry"`
 	Quorum      int       `json:"quorum,omitempty"`
 	Votes       []string  `json:"votes,omitempty"`
-	// NotBy are people who may not decide, because the node requires four eyes.
+	// NotBy are the people who may not decide, because the node requires a second person (four eyes).
 	NotBy []string `json:"not_by,omitempty"`
-	// From are the only people who may decide; if empty, anybody may.
+	// From lists the people who may decide; empty means anybody.
 	From        []string        `json:"from,omitempty"`
 	Form        json.RawMessage `json:"form,omitempty"`
 	Approver    string          `json:"approver,omitempty"`
 	DecidedAt   *time.Time      `json:"decided_at,omitempty"`
 	Reason      string          `json:"reason,omitempty"`
 	Disposition string          `json:"disposition,omitempty"`
-	// RevokedBy is who revoked the grant. Reason and DecidedAt then belong to the revocation.
+	// RevokedBy is who revoked the grant. Reason and DecidedAt are then those of the revocation.
 	RevokedBy string             `json:"revoked_by,omitempty"`
 	Spent     bool               `json:"spent,omitempty"`
 	Follows   string             `json:"follows,omitempty"`
@@ -86,16 +86,16 @@ type ApprovalView struct {
 // DecideRequest decides about an approval.
 type DecideRequest struct {
 	ID string `json:"id"`
-	// As is granted, rejected, revise (rejected with a request for another version), or revoked (which withdraws what a grant
-	// has opened for a session or permanently).
+	// As is granted, rejected, revise or revoked. revise rejects and requests a changed version. revoked withdraws the scopes that
+	// an earlier grant opened for a session or permanently.
 	As     string `json:"as"`
 	Reason string `json:"reason,omitempty"`
 	// Form is the form that the approver filled in, if the approval has one.
 	Form json.RawMessage `json:"form,omitempty"`
 	// Opens are the offers of the approval that a grant opens for the session of the call.
 	Opens []string `json:"opens,omitempty"`
-	// Always are the lasting offers (ApprovalView.Lasting) that a grant opens permanently for all sessions of whoever submitted
-	// the task. The actor must have the operator's credential.
+	// Always are the lasting offers (ApprovalView.Lasting) that a grant opens permanently for all sessions of the submitter of the
+	// task. The actor must have the operator's credential.
 	Always []string `json:"always,omitempty"`
 	Actor  string   `json:"actor"`
 }

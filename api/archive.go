@@ -6,8 +6,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// ArchiveRequest starts a run that archives the tasks that ended longer ago than Age. It continues in the background, even
-// after a restart of the node. If a run is in progress, it is extended to serve both requests.
+// ArchiveRequest starts a run that archives the tasks that ended longer ago than Age. The run continues in the background, even
+// after a restart of the node. If a run is in progress, the request extends it to the later cutoff.
 type ArchiveRequest struct {
 	Age time.Duration `json:"age"`
 	// StatusOnly starts nothing, and returns the progress of the newest run.
@@ -18,13 +18,13 @@ type ArchiveRequest struct {
 
 // ArchiveReply is the progress of a run.
 type ArchiveReply struct {
-	// Archived counts the tasks archived since the run started, or since the node restarted.
+	// Archived counts the tasks archived since the run started; after a restart of the node, since the restart.
 	Archived int `json:"archived"`
 	// Skipped counts the tasks that were in use or could not be archived.
 	Skipped int `json:"left,omitempty"`
 	// Running is set until the run has ended.
 	Running bool `json:"running,omitempty"`
-	// Before is the cutoff of the run: it archives tasks that ended before.
+	// Before is the cutoff of the run: the run archives tasks that ended before this time.
 	Before time.Time `json:"before,omitzero"`
 	// Error is why the run makes no progress. The run is retried.
 	Error *fault.Error `json:"error,omitempty"`

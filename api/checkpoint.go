@@ -24,7 +24,7 @@ type CheckpointReply struct {
 	Snapshot *Snapshot `json:"snapshot,omitempty"`
 }
 
-// Snapshot is the content of a checkpoint: the task folded up to a revision, and the state data of the user.
+// Snapshot is the content of a checkpoint: the task at a revision, and the state data of the user.
 type Snapshot struct {
 	ID    string             `json:"id"`
 	Name  string             `json:"name"`

@@ -7,140 +7,140 @@ type Transport func(ctx context.Context, c Call) error
 
 // Client implements API for a node that is reached over a transport.
 type Client struct {
-	over Transport
+	transport Transport
 }
 
 var _ API = Client{}
 
 // NewClient returns a client that uses a transport.
-func NewClient(over Transport) Client { return Client{over} }
+func NewClient(transport Transport) Client { return Client{transport} }
 
 // Submit implements API.
 func (c Client) Submit(ctx context.Context, r SubmitRequest) (SubmitReply, error) {
-	return submit.send(ctx, c.over, r)
+	return submit.send(ctx, c.transport, r)
 }
 
 // SubmitBatch implements API.
 func (c Client) SubmitBatch(ctx context.Context, r SubmitBatchRequest) (SubmitBatchReply, error) {
-	return submitBatch.send(ctx, c.over, r)
+	return submitBatch.send(ctx, c.transport, r)
 }
 
 // Find implements API.
 func (c Client) Find(ctx context.Context, r FindRequest) (FindReply, error) {
-	return find.send(ctx, c.over, r)
+	return find.send(ctx, c.transport, r)
 }
 
 // Get implements API.
 func (c Client) Get(ctx context.Context, r GetRequest) (TaskView, error) {
-	return get.send(ctx, c.over, r)
+	return get.send(ctx, c.transport, r)
 }
 
 // Result implements API.
 func (c Client) Result(ctx context.Context, r ResultRequest) (ResultReply, error) {
-	return result.send(ctx, c.over, r)
+	return result.send(ctx, c.transport, r)
 }
 
 // List implements API.
 func (c Client) List(ctx context.Context, r ListRequest) (ListReply, error) {
-	return list.send(ctx, c.over, r)
+	return list.send(ctx, c.transport, r)
 }
 
 // Queue implements API.
 func (c Client) Queue(ctx context.Context, r QueueRequest) (QueueReply, error) {
-	return queue.send(ctx, c.over, r)
+	return queue.send(ctx, c.transport, r)
 }
 
 // Watch implements API.
 func (c Client) Watch(ctx context.Context, r WatchRequest) (WatchReply, error) {
-	return watch.send(ctx, c.over, r)
+	return watch.send(ctx, c.transport, r)
 }
 
 // History implements API.
 func (c Client) History(ctx context.Context, r HistoryRequest) (HistoryReply, error) {
-	return history.send(ctx, c.over, r)
+	return history.send(ctx, c.transport, r)
 }
 
 // Replay implements API.
 func (c Client) Replay(ctx context.Context, r ReplayRequest) (ReplayReply, error) {
-	return replay.send(ctx, c.over, r)
+	return replay.send(ctx, c.transport, r)
 }
 
 // Explain implements API.
 func (c Client) Explain(ctx context.Context, r GetRequest) (ExplainReply, error) {
-	return explain.send(ctx, c.over, r)
+	return explain.send(ctx, c.transport, r)
 }
 
 // Cancel implements API.
 func (c Client) Cancel(ctx context.Context, r CancelRequest) (TaskView, error) {
-	return cancel.send(ctx, c.over, r)
+	return cancel.send(ctx, c.transport, r)
 }
 
 // Pause implements API.
 func (c Client) Pause(ctx context.Context, r PauseRequest) (ControlReply, error) {
-	return pause.send(ctx, c.over, r)
+	return pause.send(ctx, c.transport, r)
 }
 
 // Resume implements API.
 func (c Client) Resume(ctx context.Context, r PauseRequest) (ControlReply, error) {
-	return resume.send(ctx, c.over, r)
+	return resume.send(ctx, c.transport, r)
 }
 
 // Retry implements API.
 func (c Client) Retry(ctx context.Context, r RetryRequest) (SubmitReply, error) {
-	return retry.send(ctx, c.over, r)
+	return retry.send(ctx, c.transport, r)
 }
 
 // Redrive implements API.
 func (c Client) Redrive(ctx context.Context, r RedriveRequest) (SubmitReply, error) {
-	return redrive.send(ctx, c.over, r)
+	return redrive.send(ctx, c.transport, r)
 }
 
 // Signal implements API.
 func (c Client) Signal(ctx context.Context, r SignalRequest) (TaskView, error) {
-	return signal.send(ctx, c.over, r)
+	return signal.send(ctx, c.transport, r)
 }
 
 // Resolve implements API.
 func (c Client) Resolve(ctx context.Context, r ResolveRequest) (TaskView, error) {
-	return resolve.send(ctx, c.over, r)
+	return resolve.send(ctx, c.transport, r)
 }
 
 // Call implements API.
 func (c Client) Call(ctx context.Context, r CallRequest) (CallReply, error) {
-	return call.send(ctx, c.over, r)
+	return call.send(ctx, c.transport, r)
 }
 
 // Checkpoint implements API.
 func (c Client) Checkpoint(ctx context.Context, r CheckpointRequest) (CheckpointReply, error) {
-	return checkpoint.send(ctx, c.over, r)
+	return checkpoint.send(ctx, c.transport, r)
 }
 
 // Approvals implements API.
 func (c Client) Approvals(ctx context.Context, r ApprovalsRequest) (ApprovalsReply, error) {
-	return approvals.send(ctx, c.over, r)
+	return approvals.send(ctx, c.transport, r)
 }
 
 // Decide implements API.
 func (c Client) Decide(ctx context.Context, r DecideRequest) (ApprovalView, error) {
-	return decide.send(ctx, c.over, r)
+	return decide.send(ctx, c.transport, r)
 }
 
 // Questions implements API.
 func (c Client) Questions(ctx context.Context, r QuestionsRequest) (QuestionsReply, error) {
-	return questions.send(ctx, c.over, r)
+	return questions.send(ctx, c.transport, r)
 }
 
 // Answer implements API.
 func (c Client) Answer(ctx context.Context, r AnswerRequest) (TaskView, error) {
-	return answer.send(ctx, c.over, r)
+	return answer.send(ctx, c.transport, r)
 }
 
 // Archive implements API.
 func (c Client) Archive(ctx context.Context, r ArchiveRequest) (ArchiveReply, error) {
-	return archive.send(ctx, c.over, r)
+	return archive.send(ctx, c.transport, r)
 }
 
 // Status implements API.
 func (c Client) Status(ctx context.Context, r StatusRequest) (StatusReply, error) {
-	return status.send(ctx, c.over, r)
+	return status.send(ctx, c.transport, r)
 }

@@ -22,7 +22,7 @@ type PauseRequest struct {
 	Queue string        `json:"queue,omitempty"`
 	Tool  string        `json:"tool,omitempty"`
 	Node  bool          `json:"node,omitempty"`
-	// Checkpoint is a checkpoint of the task that a resume restores first.
+	// Checkpoint is the checkpoint of the task that Resume restores first; empty for none. Pause does not accept it.
 	Checkpoint string `json:"checkpoint,omitempty"`
 	Reason     string `json:"reason,omitempty"`
 	Actor      string `json:"actor,omitempty"`
@@ -87,6 +87,6 @@ type CallReply struct {
 	State  statemachine.StepState `json:"state"`
 	Output json.RawMessage        `json:"output,omitempty"`
 	Error  *fault.Error           `json:"error,omitempty"`
-	// Questions are those that the call waits for. It continues by itself when they are answered.
+	// Questions are the open questions of the call. It continues by itself when they are answered.
 	Questions []QuestionView `json:"questions,omitempty"`
 }

@@ -12,7 +12,7 @@ import (
 type WatchRequest struct {
 	ID    events.TaskID `json:"id"`
 	After uint64        `json:"after"`
-	// SeenVersion is the Version of the previous WatchReply. A change of progress ends the wait as well.
+	// SeenVersion is the Version of the previous WatchReply. The wait also ends if the progress has changed since.
 	SeenVersion uint64        `json:"seen,omitempty"`
 	Wait        time.Duration `json:"wait,omitempty"`
 	// Limit is 1 to 500 commits, default 100.
@@ -25,10 +25,11 @@ type WatchRequest struct {
 // WatchReply holds the next commits of a task, each exactly once and in order (I8).
 type WatchReply struct {
 	Commits []CommitView `json:"commits,omitempty"`
-	// Progress is that of running steps, by key.
+	// Progress maps the keys of running steps to their progress.
 	Progress map[string]work.Progress `json:"progress,omitempty"`
-	// Output are the new pieces, if WatchRequest.Output asks for them. A client that asks too seldom misses some.
-	Output  []Output           `json:"output,omitempty"`
+	// Output holds the new pieces, if WatchRequest.Output is set. A client that requests them too seldom misses some.
+	Output []Output `json:"output,omitempty"`
+	// Version changes whenever the progress changes.
 	Version uint64             `json:"version"`
 	State   statemachine.State `json:"state"`
 	// Ended is true if the task has ended and no further commit will come.
@@ -39,7 +40,7 @@ type WatchReply struct {
 type Output struct {
 	work.Output
 
-	// Seq is the number of the piece. It grows from piece to piece of a task.
+	// Seq is the number of the piece. The numbers of a task increase.
 	Seq     uint64 `json:"no"`
 	Step    string `json:"step"`
 	Attempt int    `json:"attempt"`
@@ -79,15 +80,15 @@ type ReplayRequest struct {
 // ReplayReply is the result of a replay.
 type ReplayReply struct {
 	Task *statemachine.Task `json:"task"`
-	// Commits and Events are how many were folded; no tool was called.
+	// Commits and Events are the numbers of commits and events that the replay applied.
 	Commits int `json:"commits"`
 	Events  int `json:"events"`
 	// Chain is true if every hash link is intact; otherwise Replay returns an error.
 	Chain bool `json:"chain"`
-	// Live reports whether the fold equals the state in the node byte for byte. It is nil for a replay up to an earlier
-	// revision.
+	// Live reports whether the replayed state equals the live state in the node, byte for byte. It is nil for a replay up to an
+	// earlier revision.
 	Live *bool `json:"live,omitempty"`
-	// Duration is the time for reading and folding.
+	// Duration is the time that the replay took.
 	Duration time.Duration `json:"took"`
 }
 
@@ -100,14 +101,14 @@ type ExplainReply struct {
 
 // Cause is one reason why a task does not move.
 type Cause struct {
-	// Kind is stable for programs: over, dependency, paused, node_paused, queue_paused, tool_paused, concurrency, delay, retry,
-	// timer, signal, child, running, in_doubt, no_worker, queued, approval, question, blocked, cancelling, store, deadline,
-	// budget. A call with a silent worker, or one that was running before the node restarted, is also of kind running; its
-	// sentence says when the call will be lost.
+	// Kind is a stable code for programs, one of: over, dependency, paused, node_paused, queue_paused, tool_paused, concurrency,
+	// delay, retry, timer, signal, child, running, in_doubt, no_worker, queued, approval, question, blocked, cancelling, store,
+	// deadline, budget. A call with a silent worker is also of kind running, and so is a call that was running before the node
+	// restarted. Their sentences state when the call will be lost.
 	Kind     string `json:"kind"`
 	Step     string `json:"step,omitempty"`
 	Sentence string `json:"sentence"`
-	// Next is a command that helps, if any.
+	// Next is a command that removes the cause, if there is one.
 	Next string `json:"next,omitempty"`
 	// Approval is the approval that the task waits for, Task the child task.
 	Approval string        `json:"approval,omitempty"`

@@ -15,16 +15,17 @@ type ListRequest struct {
 	// Name is a glob, such as "nightly-*".
 	Name   string        `json:"name,omitempty"`
 	Parent events.TaskID `json:"parent,omitempty"`
-	// Tree selects the family of a task: its topmost parent and everything below, the oldest first. Such a list has one page.
+	// Tree selects the tree of a task: its topmost parent and all descendants of that, the oldest first. A list with Tree has one
+	// page.
 	Tree events.TaskID `json:"tree,omitempty"`
 	// Session selects the tasks that were submitted in a session.
 	Session events.TaskID `json:"session,omitempty"`
-	// Requestor selects the tasks that somebody submitted, such as "user:ada".
+	// Requestor selects the tasks of one submitter, such as "user:ada".
 	Requestor string    `json:"requestor,omitempty"`
 	Since     time.Time `json:"since,omitzero"`
 	Until     time.Time `json:"until,omitzero"`
-	// Dead selects the dead letter: tasks that failed and were not redriven, and tasks that are blocked by anything but a
-	// dependency. They need a person.
+	// Dead selects the dead letter, which is the set of tasks that need a person: failed tasks that were not redriven, and tasks
+	// that are blocked by anything but a dependency.
 	Dead bool `json:"dead,omitempty"`
 	// Limit is 1 to 1,000, default 50.
 	Limit int `json:"limit,omitempty"`
@@ -40,7 +41,7 @@ type ListReply struct {
 	Omitted int `json:"left,omitempty"`
 }
 
-// Summary is one line of a list.
+// Summary is the entry of a task in a list.
 type Summary struct {
 	ID       events.TaskID      `json:"id"`
 	Name     string             `json:"name"`
@@ -52,7 +53,7 @@ type Summary struct {
 	Parent   events.TaskID      `json:"parent,omitempty"`
 	// Requestor is who submitted the task.
 	Requestor string `json:"requestor,omitempty"`
-	// Via is the command by which a person submitted it, if one did.
+	// Via is the command with which a person submitted the task; empty if no person did.
 	Via string `json:"via,omitempty"`
 	// Session is the session in which the task was submitted; for a session, its own id.
 	Session events.TaskID `json:"session,omitempty"`
@@ -60,9 +61,9 @@ type Summary struct {
 	Reason    string    `json:"reason,omitempty"`
 	CreatedAt time.Time `json:"created_at,omitzero"`
 	UpdatedAt time.Time `json:"updated_at"`
-	// Unreadable is the error code if the history of an open task cannot be read; Reason has the message. Name and State are
-	// then empty unless they were read before.
+	// Unreadable is the error code if the history of an open task cannot be read; Reason contains the message. Name and State are
+	// then empty unless they were read earlier.
 	Unreadable fault.Code `json:"unreadable,omitempty"`
-	// Archived is set for tasks in the archive. All requests work for them as well.
+	// Archived is set for tasks in the archive. Requests that read work for archived tasks as well.
 	Archived bool `json:"archived,omitempty"`
 }

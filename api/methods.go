@@ -9,14 +9,14 @@ import (
 type Repeat int
 
 const (
-	// Never is for requests that have another effect each time.
+	// Never is for requests that have a further effect each time. They must not be repeated.
 	Never Repeat = iota
-	// Unrecorded is for requests that are decided by one commit. They may be repeated if the log has not accepted it.
-	Unrecorded
-	// Idempotent is for requests that have one effect however often they are made. In addition to Unrecorded, a client that
-	// lost its node may send them to the next one. To repeat a submission, the client must give it an id.
+	// IfUnrecorded is for requests with an effect of one commit. They may be repeated only if the log has not accepted that commit.
+	IfUnrecorded
+	// Idempotent is for requests that have one effect however often they are made. They may be repeated like IfUnrecorded, and a
+	// client that lost its node may send them to another node. A submission is idempotent only if the client chooses its id.
 	Idempotent
-	// Always is for requests that only read, or that name what they create.
+	// Always is for requests that only read, or that contain the ids of the objects they create.
 	Always
 )
 
@@ -37,7 +37,7 @@ type Call struct {
 	Wait time.Duration
 	// In is the request, Out points to the reply.
 	In, Out any
-	// Make calls the method of an API in this process, and fills in Out.
+	// Make calls the method on an API in this process, and fills in Out.
 	Make func(ctx context.Context, a API) error
 }
 
@@ -72,25 +72,25 @@ type entry interface {
 	bind(a API) func(ctx context.Context, decode func(any) error) (any, error)
 }
 
-// typed is a method with its request and reply types.
-type typed[In, Out any] struct {
+// typedMethod is a method with its request and reply types.
+type typedMethod[In, Out any] struct {
 	Method
 
 	do func(API, context.Context, In) (Out, error)
 }
 
-func method[In, Out any](name string, repeat Repeat, do func(API, context.Context, In) (Out, error)) typed[In, Out] {
-	return typed[In, Out]{Method: Method{Name: name, Repeat: repeat}, do: do}
+func method[In, Out any](name string, repeat Repeat, do func(API, context.Context, In) (Out, error)) typedMethod[In, Out] {
+	return typedMethod[In, Out]{Method: Method{Name: name, Repeat: repeat}, do: do}
 }
 
-func (m typed[In, Out]) parked() typed[In, Out] {
+func (m typedMethod[In, Out]) parked() typedMethod[In, Out] {
 	m.Parked = true
 	return m
 }
 
-func (m typed[In, Out]) describe() Method { return m.Method }
+func (m typedMethod[In, Out]) describe() Method { return m.Method }
 
-func (m typed[In, Out]) bind(a API) func(ctx context.Context, decode func(any) error) (any, error) {
+func (m typedMethod[In, Out]) bind(a API) func(ctx context.Context, decode func(any) error) (any, error) {
 	return func(ctx context.Context, decode func(any) error) (any, error) {
 		var in In
 		if err := decode(&in); err != nil {
@@ -100,8 +100,8 @@ func (m typed[In, Out]) bind(a API) func(ctx context.Context, decode func(any) e
 	}
 }
 
-// send sends a request over a transport.
-func (m typed[In, Out]) send(ctx context.Context, over Transport, in In) (out Out, err error) {
+// send sends a request over a transport and returns the reply.
+func (m typedMethod[In, Out]) send(ctx context.Context, over Transport, in In) (out Out, err error) {
 	call := Call{Method: m.Method, In: in, Out: &out}
 	if patient, ok := any(in).(interface{ wait() time.Duration }); ok {
 		call.Wait = patient.wait()
@@ -118,7 +118,7 @@ func (r ResultRequest) wait() time.Duration { return r.Wait }
 func (r WatchRequest) wait() time.Duration  { return r.Wait }
 func (r CallRequest) wait() time.Duration   { return r.Wait }
 
-// The methods of API. The served methods, the remote client and the client that changes nodes are derived from this table.
+// The methods of API. Methods, Handlers and Client are derived from this table.
 var ( //nolint:gochecknoglobals // a constant table
 	submit      = method("submit", Idempotent, API.Submit)
 	submitBatch = method("submit_batch", Always, API.SubmitBatch)
@@ -136,10 +136,10 @@ var ( //nolint:gochecknoglobals // a constant table
 	resume      = method("resume", Idempotent, API.Resume)
 	retry       = method("retry", Never, API.Retry)
 	redrive     = method("redrive", Never, API.Redrive)
-	signal      = method("signal", Unrecorded, API.Signal)
-	resolve     = method("resolve", Unrecorded, API.Resolve)
+	signal      = method("signal", IfUnrecorded, API.Signal)
+	resolve     = method("resolve", IfUnrecorded, API.Resolve)
 	call        = method("call", Never, API.Call)
-	checkpoint  = method("checkpoint", Unrecorded, API.Checkpoint)
+	checkpoint  = method("checkpoint", IfUnrecorded, API.Checkpoint)
 	approvals   = method("approvals", Always, API.Approvals)
 	decide      = method("decide", Idempotent, API.Decide)
 	questions   = method("questions", Always, API.Questions)

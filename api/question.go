@@ -10,7 +10,7 @@ import (
 
 // QuestionsRequest filters questions; zero fields do not filter.
 type QuestionsRequest struct {
-	// ID selects one question, open or not. Task selects the open ones of one task.
+	// ID selects one question, open or not. Task selects the open questions of one task.
 	ID   string        `json:"id,omitempty"`
 	Task events.TaskID `json:"task,omitempty"`
 }
@@ -34,12 +34,12 @@ type QuestionView struct {
 	Key      string                      `json:"key"`
 	Kind     string                      `json:"kind"`
 	Status   statemachine.QuestionStatus `json:"status"`
-	// Params are those of the MCP request. A list contains at most 2 MiB of them. Others are replaced by $omitted with their
-	// size; a request for the question itself returns them.
+	// Params are the parameters of the MCP request. A list contains at most 2 MiB of parameters. The rest is replaced by $omitted
+	// with its size; a request with the ID of the question returns it.
 	Params    json.RawMessage `json:"params"`
 	AskedAt   time.Time       `json:"asked_at"`
 	ExpiresAt time.Time       `json:"expires_at"`
-	// AnsweredBy and Action are set once it is answered, Reason if it ended without an answer.
+	// AnsweredBy and Action are set once the question is answered, Reason if it ended without an answer.
 	AnsweredBy string     `json:"answered_by,omitempty"`
 	Action     string     `json:"action,omitempty"`
 	Reason     string     `json:"reason,omitempty"`
@@ -54,7 +54,7 @@ type AnswerRequest struct {
 	// Response is the MCP result: {action, content} for an elicitation, {role, content, model} for a sampling,
 	// {roots} for roots.
 	Response json.RawMessage `json:"response,omitempty"`
-	// Declined answers that there is no answer: {"action": "decline"} for an elicitation, else null.
+	// Declined declines to answer. The call receives {"action": "decline"} for an elicitation, null for other kinds.
 	Declined bool   `json:"declined,omitempty"`
 	Actor    string `json:"actor,omitempty"`
 }

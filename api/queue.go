@@ -17,20 +17,20 @@ const (
 
 // QueueRequest filters the open tasks; zero fields do not filter (S3-110).
 type QueueRequest struct {
-	// Agent selects tasks that are assigned to this agent, and unassigned tasks that an agent of this name, of type AgentType
-	// and with Capabilities may take.
+	// Agent selects two groups of tasks: those assigned to this agent, and the unassigned tasks that an agent with this name, with
+	// type AgentType and with Capabilities may take.
 	Agent        string   `json:"agent,omitempty"`
 	AgentType    string   `json:"agent_type,omitempty"`
 	Capabilities []string `json:"capabilities,omitempty"`
 	Priority     string   `json:"priority,omitempty"`
-	// Status is one of the four of M-1. It overrides IncludeAssigned (A-86).
+	// Status is one of the constants above. It overrides IncludeAssigned (A-86).
 	Status string `json:"status,omitempty"`
 	Type   string `json:"type,omitempty"`
-	// IncludeAssigned also lists tasks that somebody works on; without it, only waiting ones are listed (S3-112).
+	// IncludeAssigned also lists assigned tasks and tasks in progress; without it, only waiting tasks are listed (S3-112).
 	IncludeAssigned bool `json:"include_assigned,omitempty"`
 	// Limit is 1 to 100, default 20.
 	Limit int `json:"limit,omitempty"`
-	// Except is a task that is neither listed nor counted: the task of the caller itself.
+	// Except is a task that is neither listed nor counted, such as the task that the request comes from.
 	Except events.TaskID `json:"except,omitempty"`
 }
 
@@ -48,7 +48,7 @@ type QueuedTask struct {
 	Requires   []string `json:"requires,omitempty"`
 	AssignedTo string   `json:"assigned_to,omitempty"`
 	Priority   string   `json:"priority"`
-	// Status is the value of column "Sartor queue status" of M-1 for State and Block.
+	// Status is the queue status for State and Block, one of the constants above.
 	Status  string             `json:"status"`
 	State   statemachine.State `json:"state"`
 	Block   string             `json:"block,omitempty"`
@@ -65,7 +65,7 @@ type QueuedTask struct {
 	DependsOn []events.TaskID `json:"depends_on,omitempty"`
 }
 
-// QueueStats counts the whole queue, whatever the request filters.
+// QueueStats counts all tasks in the queue, regardless of the filters of the request.
 type QueueStats struct {
 	Total      int `json:"total"`
 	Pending    int `json:"pending"`

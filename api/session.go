@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// OwnPrefix is the prefix of the names of tasks in which the node records its own events. They are listed only by requests that
-// name them, and are never @last.
+// OwnPrefix is the prefix of the names of internal tasks, in which the node records its own events. A request lists internal tasks
+// only if it names them. @last never means an internal task.
 const OwnPrefix = "orch/"
 
-// SessionName is the prefix of the names of sessions.
+// SessionName is the prefix of the names of the tasks that represent sessions.
 const SessionName = OwnPrefix + "session/"
 
 // SessionEnd is the signal that ends a session.

@@ -16,7 +16,7 @@ type StatusReply struct {
 	Identity   string `json:"identity,omitempty"`
 	Ready      bool   `json:"ready"`
 	Durability string `json:"durability"`
-	// Syncing is the way in which the durability is reached: group, always, interval or external.
+	// Syncing is how the log syncs commits to disk: group, always, interval or external.
 	Syncing  string         `json:"syncing,omitempty"`
 	Root     string         `json:"root,omitempty"`
 	Open     int            `json:"open"`
@@ -25,7 +25,7 @@ type StatusReply struct {
 	Running  int            `json:"running"`
 	Workers  []WorkerView   `json:"workers"`
 	Paused   []PauseView    `json:"paused"`
-	// Store is the health of the log: "ok", or why it refuses to append. Refusing has the same in structured form.
+	// Store is the health of the log: "ok", or why it refuses to append. Refusing contains that reason in structured form.
 	Store     string    `json:"store"`
 	Refusing  *Refusal  `json:"refusing,omitempty"`
 	StartedAt time.Time `json:"started_at"`
@@ -42,13 +42,13 @@ type Refusal struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
-// WorkerView describes a worker that the node has heard of recently.
+// WorkerView describes a worker that has contacted the node recently.
 type WorkerView struct {
 	Name    string    `json:"name"`
 	Queues  []string  `json:"queues"`
 	Running int       `json:"running"`
 	SeenAt  time.Time `json:"seen_at"`
-	// Silent is set if the worker has been silent for so long that it is not expected to take calls.
+	// Silent is set if the worker has not contacted the node for so long that it is considered offline.
 	Silent bool `json:"silent,omitempty"`
 }
 

@@ -17,14 +17,14 @@ type SubmitRequest struct {
 	// Plan is the plan as normalized JSON, or a plan text without references to files.
 	Plan   json.RawMessage `json:"plan"`
 	Inputs json.RawMessage `json:"inputs,omitempty"`
-	// Name, Labels, Priority, Queue and IdempotencyKey override those of the plan.
+	// Name, Labels, Priority, Queue and IdempotencyKey override the values in the plan.
 	Name           string            `json:"name,omitempty"`
 	Labels         map[string]string `json:"labels,omitempty"`
 	Priority       string            `json:"priority,omitempty"`
 	Queue          string            `json:"queue,omitempty"`
 	IdempotencyKey string            `json:"idempotency_key,omitempty"`
-	// IdempotencyScope is how long the task holds that key: forever, until_end, or a duration since submission such as 24h.
-	// Empty means the scope of the plan, else forever unless the task fails or is cancelled.
+	// IdempotencyScope is how long the task holds the idempotency key: forever, until_end, or a duration since submission such as
+	// 24h. Empty means the scope in the plan. If the plan has none, the key is held forever unless the task fails or is cancelled.
 	IdempotencyScope string `json:"idempotency_scope,omitempty"`
 	// KeysOf is the namespace of the idempotency key, such as agent:ci for an identity that sees only its own tasks. Empty
 	// means the namespace shared by all identities that see every task.
@@ -32,21 +32,21 @@ type SubmitRequest struct {
 	DependsOn []events.TaskID `json:"depends_on,omitempty"`
 	// Delay postpones the first step.
 	Delay time.Duration `json:"delay,omitempty"`
-	// Client describes what the submitting program can do for the task.
+	// Client describes the capabilities of the submitting program that the task can use.
 	Client *events.Client `json:"client,omitempty"`
 	// Session is the session in which the task is submitted; the actor must be the same. A task with ID equal to Session
 	// becomes a session itself. Shares lets the calls of the task work in the context of the session.
 	Session events.TaskID `json:"session,omitempty"`
 	Shares  bool          `json:"shares,omitempty"`
-	// Writes is the rule for writes of a session in its project: ask for each call (ask or ""), ask once (session), or do not
-	// ask (allow).
+	// Writes determines which writes of a session in its project need an approval: every call (ask or ""), only the first
+	// (session), or none (allow).
 	Writes string `json:"writes,omitempty"`
-	// For is the call that the task is submitted for. The actor is the agent that holds the call. An agent that holds a single
-	// call may leave it empty.
+	// For is the call that the task is submitted for, if the actor is an agent that works on a call. An agent that holds exactly
+	// one call may leave it empty.
 	For *work.Ref `json:"for,omitempty"`
 	// Tools are the only tools that the task and its children may call, whatever the plan says; empty for any.
 	Tools []string `json:"tools,omitempty"`
-	// Within bounds what the `allow` of the plan opens: only what each entry covers.
+	// Within restricts the `allow` section of the plan: it opens only the resources that every entry of Within covers.
 	Within []events.Allow `json:"within,omitempty"`
 	// NoSecrets refuses a plan with secrets, because the submitting program must not use them.
 	NoSecrets bool `json:"no_secrets,omitempty"`
@@ -54,7 +54,7 @@ type SubmitRequest struct {
 	Actor string `json:"actor,omitempty"`
 	// Cause is the id of the request that caused the task. It is recorded in the first commit.
 	Cause string `json:"cause,omitempty"`
-	// Via is the command by which a person submits the task, such as "submit". A task without it is never their @last.
+	// Via is the command with which a person submits the task, such as "submit". A task without Via is never the @last of a person.
 	Via string `json:"via,omitempty"`
 }
 
@@ -62,7 +62,7 @@ type SubmitRequest struct {
 type SubmitReply struct {
 	ID    events.TaskID      `json:"id"`
 	State statemachine.State `json:"state"`
-	// Existing is true if the task existed already, by its idempotency key or id.
+	// Existing is true if a task with the same idempotency key or id existed already.
 	Existing bool `json:"existing,omitempty"`
 	// Reused counts the steps with reused results (Retry).
 	Reused int `json:"reused,omitempty"`
@@ -88,8 +88,8 @@ type SubmitBatchItem struct {
 // RetryRequest asks for a new task that continues a failed one.
 type RetryRequest struct {
 	ID events.TaskID `json:"id"`
-	// From is a step to run again together with all steps that need it. Empty means every step that ended badly, all steps that
-	// need one of them, and those that never started.
+	// From is a step to run again together with all steps that depend on it. Empty means every step that did not succeed, and all
+	// steps that depend on one of them.
 	From  string `json:"from,omitempty"`
 	Actor string `json:"actor,omitempty"`
 	// Via is the same as in SubmitRequest.
@@ -102,8 +102,8 @@ type RedriveRequest struct {
 	Actor string        `json:"actor,omitempty"`
 }
 
-// ErrAgentSecrets is the error for a plan with secrets that a program submits, such as an agent. The author of such a plan
-// could have its secrets printed in a form that nothing recognizes.
+// ErrAgentSecrets returns the error for a plan with secrets that a program submits, such as an agent. The author of such a plan
+// could print the secrets in a form that the redaction does not recognize.
 func ErrAgentSecrets() error {
 	return fault.New(fault.Forbidden, "agents and MCP clients submit no plans with secrets").WithField("plan.secrets").WithReason("SECRET_NOT_ALLOWED").
 		WithHint("a person submits such a plan: orch submit PLAN")

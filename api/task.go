@@ -12,10 +12,10 @@ import (
 
 // FindRequest asks for an id.
 type FindRequest struct {
-	// Text is an id, a unique prefix of one (with or without TASK_), or @last.
+	// Text is an id, a unique prefix of an id (with or without TASK_), or @last.
 	Text string `json:"text"`
-	// Actor resolves @last: it is the newest task that this actor submitted by a command. If it is empty, @last is the newest
-	// task of anybody, however it was submitted.
+	// Actor determines the meaning of @last: the newest task that this actor submitted with a command. Without Actor, @last is the
+	// newest task of all submitters, however it was submitted.
 	Actor string `json:"actor,omitempty"`
 }
 
@@ -42,7 +42,7 @@ type TaskView struct {
 	Priority string             `json:"priority"`
 	Queue    string             `json:"queue,omitempty"`
 	Parent   events.TaskID      `json:"parent,omitempty"`
-	// ParentStep is the step of the parent that the task is for. Agent is the agent type of a child task.
+	// ParentStep is the step of the parent that started this task. Agent is the agent type of a child task.
 	ParentStep string        `json:"parent_step,omitempty"`
 	Agent      string        `json:"agent,omitempty"`
 	RetryOf    events.TaskID `json:"retry_of,omitempty"`
@@ -73,18 +73,18 @@ type StepView struct {
 	Kind  string                 `json:"kind"`
 	State statemachine.StepState `json:"state"`
 	Tool  string                 `json:"tool,omitempty"`
-	// Title is what an agent is to do, in a line.
+	// Title describes the work for an agent in one line.
 	Title string `json:"title,omitempty"`
-	// Attempt is the number of the newest attempt. Tries counts the attempts for the retry rule: an attempt that was parked
-	// for an approval or a question does not count.
+	// Attempt is the number of the newest attempt. Tries counts the attempts that the retry rule counts: all but those that were
+	// parked for an approval or a question.
 	Attempt int `json:"attempt,omitempty"`
 	Tries   int `json:"tries,omitempty"`
-	// Rounds counts the results so far that were not what the plan waits for.
+	// Rounds counts the results so far that did not fulfil the condition of the step, which therefore runs again.
 	Rounds int `json:"rounds,omitempty"`
 	// Lost counts the attempts that ended with the loss of their worker.
 	Lost   int    `json:"lost,omitempty"`
 	Worker string `json:"worker,omitempty"`
-	// For are the agents that may take the call; nil for one that workers execute.
+	// For selects the agents that may take the call; nil for a call that workers execute.
 	For   *events.Agents `json:"for,omitempty"`
 	Since *time.Time     `json:"since,omitempty"`
 	// Due is when a retry, a timer or a timeout fires.
@@ -106,13 +106,13 @@ type CheckpointView struct {
 	At   time.Time `json:"at"`
 }
 
-// ResultRequest asks for the end of a task.
+// ResultRequest asks for the final state of a task.
 type ResultRequest struct {
 	ID   events.TaskID `json:"id"`
 	Wait time.Duration `json:"wait,omitempty"`
 	// Attend ends the wait also when the task waits for people: for an approval or an answer (M-1).
 	Attend bool `json:"attend,omitempty"`
-	// SizeOnly leaves out an output of events.MaxInline bytes or more. The reply then has its size only.
+	// SizeOnly replaces an output of events.MaxInline bytes or more by its size (ResultReply.Size).
 	SizeOnly bool `json:"size_only,omitempty"`
 }
 
