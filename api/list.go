@@ -64,6 +64,6 @@ type Summary struct {
 	// Unreadable is the error code if the history of an open task cannot be read; Reason contains the message. Name and State are
 	// then empty unless they were read earlier.
 	Unreadable fault.Code `json:"unreadable,omitempty"`
-	// Archived is set for tasks in the archive. Requests that read work for archived tasks as well.
+	// Archived is set for tasks in the archive. All requests work for archived tasks as well.
 	Archived bool `json:"archived,omitempty"`
 }

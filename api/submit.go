@@ -88,8 +88,8 @@ type SubmitBatchItem struct {
 // RetryRequest asks for a new task that continues a failed one.
 type RetryRequest struct {
 	ID events.TaskID `json:"id"`
-	// From is a step to run again together with all steps that depend on it. Empty means every step that did not succeed, and all
-	// steps that depend on one of them.
+	// From is a step to run again together with all steps that depend on it. Empty means the failed and the cancelled steps, and all
+	// steps that depend on them. Steps that never started run in any case.
 	From  string `json:"from,omitempty"`
 	Actor string `json:"actor,omitempty"`
 	// Via is the same as in SubmitRequest.

@@ -16,7 +16,7 @@ import (
 // laneOf returns the lane in which the ready call of a step waits.
 func laneOf(t *statemachine.Task, s *statemachine.Step) dispatch.Lane {
 	l := dispatch.Lane{
-		Queue: decide.QueueName(s.Queue), Tool: s.Tool, Suspect: decide.Suspect(s), Agents: dispatch.Selection(s.For), Requester: askedFor(t), Share: shareOf(t),
+		Queue: decide.QueueName(s.Queue), Tool: s.Tool, Suspect: decide.Suspect(s), Agents: dispatch.Selection(s.For), Requester: originalRequester(t), Share: shareOf(t),
 	}
 	l.Operator = !t.Submitted.Limited && !strings.HasPrefix(l.Requester, events.AgentPrefix)
 	if s.For != nil {
@@ -25,11 +25,11 @@ func laneOf(t *statemachine.Task, s *statemachine.Step) dispatch.Lane {
 	return l
 }
 
-// shareOf returns the identity whose share a task counts against.
-func shareOf(t *statemachine.Task) string { return cmp.Or(t.Submitted.Share, askedFor(t)) }
+// shareOf returns the identity that owns the share of a task: the tasks of one identity share its part of the workers and limits.
+func shareOf(t *statemachine.Task) string { return cmp.Or(t.Submitted.Share, originalRequester(t)) }
 
-// askedFor returns who submitted a task. For a child task it is who submitted the topmost parent.
-func askedFor(t *statemachine.Task) string {
+// originalRequester returns who submitted a task; for a child task, who submitted its topmost parent.
+func originalRequester(t *statemachine.Task) string {
 	if parent := t.Submitted.Parent; parent != nil {
 		return parent.Requester
 	}

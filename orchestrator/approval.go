@@ -8,33 +8,33 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// scopes returns the scopes that are granted to the task as a whole.
-func scopes(t *statemachine.Task) []string {
-	var open []string
+// grantedScopes returns the scopes that were granted to the task as a whole.
+func grantedScopes(t *statemachine.Task) []string {
+	var scopes []string
 	for _, a := range t.Approvals {
 		if a.Status == statemachine.ApprovalGranted {
-			open = append(open, a.Scopes...)
+			scopes = append(scopes, a.Scopes...)
 		}
 	}
-	return open
+	return scopes
 }
 
-// accessOf returns what the task may reach without further approval, or nil.
+// accessOf returns the resources that the task may access without further approval, or nil for none.
 func accessOf(e *entry) *work.Access {
-	open := &work.Access{Scopes: scopes(e.task)}
+	access := &work.Access{Scopes: grantedScopes(e.task)}
 	if allow := allowOf(e); allow != nil {
-		open.Paths, open.Endpoints, open.Connections, open.Packages = allow.Paths, allow.Endpoints, allow.Connections, allow.Packages
-		open.Programs = allow.Programs
-		open.Within = e.task.Submitted.Within
-	} else if len(open.Scopes) == 0 {
+		access.Paths, access.Endpoints, access.Connections, access.Packages = allow.Paths, allow.Endpoints, allow.Connections, allow.Packages
+		access.Programs = allow.Programs
+		access.Within = e.task.Submitted.Within
+	} else if len(access.Scopes) == 0 {
 		return nil
 	}
-	return open
+	return access
 }
 
-// recent returns how many calls of a rate class the task started in the last minute, and the time until the oldest of them is a
-// minute old. Classes without a limit are not counted.
-func (rd *reader) recent(t *statemachine.Task, class tools.Rate) (n int, after time.Duration) {
+// recentCalls returns how many calls of a rate class the task started in the last minute, and the time until the oldest of them is
+// a minute old. Both are 0 for a class without a limit.
+func (rd *reader) recentCalls(t *statemachine.Task, class tools.Rate) (n int, after time.Duration) {
 	if !rd.cfg.Hooks.Limited(class) {
 		return 0, 0
 	}

@@ -15,23 +15,24 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// This file chooses the approvals of one answer. There may be many more than fit, and most may belong to one submitter. Each
-// submitter, together with the agents that it registered, therefore gets an equal part of the answer, filled with its most
-// urgent approvals.
+// This file chooses the approvals of one answer. There may be more approvals than an answer can hold, and most of them may belong
+// to one submitter. Each submitter, together with the agents that it registered, therefore gets an equal part of the answer, filled
+// with its most urgent approvals.
 
 // maxApprovals limits the approvals in one answer.
 const maxApprovals = 1000
 
-// approvalRef holds the fields of an approval by which an answer is chosen.
+// approvalRef holds the fields of an approval that decide whether it is part of an answer.
 type approvalRef struct {
-	task    events.TaskID
-	id      string
+	task events.TaskID
+	id   string
+	// share is the identity that owns the share of the task, as in shareOf.
 	share   string
 	rank    int
 	expires time.Time
 }
 
-// byUrgency orders by status and priority, then by the time left.
+// byUrgency compares approvals by status and priority, then by the time of expiry.
 func byUrgency(a, b approvalRef) int {
 	return cmp.Or(cmp.Compare(a.rank, b.rank), a.expires.Compare(b.expires), cmp.Compare(a.id, b.id))
 }
@@ -67,10 +68,10 @@ func (rd *reader) refsOf(ctx context.Context, id events.TaskID, r api.ApprovalsR
 	return refs, err
 }
 
-// chooseFairly chooses up to most references, taking one of each share in turn, the most urgent first.
-func chooseFairly(refs []approvalRef, most int) []approvalRef {
+// chooseFairly chooses at most limit references. It takes one reference of each share in turn, the most urgent first.
+func chooseFairly(refs []approvalRef, limit int) []approvalRef {
 	slices.SortFunc(refs, byUrgency)
-	if len(refs) <= most {
+	if len(refs) <= limit {
 		return refs
 	}
 	each := map[string][]approvalRef{}
@@ -81,10 +82,10 @@ func chooseFairly(refs []approvalRef, most int) []approvalRef {
 		}
 		each[ref.share] = append(each[ref.share], ref)
 	}
-	chosen := make([]approvalRef, 0, most)
-	for turn := 0; len(chosen) < most; turn++ {
+	chosen := make([]approvalRef, 0, limit)
+	for turn := 0; len(chosen) < limit; turn++ {
 		for _, share := range order {
-			if own := each[share]; turn < len(own) && len(chosen) < most {
+			if own := each[share]; turn < len(own) && len(chosen) < limit {
 				chosen = append(chosen, own[turn])
 			}
 		}
@@ -93,8 +94,8 @@ func chooseFairly(refs []approvalRef, most int) []approvalRef {
 	return chosen
 }
 
-// show returns the views of chosen approvals, in their order. Approvals that were removed meanwhile are left out.
-func (rd *reader) show(ctx context.Context, chosen []approvalRef) ([]api.ApprovalView, error) {
+// chosenViews returns the views of chosen approvals, in the same order. Approvals that were removed meanwhile are left out.
+func (rd *reader) chosenViews(ctx context.Context, chosen []approvalRef) ([]api.ApprovalView, error) {
 	wanted := map[events.TaskID]map[string]bool{}
 	for _, ref := range chosen {
 		if wanted[ref.task] == nil {
@@ -121,7 +122,8 @@ func (rd *reader) show(ctx context.Context, chosen []approvalRef) ([]api.Approva
 	return views, nil
 }
 
-// fitAnswer omits the large parts of approvals that do not fit into the answer. A request for a single approval contains them.
+// fitAnswer replaces the parts of approvals that do not fit into the answer. The answer to a request for a single approval contains
+// them.
 func fitAnswer(views []api.ApprovalView) []api.ApprovalView {
 	room := maxAnswer
 	for i := range views {

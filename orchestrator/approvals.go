@@ -46,7 +46,7 @@ func (rd *reader) Approvals(ctx context.Context, r api.ApprovalsRequest) (api.Ap
 		return api.ApprovalsReply{}, noApproval(r.ID)
 	}
 	chosen := chooseFairly(refs, cmp.Or(r.Limit, maxApprovals))
-	views, err := rd.show(ctx, chosen)
+	views, err := rd.chosenViews(ctx, chosen)
 	switch {
 	case r.ID == "":
 		views = fitAnswer(views)
@@ -68,8 +68,8 @@ func noApproval(id string) error {
 	return fault.New(fault.NotFound, "there is no approval %s", decide.Clip(id)).WithField("approval_id").WithHint("orch approvals lists them")
 }
 
-// openTasks returns the open tasks that wanted selects or that are still being read. It also returns how many tasks could not
-// be read.
+// openTasks returns the open tasks that wanted selects, the sleeping tasks that asleep selects, and the tasks that are still being
+// read. unread counts the tasks that could not be read.
 func (rd *reader) openTasks(wanted func(*statemachine.Task) bool, asleep func(*sleeper) bool) (ids []events.TaskID, unread int) {
 	rd.lock()
 	defer rd.unlock()
@@ -173,7 +173,7 @@ func statusAt(a *statemachine.Approval, now time.Time) (status statemachine.Appr
 	return a.Status, false
 }
 
-// statusesOf returns the approvals of the task of a call, as the call sees them.
+// statusesOf returns the approvals of a task by id, with the fields that calls of the task see (work.Call.Approvals).
 func statusesOf(t *statemachine.Task) map[string]json.RawMessage {
 	all := map[string]json.RawMessage{}
 	for _, a := range t.Approvals {
@@ -188,7 +188,7 @@ func statusesOf(t *statemachine.Task) map[string]json.RawMessage {
 	return all
 }
 
-// approver applies the decisions and answers of people.
+// approver records the decisions about approvals and the answers to questions that people give.
 type approver struct {
 	*core
 
@@ -212,7 +212,7 @@ func (ap *approver) Decide(ctx context.Context, r api.DecideRequest) (api.Approv
 		return api.ApprovalView{}, fault.From(err).WithField("form")
 	}
 	if len(r.Always) > 0 {
-		if err := ap.openStanding(ctx, id); err != nil {
+		if err := ap.createStanding(ctx, id); err != nil {
 			return api.ApprovalView{}, err
 		}
 	}
@@ -230,7 +230,7 @@ func (ap *approver) Decide(ctx context.Context, r api.DecideRequest) (api.Approv
 		return t.Approvals().DecideApproval(a, r, form)
 	})
 	if err == nil && len(r.Always) > 0 {
-		err = ap.keepStanding(ctx, id, r.ID)
+		err = ap.storeStanding(ctx, id, r.ID)
 	}
 	if err != nil {
 		return api.ApprovalView{}, err
@@ -242,7 +242,7 @@ func (ap *approver) Decide(ctx context.Context, r api.DecideRequest) (api.Approv
 	return reply.Approvals[0], nil
 }
 
-// decidedRevoked is the decision that withdraws a grant.
+// decidedRevoked is the value of DecideRequest.As that withdraws a grant.
 const decidedRevoked = "revoked"
 
 func checkDecision(r api.DecideRequest) error {

@@ -17,18 +17,18 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// This file moves finished tasks to the archive, when they are old enough and on request. One goroutine does both in small
-// steps. A requested run is recorded in the store, so that it continues after a restart.
+// This file moves finished tasks to the archive when they are old enough, and earlier on request. One goroutine does both in small
+// steps. A requested run is recorded in the checkpoint store, so that it continues after a restart.
 
-// archiveID is the key in the checkpoint store of the recorded run, next to that of the pauses.
+// archiveID is the key of the recorded run in the checkpoint store, under controlTask like the pauses.
 const archiveID = "archive"
 
 // archiveRun is a run that was requested. mu guards it.
 type archiveRun struct {
 	// before is the cutoff: tasks that have changed since are not archived.
 	before time.Time
-	// archived counts the tasks that were moved, left those that were in use or could not be moved.
-	archived, left int
+	// archived counts the tasks that were moved, skipped those that were in use or could not be moved.
+	archived, skipped int
 	// err is why the run makes no progress, nil while it does.
 	err *fault.Error
 	// done is closed when the run ends.
@@ -83,7 +83,7 @@ func (ar *archiver) Archive(ctx context.Context, r api.ArchiveRequest) (api.Arch
 const maxArchiveWait = 30 * time.Second
 
 func (r *archiveRun) reply() api.ArchiveReply {
-	reply := api.ArchiveReply{Archived: r.archived, Skipped: r.left, Running: true, Before: r.before, Error: r.err}
+	reply := api.ArchiveReply{Archived: r.archived, Skipped: r.skipped, Running: true, Before: r.before, Error: r.err}
 	select {
 	case <-r.done:
 		reply.Running = false
@@ -99,9 +99,9 @@ func (ar *archiver) startRun(ctx context.Context, r api.ArchiveRequest) (*archiv
 	ar.pauses.changing.Lock()
 	defer ar.pauses.changing.Unlock()
 	ar.lock()
-	run, runs := ar.archiving, ar.archiving.runs()
+	run, running := ar.archiving, ar.archiving.running()
 	ar.unlock()
-	if r.StatusOnly || runs && !before.After(run.before) {
+	if r.StatusOnly || running && !before.After(run.before) {
 		return run, nil
 	}
 	if _, err := ar.cfg.Checkpoints.Save(ctx, controlTask, archiveID, decide.MustJSON(archiveRecord{before})); err != nil {
@@ -114,7 +114,7 @@ func (ar *archiver) startRun(ctx context.Context, r api.ArchiveRequest) (*archiv
 func (ar *archiver) setRun(before time.Time) *archiveRun {
 	ar.lock()
 	defer ar.unlock()
-	if !ar.archiving.runs() {
+	if !ar.archiving.running() {
 		ar.archiving = &archiveRun{done: make(chan struct{})}
 	}
 	ar.archiving.before = before
@@ -125,7 +125,8 @@ func (ar *archiver) setRun(before time.Time) *archiveRun {
 	return ar.archiving
 }
 
-func (r *archiveRun) runs() bool {
+// running reports whether a run has not ended. A nil run is not running.
+func (r *archiveRun) running() bool {
 	if r == nil {
 		return false
 	}
@@ -144,15 +145,15 @@ func (ar *archiver) restoreRun(ctx context.Context) {
 	if fault.Has(err, fault.NotFound) {
 		return
 	}
-	var note archiveRecord
+	var record archiveRecord
 	if err == nil {
-		err = json.Unmarshal(data, &note)
+		err = json.Unmarshal(data, &record)
 	}
 	if err != nil {
 		ar.cfg.Logger.WarnContext(ctx, "archive_run_unknown", slog.Any("error", err))
 	}
-	if !note.Before.IsZero() {
-		ar.setRun(note.Before)
+	if !record.Before.IsZero() {
+		ar.setRun(record.Before)
 	}
 }
 
@@ -160,23 +161,23 @@ func (ar *archiver) restoreRun(ctx context.Context) {
 func (ar *archiver) archiveLoop(ctx context.Context) {
 	tick := time.NewTicker(min(max(ar.cfg.Limits.ArchiveAfter/10, time.Second), time.Minute))
 	defer tick.Stop()
-	again := time.NewTimer(0) // retries a run that failed
-	defer again.Stop()
-	again.Stop()
+	retry := time.NewTimer(0) // retries a run that failed
+	defer retry.Stop()
+	retry.Stop()
 	failed := map[events.TaskID]time.Time{}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-again.C:
+		case <-retry.C:
 		case <-ar.archiveNow:
 		}
-		for ar.archiveStep(ctx, failed) { // there is more
+		for ar.archiveStep(ctx, failed) { // there may be more tasks
 		}
 		ar.lock()
-		if ar.archiving.runs() {
-			again.Reset(archiveRetryDelay)
+		if ar.archiving.running() {
+			retry.Reset(archiveRetryDelay)
 		}
 		ar.unlock()
 	}
@@ -188,13 +189,13 @@ const archiveRetryDelay = 2 * time.Second
 // archiveStep archives a batch of tasks that are old enough, and reports whether there may be more. failed holds the tasks that
 // could not be archived, with the time of the failure; they are skipped for a while.
 func (ar *archiver) archiveStep(ctx context.Context, failed map[events.TaskID]time.Time) (more bool) {
-	const again = 10 * time.Minute
+	const retryAfter = 10 * time.Minute
 	now := ar.now()
 	before := now.Add(-ar.cfg.Limits.ArchiveAfter)
-	maps.DeleteFunc(failed, func(_ events.TaskID, at time.Time) bool { return now.Sub(at) >= again })
+	maps.DeleteFunc(failed, func(_ events.TaskID, at time.Time) bool { return now.Sub(at) >= retryAfter })
 	ar.lock()
 	run := ar.archiving
-	if !run.runs() {
+	if !run.running() {
 		run = nil
 	}
 	if run != nil && run.before.After(before) {
@@ -254,8 +255,8 @@ const (
 	archivePart = 64
 )
 
-// archiveAll archives tasks, except those in use. It uses half of the time of one goroutine while the node is busy, and more
-// while it is idle. It returns only errors that every other task would get as well.
+// archiveAll archives tasks, except those in use. While the node is busy, it works half of the time, one task at a time; while the
+// node is idle, it archives tasks concurrently. It returns only errors that every other task would get as well.
 func (ar *archiver) archiveAll(ctx context.Context, ids []events.TaskID, run *archiveRun, failed map[events.TaskID]time.Time) error {
 	seen := ar.log.sent()
 	width := 1
@@ -284,7 +285,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// archivePartOf archives tasks, width of them concurrently.
+// archivePartOf archives tasks in width goroutines. It records failures in failed. It returns only errors that every other task
+// would get as well.
 func (ar *archiver) archivePartOf(ctx context.Context, ids []events.TaskID, width int, run *archiveRun, failed map[events.TaskID]time.Time) error {
 	next := make(chan events.TaskID, len(ids))
 	for _, id := range ids {
@@ -311,21 +313,21 @@ func (ar *archiver) archivePartOf(ctx context.Context, ids []events.TaskID, widt
 					ar.cfg.Logger.WarnContext(ctx, "archive_failed", slog.Any("task", id), slog.Any("error", err))
 				}
 				mu.Unlock()
-				ar.count(run, err)
+				ar.countArchived(run, err)
 			}
 		})
 	}
 	group.Wait()
 	for id := range failed {
 		if stop != nil && slices.Contains(ids, id) {
-			delete(failed, id) // the failure is that of the log
+			delete(failed, id) // the log failed, not the task
 		}
 	}
 	return stop
 }
 
-// count records in a run how the archiving of a task ended.
-func (ar *archiver) count(run *archiveRun, err error) {
+// countArchived counts a task in a run by the result of its archiving. run may be nil.
+func (ar *archiver) countArchived(run *archiveRun, err error) {
 	if run == nil {
 		return
 	}
@@ -335,14 +337,14 @@ func (ar *archiver) count(run *archiveRun, err error) {
 		run.archived++
 		run.err = nil
 	} else if !fault.Has(err, fault.Unavailable) && !fault.Has(err, fault.DiskFull) {
-		run.left++
+		run.skipped++
 	}
 }
 
-// archivable returns finished tasks that have not changed since a time: first those in the list, then those that were evicted
-// from memory. If it returns an error, the tasks may be incomplete.
+// archivable returns at most limit finished tasks that have not changed since a time: first tasks in the list, then tasks that were
+// evicted from memory. With an error it returns the tasks found so far.
 func (ar *archiver) archivable(ctx context.Context, before time.Time, limit int) ([]events.TaskID, error) {
-	ids, forgotten := ar.archivableLines(before, limit)
+	ids, forgotten := ar.archivableListed(before, limit)
 	if len(ids) == limit || forgotten.IsZero() {
 		return ids, nil
 	}
@@ -359,8 +361,8 @@ func (ar *archiver) archivable(ctx context.Context, before time.Time, limit int)
 	return ids, nil
 }
 
-// archivableLines returns the tasks in the list, and the time up to which tasks were evicted from it.
-func (ar *archiver) archivableLines(before time.Time, limit int) (ids []events.TaskID, forgotten time.Time) {
+// archivableListed returns the archivable tasks in the list. forgotten is listing.forgotten.
+func (ar *archiver) archivableListed(before time.Time, limit int) (ids []events.TaskID, forgotten time.Time) {
 	ar.lock()
 	ended, forgotten := slices.Clone(ar.engine.listed.ended), ar.engine.listed.forgotten
 	ar.unlock()
@@ -396,7 +398,8 @@ func (ar *archiver) listed(id events.TaskID) bool {
 	return ar.engine.listed.lines[id] != nil
 }
 
-// oldHeads yields the heads of the live log that are older than a time. They come first in the order of the log.
+// oldHeads yields the heads of the live log that are older than a time. Indexes yields heads in the order of the log, so the first
+// newer head ends the sequence.
 func (ar *archiver) oldHeads(ctx context.Context, before time.Time) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
 		ordered := ar.cfg.Indexes != nil
@@ -416,12 +419,12 @@ func (ar *archiver) oldHeads(ctx context.Context, before time.Time) iter.Seq2[ev
 	}
 }
 
-// archiveWithin is how long the move of one task may continue after the node was told to stop.
-const archiveWithin = 2 * time.Second
+// archiveGrace is how long the move of one task may continue after the node began to stop.
+const archiveGrace = 2 * time.Second
 
-// archive moves one finished task to the archive. Its entry is busy meanwhile, so that nothing is appended between the copy and
-// the removal; the condition of a later append fails. A move that has started is completed even if the node stops. Otherwise
-// the log would complete it without an answer, and nobody would remove the folder of the task until the next start.
+// archive moves one finished task to the archive. The entry is busy meanwhile, so that nothing is appended between the copy and
+// the removal. A move that has started is completed even if the node stops. Otherwise the log would complete the move without an
+// answer, and the folder of the task would not be removed until the next start.
 func (ar *archiver) archive(ctx context.Context, id events.TaskID) error {
 	var held *entry
 	done := false
@@ -436,7 +439,7 @@ func (ar *archiver) archive(ctx context.Context, id events.TaskID) error {
 	if err != nil {
 		return err
 	}
-	moving, stop := withGrace(ctx, archiveWithin)
+	moving, stop := withGrace(ctx, archiveGrace)
 	err = ar.cfg.Log.Archive(moving, id)
 	stop()
 	ar.lock()

@@ -11,7 +11,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// sleeper is an open task of which only the index entry is in memory after a restart. It waits for a timer or for people. Its
+// sleeper is the index entry of an open task that was not loaded after a restart. The task waits for a timer or for people. Its
 // history is read when the timer fires or when a request needs the task.
 type sleeper struct {
 	Line api.Summary `json:"line"`
@@ -19,14 +19,13 @@ type sleeper struct {
 	Share string `json:"share,omitempty"`
 	// Wake is when the next timer is due, nil for none.
 	Wake *time.Time `json:"wake,omitempty"`
-	// Approvals is set if the task has approvals, Undecided if one of them is pending, Unanswered if the task has an open
-	// question.
+	// Approvals is set if the task has approvals, Undecided if an approval is pending, Unanswered if the task has an open question.
 	Approvals  bool `json:"approvals,omitempty"`
 	Undecided  bool `json:"undecided,omitempty"`
 	Unanswered bool `json:"unanswered,omitempty"`
 }
 
-// sleeperOf returns the index entry of an open task that only timers and people can move. It returns nil for any other task,
+// sleeperOf returns the index entry of a dormant task (see dormant). It returns nil for any other task,
 // and for a task that has changed after position seq. mu must be held.
 func (en *engine) sleeperOf(line *api.Summary, seq uint64) *sleeper {
 	if a := en.asleep[line.ID]; a != nil {
@@ -42,7 +41,7 @@ func (en *engine) sleeperOf(line *api.Summary, seq uint64) *sleeper {
 	}
 }
 
-// share returns the identity whose share the task counts against.
+// share returns the identity that owns the share of the task, as in shareOf.
 func (a *sleeper) share() string { return cmp.Or(a.Share, a.Line.Requestor) }
 
 // dormant reports whether only a timer or a person can move the task, and no other task needs it in memory.
@@ -78,8 +77,9 @@ func dormantStep(s *statemachine.Step) bool {
 	}
 }
 
-// loadSleeper starts to load a sleeping task. mu must be held.
-func (en *engine) loadSleeper(e *entry) {
+// removeSleeper removes the sleeper of a task, if there is one, and copies its data to the entry. The caller then loads the entry.
+// mu must be held.
+func (en *engine) removeSleeper(e *entry) {
 	a := en.asleep[e.id]
 	if a == nil {
 		return
@@ -88,7 +88,7 @@ func (en *engine) loadSleeper(e *entry) {
 	e.open, e.counted, e.share = true, true, a.share()
 }
 
-// loadSleepers loads the sleeping ones of some tasks, many concurrently.
+// loadSleepers loads those of the given tasks that sleep, many concurrently, and waits for them.
 func (rd *reader) loadSleepers(ctx context.Context, ids []events.TaskID) {
 	read := make(chan struct{}, len(ids))
 	reading := 0
@@ -111,7 +111,7 @@ func (rd *reader) loadSleepers(ctx context.Context, ids []events.TaskID) {
 	}
 }
 
-// addOpen adds the line of an open task.
+// addOpen adds the summary of an open task.
 func (l *listing) addOpen(line *api.Summary) {
 	if l.lines == nil {
 		l.lines = map[events.TaskID]*api.Summary{}

@@ -29,7 +29,7 @@ func (ws *workSource) batch(ctx context.Context, worker string, d dispatch.Deliv
 				WithField("args").WithReason("SIZE_LIMIT_EXCEEDED").WithHint("hand over less at a time, or the path of a file")
 		}
 		if err != nil {
-			ws.undeliverable(ctx, of.Call.Ref, worker, err)
+			ws.handleUndeliverable(ctx, of.Call.Ref, worker, err)
 			continue
 		}
 		if room -= callSize(call); room < 0 {
@@ -76,9 +76,9 @@ func (ws *workSource) fill(ctx context.Context, of dispatch.Offer) (work.Call, e
 	return call, err
 }
 
-// undeliverable fails the step of a call that can never be sent to a worker. After a transient error the call returns to its
-// queue shortly.
-func (ws *workSource) undeliverable(ctx context.Context, r work.Ref, worker string, err error) {
+// handleUndeliverable fails the step of a call that can never be sent to a worker. After a transient error, the call returns to
+// its queue after a short delay.
+func (ws *workSource) handleUndeliverable(ctx context.Context, r work.Ref, worker string, err error) {
 	ws.cfg.Logger.ErrorContext(ctx, "call_undeliverable", slog.Any("task", r.Task), slog.Any("step", r.Step), slog.Any("error", err))
 	class := fault.ClassInvalidArgs
 	switch {
@@ -127,8 +127,7 @@ func callSize(c work.Call) int {
 	return size
 }
 
-// wireSize returns the length of JSON text inside a message. There encoding/json writes the characters of HTML as \u003c and
-// the like.
+// wireSize returns the length of JSON text inside a message, where encoding/json escapes <, > and & as \u003c and so on.
 func wireSize(raw []byte) int {
 	const longer = len(`\u003c`) - 1
 	size := len(raw)

@@ -36,7 +36,7 @@ func (cq *callQueue) lease(e *entry, l *dispatch.Lease) {
 // minLease is the shortest lease. A worker has to send several heartbeats within it.
 const minLease = 100 * time.Millisecond
 
-// leaseOf returns the lease time of a step: its `heartbeat` in the plan, or the default of the node.
+// leaseOf returns the duration of the lease of a step: its `heartbeat` in the plan, or the default of the node.
 func (cq *callQueue) leaseOf(e *entry, step string) time.Duration {
 	n := e.nodeOf(step)
 	if n == nil || n.Heartbeat <= 0 {
@@ -51,15 +51,14 @@ func (cq *callQueue) leaseOf(e *entry, step string) time.Duration {
 // maxParents limits how far up the parents of a task are followed.
 const maxParents = 64
 
-// caller returns the identity that a call acts for: whoever made it inside the task, else whoever submitted the task. mu must
-// be held.
+// caller returns the identity that a call acts for: the identity that made the call inside the task, or else the submitter of the
+// task. mu must be held.
 func (en *engine) caller(e *entry, s *statemachine.Step) string {
 	return cmp.Or(s.By, en.requester(e))
 }
 
-// CallerOf returns the identity that a running call acts for, such as agent:builder. It returns CONFLICT if no worker holds the
-// attempt (any more), so that the request comes too late; UNAVAILABLE if a worker may hold it again shortly, as after a restart
-// of the node; FORBIDDEN if it is not known who made the call.
+// CallerOf returns the identity that a running call acts for, such as agent:builder. Errors: CONFLICT if no worker holds the attempt
+// any more; UNAVAILABLE if a worker may hold it again soon, as after a restart of the node; FORBIDDEN if the identity is not known.
 func (rd *reader) CallerOf(_ context.Context, ref work.Ref) (string, error) {
 	if err := rd.serving(); err != nil {
 		return "", err
@@ -84,8 +83,8 @@ func (rd *reader) CallerOf(_ context.Context, ref work.Ref) (string, error) {
 	return "", fault.New(fault.Forbidden, "nobody is known to have made the call %s of task %s", ref.Step, ref.Task)
 }
 
-// requester returns who submitted the task, or the topmost parent of a child task. It returns "" if that parent is not in
-// memory, which only histories of earlier versions do not record. mu must be held.
+// requester returns who submitted the task; for a child task, who submitted its topmost parent. Histories of earlier versions do
+// not record the latter: for them, requester looks for the parents in memory, and returns "" without success. mu must be held.
 func (en *engine) requester(e *entry) string {
 	for range maxParents {
 		parent := e.task.Submitted.Parent
@@ -110,7 +109,7 @@ func sinceOf(e *entry) time.Time {
 	return e.task.CreatedAt
 }
 
-// requeueCall queues a call again that its worker never received. mu must be held.
+// requeueCall returns a leased call that its worker never received to its queue. mu must be held.
 func (en *engine) requeueCall(worker string, ref work.Ref) {
 	e := en.tasks[ref.Task]
 	if e == nil || e.task == nil {
@@ -118,7 +117,7 @@ func (en *engine) requeueCall(worker string, ref work.Ref) {
 	}
 	l, s := e.calls.Leases[ref.Step], e.task.Steps[ref.Step]
 	if l == nil || l.Worker != worker || l.Attempt != ref.Attempt || l.Called {
-		return // the worker has it, or the lease has expired
+		return // the worker has received the call, or the lease has expired
 	}
 	en.queue.endLease(e, ref.Step)
 	if s != nil && s.State == statemachine.StepReady && !en.queue.mustWait(e, s) {
@@ -157,6 +156,7 @@ func matchesLease(s *statemachine.Step, l *dispatch.Lease) bool {
 	return s.State == statemachine.StepReady || (s.Executing() && s.Worker == l.Worker)
 }
 
+// queueReady queues all ready calls of a task that may be dispatched. mu must be held.
 func (cq *callQueue) queueReady(e *entry) {
 	for _, key := range e.task.Order {
 		if s := e.task.Steps[key]; s.State == statemachine.StepReady && e.calls.Leases[key] == nil && !cq.mustWait(e, s) {
@@ -176,8 +176,9 @@ func (cq *callQueue) revoke(e *entry, step string) {
 	cq.endLease(e, step)
 }
 
-// startWithin returns how long a call that is queued now may wait for a worker; 0 for no limit. A call that continues something
-// elsewhere has no limit. After a restart, the limit leaves the worker of an earlier call the time to report it.
+// startWithin returns how long a call that is queued now may wait for a worker; 0 for no limit. A call that continues work outside
+// the worker has no limit. After a restart the limit is at least one lease, so that a worker that already runs the call can report
+// it.
 func (cq *callQueue) startWithin(e *entry, s *statemachine.Step) time.Duration {
 	n := e.nodeOf(s.Key)
 	switch {
@@ -199,8 +200,8 @@ func (cq *callQueue) startBy(q *dispatch.Queued) time.Time {
 	return q.Since.Add(q.MaxWait)
 }
 
-// setTimer sets the timer of an open task to the next time in its history after decided; everything due up to then has been
-// decided. A time that has passed meanwhile wakes the task at once. mu must be held.
+// setTimer sets the timer of an open task to its next deadline after decided. Deadlines up to decided have been handled. A deadline
+// that has passed meanwhile wakes the task at once. mu must be held.
 func (cq *callQueue) setTimer(e *entry, decided time.Time) {
 	sub := e.task.Submitted
 	for _, at := range []*time.Time{sub.NotBefore, sub.Deadline} {
@@ -227,8 +228,8 @@ func (cq *callQueue) setTimer(e *entry, decided time.Time) {
 	}
 }
 
-// queueStep queues a call that a commit made ready. It does nothing if a later event of the commit withdrew the call, or an
-// earlier one, such as a resume, queued it already.
+// queueStep queues a call that an event of a commit made ready. It does nothing if a later event of the commit withdrew the call.
+// If an earlier event, such as a resume, has queued the call already, the call keeps its position.
 func (cq *callQueue) queueStep(e *entry, d *events.Ready) {
 	s := e.task.Steps[d.Step]
 	if s.State == statemachine.StepReady && s.Attempt == d.Attempt && e.calls.Leases[d.Step] == nil && !cq.mustWait(e, s) {
@@ -249,7 +250,8 @@ func (cq *callQueue) queueCall(e *entry, s *statemachine.Step) {
 	}
 }
 
-// taskMoved removes the calls that must wait for an approval from the queues, and queues them again afterwards.
+// taskMoved updates the queues after an event of the task: a requested approval removes the calls that must wait for it, and a
+// decision about it queues them again.
 func (cq *callQueue) taskMoved(e *entry, kind events.Kind) {
 	switch kind {
 	case events.TaskApprovalRequested:

@@ -54,7 +54,7 @@ func (cl *cleaner) cleanNote(note json.RawMessage) (json.RawMessage, error) {
 	return clean, (&tools.Noted{Note: clean}).Check()
 }
 
-// factKinds returns the events that a call may add to the log. None of them moves a task or a step.
+// factKinds returns the kinds of events that a call may add to the log. None of them changes the state of a task or a step.
 func factKinds() []events.Kind {
 	return []events.Kind{events.FileRead, events.FileChanged, events.LogWritten, events.CheckpointCreated, events.CheckpointRestored, events.ApprovalRequested}
 }
@@ -65,7 +65,7 @@ func (cl *cleaner) cleanOutcome(r *work.Outcome) error {
 	if r.Output, err = cl.normalize(r.Output); err != nil {
 		return err
 	}
-	if r.Questions, err = cl.cleanQuestions(r.Questions); err != nil { // the tool is wrong, and would ask the same again
+	if r.Questions, err = cl.cleanQuestions(r.Questions); err != nil { // the tool is faulty; a retry would ask the same questions
 		r.Questions, r.Error, r.Class = nil, fault.From(err), fault.ClassInvalidArgs
 	}
 	if r.Note, err = cl.cleanNote(r.Note); err != nil {
@@ -97,8 +97,8 @@ func (cl *cleaner) cleanOutcome(r *work.Outcome) error {
 	return nil
 }
 
-// cleanAsk returns a worker's request for approval without secrets and with known enum values only. Scopes are never changed: a
-// scope with a secret is an error.
+// cleanAsk returns a worker's request for approval without secrets. It replaces unknown values of Type and Risk. Scopes are never
+// changed: a scope with a secret is an error.
 func (cl *cleaner) cleanAsk(ask work.ApprovalRequest) (*work.ApprovalRequest, error) {
 	if len(ask.Impact) > maxNamed || len(ask.Scopes) > maxNamed {
 		return nil, fault.New(fault.ValidationError, "the request for approval names more than %d targets", maxNamed).WithField("ask")
@@ -159,13 +159,13 @@ func (cl *cleaner) stateIn(f *events.Event, values map[string]json.RawMessage) (
 			return nil, fault.New(fault.ValidationError, "the value %s is not among those of the outcome", decide.Clip(c.State.Ref)).WithField("facts")
 		}
 	}
-	bare := *c
-	bare.State = events.Value{}
-	f.Data = &bare
+	stateless := *c
+	stateless.State = events.Value{}
+	f.Data = &stateless
 	return cl.normalize(raw)
 }
 
-// cleanOutput redacts the output in heartbeats, in case a worker has not. It may be slow; mu must not be held.
+// cleanOutput redacts the output in heartbeats, in case the worker did not. It may be slow; mu must not be held.
 func (cl *cleaner) cleanOutput(calls []work.CallHeartbeat) {
 	for i := range calls {
 		if out := calls[i].Output; out != nil {
@@ -175,8 +175,8 @@ func (cl *cleaner) cleanOutput(calls []work.CallHeartbeat) {
 	}
 }
 
-// checkSecrets refuses a plan with secrets from sources that the operator does not allow, or from a submitter that may not use
-// secrets. A sub-plan was checked together with the outer plan.
+// checkSecrets returns an error if a plan uses secrets from sources that the operator does not allow, or if its submitter may not
+// use secrets. A sub-plan was checked together with the outer plan.
 func (cl *cleaner) checkSecrets(p *plan.Plan, r api.SubmitRequest, extra submitExtra) error {
 	sources := p.SecretSources()
 	if len(sources) == 0 {

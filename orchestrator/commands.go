@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// operations implements the commands of people on tasks and on the node.
+// operations implements the commands for tasks and for the node, such as Cancel, Signal and Pause.
 type operations struct {
 	*core
 
@@ -53,7 +53,7 @@ func (op *operations) Signal(ctx context.Context, r api.SignalRequest) (api.Task
 	if err != nil {
 		return api.TaskView{}, fault.From(err).WithField("data")
 	}
-	data, err := op.blobs.keep(ctx, raw)
+	data, err := op.blobs.offload(ctx, raw)
 	if err != nil {
 		return api.TaskView{}, err
 	}
@@ -84,7 +84,7 @@ func (op *operations) Resolve(ctx context.Context, r api.ResolveRequest) (api.Ta
 	if err != nil {
 		return api.TaskView{}, fault.From(err).WithField("output")
 	}
-	output, err := op.blobs.keep(ctx, raw)
+	output, err := op.blobs.offload(ctx, raw)
 	if err != nil {
 		return api.TaskView{}, err
 	}
@@ -112,8 +112,7 @@ func (op *operations) Resolve(ctx context.Context, r api.ResolveRequest) (api.Ta
 	return op.reader.Get(ctx, api.GetRequest{ID: r.ID})
 }
 
-// Call implements api.API. The call is a separate step beside those of the plan. It never moves the state machine of the task
-//
+// Call implements api.API. The call becomes a step in addition to those of the plan. It never changes the state of the task.
 func (op *operations) Call(ctx context.Context, r api.CallRequest) (api.CallReply, error) {
 	tool, ok := op.cfg.Catalogue.Get(r.Tool)
 	if !ok || tool.Spec().Internal {
@@ -132,7 +131,7 @@ func (op *operations) Call(ctx context.Context, r api.CallRequest) (api.CallRepl
 	if rule, found := op.cfg.FindSecret(args); found {
 		return api.CallReply{}, decide.SecretIn("args", rule)
 	}
-	value, err := op.blobs.keep(ctx, args)
+	value, err := op.blobs.offload(ctx, args)
 	if err != nil {
 		return api.CallReply{}, err
 	}
@@ -147,13 +146,14 @@ func (op *operations) Call(ctx context.Context, r api.CallRequest) (api.CallRepl
 	return op.awaitCall(ctx, r, key)
 }
 
-// waitsForApproval is the error for the caller of a call that waits for approval (S0-004). The call continues by itself once it
-// is granted.
+// waitsForApproval returns the error for a client with a call that waits for approval (S0-004). The call continues by itself once
+// the approval is granted.
 func waitsForApproval(s *statemachine.Step) *fault.Error {
 	return fault.New(fault.ApprovalRequired, "the call waits for approval %s", s.Approval).WithReason(s.Approval).
 		WithHint("orch approvals %s", s.Approval)
 }
 
+// awaitCall waits until the call of a step has ended or waits for people, at most r.Wait.
 func (op *operations) awaitCall(ctx context.Context, r api.CallRequest, key string) (api.CallReply, error) {
 	var reply api.CallReply
 	var output events.Value
@@ -214,7 +214,7 @@ func (op *operations) createCheckpoint(ctx context.Context, r api.CheckpointRequ
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")
 	}
-	state, err := op.blobs.keep(ctx, raw)
+	state, err := op.blobs.offload(ctx, raw)
 	if err != nil {
 		return api.CheckpointReply{}, err
 	}
@@ -232,7 +232,7 @@ func (op *operations) createCheckpoint(ctx context.Context, r api.CheckpointRequ
 	return api.CheckpointReply{Checkpoints: []api.CheckpointView{{ID: id, Name: r.Name, At: op.now()}}}, nil
 }
 
-// saveCheckpoint writes the KV entry of a checkpoint that is in the log. mu must be held.
+// saveCheckpoint writes a checkpoint that is in the log to the checkpoint store. mu must be held.
 func (bs *blobStore) saveCheckpoint(e *entry, d *events.Checkpointed) {
 	task, rev := decide.MustJSON(e.task), e.task.Rev
 	save := func(ctx context.Context) {
@@ -259,7 +259,7 @@ func (bs *blobStore) stateOf(ctx context.Context, d *events.Checkpointed) json.R
 	return raw
 }
 
-// rebuildCheckpoint rebuilds a checkpoint from the log. The KV entry is only derived data.
+// rebuildCheckpoint computes a checkpoint from the log. The checkpoint store contains only copies.
 func (rd *reader) rebuildCheckpoint(ctx context.Context, r api.CheckpointRequest) (api.CheckpointReply, error) {
 	task := &statemachine.Task{}
 	for stored, err := range rd.cfg.Log.Read(ctx, r.Task, 1) {

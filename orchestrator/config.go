@@ -21,22 +21,22 @@ import (
 type RegisteredAgent struct {
 	work.Agent
 
-	// Online is false for an agent that was not heard of lately. LastSeen is when it was last heard of; zero if never since the
-	// node started.
+	// Online is false if the agent has not contacted the node lately. LastSeen is when it last did; zero if not since the node
+	// started.
 	Online   bool
 	LastSeen time.Time
-	// Calls are the calls that it holds, Slots is how many it takes at a time.
+	// Calls are the calls that the agent holds, Slots is how many it can hold at the same time.
 	Calls []HeldCall
 	Slots int
 }
 
-// Notice is an event that people should know at once. It is sent once, when the commit is durable, and never repeated by a
-// restart or a replay. A receiver that is not connected then misses it.
+// Notice informs people about an event without delay. It is sent once, when the commit is durable. A restart or a replay does not
+// repeat it, so a receiver that is not connected at that moment misses it.
 type Notice struct {
 	Kind string
 	Task events.TaskID
 	Name string
-	// Key identifies the notice: equal for equal notices only.
+	// Key identifies the notice. Different notices have different keys.
 	Key string
 	// Approval is set for notices about approvals.
 	Approval string
@@ -74,17 +74,17 @@ type Config struct {
 	Redact func(data []byte) (clean []byte, changed bool)
 	// Program returns a program of the user by its absolute path, with its current content. Default: there are no programs.
 	Program func(name string) (events.Program, error)
-	// Secrets are patterns of the sources from which plans may take secrets. Without patterns, plans can have none.
+	// Secrets are patterns of the sources from which plans may read secrets. Without patterns, plans have no secrets.
 	Secrets []string
-	// FindSecret returns the rule by which data contains a secret. Default: it finds none.
+	// FindSecret reports whether data contains a secret, and the rule that found it. Default: it finds none.
 	FindSecret func(data []byte) (rule string, found bool)
 	// Workspace returns the absolute path of a task's workspace. Root is the root that tools are confined to. Both are only
 	// text for expressions.
 	Workspace func(id events.TaskID) string
 	Root      string
-	// FourEyes keeps people from deciding about approvals of their own tasks.
+	// FourEyes forbids people to decide about approvals of their own tasks.
 	FourEyes bool
-	// Gone names workers that have ended for certain. Their calls are lost at the start, without a grace period. Default: none.
+	// Gone names workers that have certainly ended. At the start their calls are lost without a grace period. Default: none.
 	Gone []string
 	// Limits bound memory and waiting times.
 	Limits Limits
@@ -96,10 +96,10 @@ type Config struct {
 type Limits struct {
 	// Lease is the time without a heartbeat of its worker after which a call is lost. Default 15 s, at least 100 ms.
 	Lease time.Duration
-	// Overrun is how long after its time limit the call of a lost worker may still run. It covers the time to end the call and
+	// Overrun is how long after its time limit a call may still run if its worker is lost. It covers the time to end the call and
 	// the difference between the clocks of machines. Default 10 s.
 	Overrun time.Duration
-	// MaxDeliveries limits how often a call is dispatched again after the loss of its worker, whatever the retry rule of its
+	// MaxDeliveries limits how often a call is dispatched again after the loss of its worker, regardless of the retry rule of its
 	// step. Default 10.
 	MaxDeliveries int
 	// MaxSpawned limits the child tasks that the calls of one task start (S0-181). Default 16.
@@ -112,8 +112,8 @@ type Limits struct {
 	MaxOpenSteps, MaxOpenStepsEach int
 	// MaxWaiting limits the requests that wait for a change. Default 12,000.
 	MaxWaiting int
-	// KeepOpen is how many finished tasks stay in memory as a whole, KeepListed how many stay as a line of the list. Default
-	// 8,192 and 50,000. Older tasks are read from the log on request.
+	// KeepOpen is how many finished tasks stay in memory completely, KeepListed how many stay as a summary for lists. Default 8,192
+	// and 50,000. Older tasks are read from the log on request.
 	KeepOpen, KeepListed int
 	// ArchiveAfter is how long after its end a task moves to the archive. Default 1 h.
 	ArchiveAfter time.Duration
@@ -123,7 +123,7 @@ type Limits struct {
 
 // Hooks connect an orchestrator to the surrounding program. Each may be nil.
 type Hooks struct {
-	// Over is called after a task has ended, Archived after it was archived. Neither may block.
+	// Over is called after a task has ended, Archived after a task was archived. Neither may block.
 	Over     func(id events.TaskID)
 	Archived func(id events.TaskID, done bool)
 	// Notify is called with notices when they are durable: tasks that are blocked or have failed (S0-186), approvals that were
@@ -132,17 +132,17 @@ type Hooks struct {
 	// Committed is called for every commit that the log has acknowledged, with its position and the calls that it ends. It is
 	// called with mu held and must not block.
 	Committed func(seq uint64, ended []stats.Call)
-	// Describe adds to the answer of Status.
+	// Describe adds fields to the answer of Status.
 	Describe func(*api.StatusReply)
-	// Agents returns the registered agents, and a function that reports whether the agent of a name was removed. Nil means that
-	// agents are not known.
+	// Agents returns the registered agents, and a function that reports whether the agent with a name was removed. Nil means that
+	// the agents are not known.
 	Agents func(ctx context.Context) (all []RegisteredAgent, removed func(name string) bool)
-	// HandOn returns an error if an agent must not hand its call to others. It is called with mu held and must not block.
+	// HandOn returns an error if an agent must not hand its call to other agents. It is called with mu held and must not block.
 	// Default: it is always allowed.
 	HandOn func(decide.HandOn) error
-	// ShareOf returns the identity whose share the tasks of another identity count against, such as the one that registered an
-	// agent; "" means its own. It is called once for each task, with mu held, and must not block. Default: every identity has
-	// its own share.
+	// ShareOf returns the identity that owns the share of the tasks of who. For an agent, it may be the identity that registered
+	// the agent. "" means that who has its own share. ShareOf is called once for each task, with mu held, and must not block.
+	// Default: every identity has its own share.
 	ShareOf func(who string) string
 	// Limited reports whether calls of a class are limited per task and minute (S0-113). Default: none is.
 	Limited func(tools.Rate) bool
@@ -245,8 +245,8 @@ func (c Config) rules() decide.Rules {
 	}
 }
 
-// Retention is how long archived tasks are retained after their end; 0 is forever.
+// Retention is how long archived tasks are retained after their end; 0 means forever.
 type Retention struct {
-	// Done is for tasks in state DONE, Failed for all others.
+	// Done is for tasks in state DONE, Failed for tasks in any other state.
 	Done, Failed time.Duration
 }

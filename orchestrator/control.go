@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// These constants name the entry of the checkpoint store that persists the pauses across restarts. No task has this id.
+// These constants name the entry of the checkpoint store that stores the pauses of the node. No task has this id.
 const (
 	controlTask events.TaskID = "TASK_00000000000000000000000000"
 	controlID   string        = "holds"
@@ -101,11 +101,11 @@ func (op *operations) pauseTask(ctx context.Context, r api.PauseRequest, kind ev
 	if err != nil {
 		return api.ControlReply{}, err
 	}
-	return op.controlled(ctx, r.ID)
+	return op.controlReply(ctx, r.ID)
 }
 
-// controlled returns the reply to a command on a task.
-func (op *operations) controlled(ctx context.Context, id events.TaskID) (api.ControlReply, error) {
+// controlReply returns the reply to a command on a task.
+func (op *operations) controlReply(ctx context.Context, id events.TaskID) (api.ControlReply, error) {
 	view, err := op.reader.Get(ctx, api.GetRequest{ID: id})
 	if err != nil {
 		return api.ControlReply{}, err

@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/orchestrator/decide"
 )
 
-// core is shared by all parts of an orchestrator. It has the configuration, the lock, the background jobs, the timers and the
+// core is shared by all parts of an orchestrator. It holds the configuration, the lock, the background jobs, the timers and the
 // counters.
 type core struct {
 	cfg     Config
@@ -29,15 +29,16 @@ type core struct {
 	outbox []func()
 	// turnStarted is when the newest decision started.
 	turnStarted time.Time
-	deferred    []func()
-	send        chan struct{}
-	timers      timers
-	quota       quota
+	// deferred holds the I/O that sendDeferred does. send wakes sendDeferred.
+	deferred []func()
+	send     chan struct{}
+	timers   timers
+	quota    quota
 	// loss is the error of the first history that could not be read completely. Nothing is appended after it.
 	loss *fault.Error
 	// spawnJob starts a goroutine that Run waits for. It is nil before Run and after it has ended.
 	spawnJob func(job func(ctx context.Context))
-	// jobs counts the running jobs. sending is set while deferred I/O is done.
+	// jobs counts the running jobs. sending is set while sendDeferred does I/O.
 	jobs    int
 	sending bool
 }

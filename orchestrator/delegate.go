@@ -13,8 +13,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// A delegated task is one that an agent submits for a call that it holds. The task belongs to that call: it may reach no more
-// than the task of the call, has no later deadline, and is cancelled when that task fails or is cancelled.
+// An agent can submit a task for a call that it holds. The task of that call is then the parent of the delegated task. A delegated
+// task has at most the access and the deadline of its parent. It is cancelled when the parent fails or is cancelled.
 
 const (
 	// maxLevel limits the nesting of agent calls.
@@ -23,7 +23,7 @@ const (
 	maxDelegated = 1000
 )
 
-// boundsOf returns the bounds of a requested task: those in the request, and those of the call that it is delegated for. It
+// boundsOf returns the bounds of a requested task: those in the request, and those of the call that the task is delegated for. It
 // returns FORBIDDEN if the actor does not hold that call.
 func (sm *submitter) boundsOf(ctx context.Context, r api.SubmitRequest) (submitExtra, error) {
 	extra := submitExtra{tools: r.Tools, within: r.Within}
@@ -32,16 +32,17 @@ func (sm *submitter) boundsOf(ctx context.Context, r api.SubmitRequest) (submitE
 		return extra, nil
 	}
 	if !decide.IsAgent(r.Actor) {
-		return extra, notHeld(r.Actor, *call)
+		return extra, errNotHeld(r.Actor, *call)
 	}
 	err := sm.engine.inspect(ctx, call.Task, func(e *entry) error { return sm.delegate(e, *call, r.Actor, &extra) })
 	if absent(err) {
-		err = notHeld(r.Actor, *call)
+		err = errNotHeld(r.Actor, *call)
 	}
 	return extra, err
 }
 
-// callFor returns the call that a request is for: the named one, or the only call of the agent. It returns nil for none.
+// callFor returns the call that a request is for: the call that it names, or the only call that the agent holds. It returns nil for
+// none.
 func (sm *submitter) callFor(r api.SubmitRequest) *work.Ref {
 	if r.For != nil || r.Session != "" && r.Session == r.ID || !decide.IsAgent(r.Actor) {
 		return r.For
@@ -54,16 +55,17 @@ func (sm *submitter) callFor(r api.SubmitRequest) *work.Ref {
 	return nil
 }
 
-// notHeld is the error for a call that the actor does not hold. It does not reveal whether the call exists.
-func notHeld(actor string, call work.Ref) error {
+// errNotHeld returns the error for a call that the actor does not hold. It does not reveal whether the call exists.
+func errNotHeld(actor string, call work.Ref) error {
 	return fault.New(fault.Forbidden, "%s does not hold the call %s", actor, decide.Clip(call.String())).WithField("for").WithReason("CALL_NOT_HELD").
 		WithHint("name a call that you were given and have not reported yet")
 }
 
-// delegate links a task to the call that it is for. mu must be held.
+// delegate sets the parent and the bounds of a task that an agent submits for a call. It returns FORBIDDEN if the agent does not
+// hold the call, and QUOTA_EXCEEDED if the parent task has reached a limit. mu must be held.
 func (sm *submitter) delegate(e *entry, call work.Ref, actor string, extra *submitExtra) error {
 	if !sm.holdsCall(e, call, actor) {
-		return notHeld(actor, call)
+		return errNotHeld(actor, call)
 	}
 	above := e.task.Submitted
 	if extra.tools = intersectTools(above.Tools, extra.tools); len(extra.tools) == 0 && len(above.Tools) > 0 {
@@ -105,7 +107,7 @@ func (sm *submitter) holdsCall(e *entry, call work.Ref, actor string) bool {
 	return r.Holds(call, actor)
 }
 
-// levelOf returns how many agent calls are above a task.
+// levelOf returns the number of agent calls above a task.
 func levelOf(s *events.Submitted) int {
 	if s.Parent == nil {
 		return 0
@@ -113,7 +115,8 @@ func levelOf(s *events.Submitted) int {
 	return s.Parent.Level
 }
 
-// checkLevel refuses a plan with agent calls beyond the lowest level. Other calls start no tasks.
+// checkLevel returns QUOTA_EXCEEDED for a plan with agent calls if its task is already at maxLevel. Only agent calls lead to
+// delegated tasks.
 func (sm *submitter) checkLevel(p *plan.Plan, parent *events.Parent) error {
 	if parent == nil || parent.Level < maxLevel {
 		return nil
@@ -127,13 +130,13 @@ func (sm *submitter) checkLevel(p *plan.Plan, parent *events.Parent) error {
 	return nil
 }
 
-// createDelegated creates a task if the agent still holds the call that the task is for. mu must be held.
+// createDelegated creates a delegated task if the agent still holds the call. mu must be held.
 func (sm *submitter) createDelegated(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
 	p := extra.parent
 	call := work.Ref{Task: p.Task, Step: p.Step, Attempt: p.Attempt}
 	sm.engine.withEntry(p.Task, func(e *entry, err error) {
 		if err == nil && !sm.holdsCall(e, call, actor) {
-			err = notHeld(actor, call)
+			err = errNotHeld(actor, call)
 		}
 		if err != nil {
 			done(api.SubmitReply{}, err)
@@ -143,8 +146,7 @@ func (sm *submitter) createDelegated(s *submission, actor string, extra submitEx
 	})
 }
 
-// cancelDelegated cancels the tasks that were delegated for a step of a task, or for any step if step is empty. mu must be
-// held.
+// cancelDelegated cancels the delegated tasks of a step, or those of all steps of the task if step is empty. mu must be held.
 func (en *engine) cancelDelegated(id events.TaskID, step, reason string) {
 	for _, child := range sortedKeys(en.links.delegated[id]) {
 		if step == "" || en.links.delegated[id][child] == step {
@@ -156,7 +158,7 @@ func (en *engine) cancelDelegated(id events.TaskID, step, reason string) {
 // parentStopped is the reason of delegated tasks that are cancelled together with the parent task.
 const parentStopped = "the task that it was started for has stopped"
 
-// delegatedWanted reports whether a task that was delegated for a call of another task may continue.
+// delegatedWanted reports whether a delegated task may continue. e is the entry of its parent task.
 func delegatedWanted(e *entry, parent *events.Parent) bool {
 	if e.task.Cancelling || e.task.State.Terminal() && e.task.State != statemachine.Done {
 		return false

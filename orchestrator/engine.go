@@ -7,8 +7,8 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// engine holds tasks in memory and takes decisions about them, one after the other. It writes the decisions to the log, and
-// follows up their consequences once they are durable.
+// engine holds tasks in memory and makes decisions about them, one at a time for each task. It writes the decisions to the log, and
+// applies their consequences once they are durable.
 type engine struct {
 	*core
 
@@ -21,7 +21,7 @@ type engine struct {
 	tasks  map[events.TaskID]*entry
 	listed listing
 	last   latest
-	// asleep holds the open tasks that have not been loaded since the start, because nothing needed them.
+	// asleep holds the open tasks that have not been loaded since the start.
 	asleep map[events.TaskID]*sleeper
 	// loads limits how many histories are read concurrently.
 	loads chan struct{}

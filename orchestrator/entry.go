@@ -15,8 +15,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// entry is a task in memory. While an append is in flight, task already contains its events, and everybody else waits: nobody
-// sees what is not durable.
+// entry is a task in memory. While an append is in flight, task already contains the new events. All other requests for the task
+// wait meanwhile, so that no client sees an event that is not durable.
 type entry struct {
 	owner *engine
 	id    events.TaskID
@@ -32,24 +32,25 @@ type entry struct {
 	archived bool
 	// key is the concurrency key that the task holds or waits for.
 	key string
-	// open is set until the end of the task has been followed up. behind is set if consequences of an earlier commit may be
-	// missing, because the log answered with an error.
+	// open is set until the consequences of the end of the task have been applied. unsynced is set if consequences of an earlier
+	// commit may be missing, because the log answered with an error.
 	open, unsynced bool
 	// calls are the queued and the leased calls of the task.
 	calls dispatch.Calls
-	// progress is that of running calls. version counts changes that watchers can see.
+	// progress maps the keys of running steps to their progress. version counts changes that watchers can see.
 	progress map[string]work.Progress
-	// output is that of running calls, nil while nobody watches it.
+	// output is the output of running calls, nil while nobody watches it.
 	output  *shownOutput
 	version uint64
+	// changed is closed at the next change, ended at the end of the task. Both are nil while nobody waits.
 	changed chan struct{}
 	ended   chan struct{}
-	// fetched holds the large values that the next turn needs. searching is set while they are read.
+	// fetched holds the large values that the next turn needs. fetching is set while they are read.
 	fetched  map[string]decide.Fetched
 	fetching bool
-	// steps is how many of its steps count in quota.
+	// steps is the number of its steps that quota counts.
 	steps int
-	// counted is set while the task counts as an open task of a share.
+	// counted is set while quota counts the task as an open task of share.
 	counted bool
 	share   string
 }
@@ -66,7 +67,7 @@ func (e *entry) setProgress(step string, p work.Progress) {
 	e.progress[step] = p
 }
 
-// notify wakes everybody who waits for a change. mu must be held.
+// notify wakes all requests that wait for a change. mu must be held.
 func (e *entry) notify() {
 	e.version++
 	wakeAll(&e.changed)
@@ -95,15 +96,15 @@ func waitFor(c *chan struct{}) <-chan struct{} {
 	return *c
 }
 
-// withEntry runs fn with a task when nothing is in flight for it, and loads the task first if necessary. fn gets NOT_FOUND if there
-// is no such task. mu must be held; it is also held while fn runs.
+// withEntry runs fn with a task when no append or load is in flight for it, and loads the task first if necessary. fn receives an
+// error if the task cannot be loaded, such as NOT_FOUND. mu must be held; it is also held while fn runs.
 func (en *engine) withEntry(id events.TaskID, fn func(*entry, error)) {
 	e := en.tasks[id]
 	if e == nil {
 		e = en.newEntry(id)
 		e.open = en.keyring.unread[id].open
 		en.tasks[id] = e
-		en.loadSleeper(e)
+		en.removeSleeper(e)
 		en.load(e)
 	}
 	if e.busy {
@@ -145,9 +146,9 @@ func (en *engine) loadNow(ctx context.Context, e *entry) {
 	task, newest, err := en.fold(ctx, e.id)
 	var prog *plan.Program
 	var noPlan *fault.Error
-	en.noteDamage(e.id, err)
+	en.recordDamage(e.id, err)
 	if err == nil {
-		if prog, err = en.compiler.program(ctx, task.Submitted); err != nil && !mayPass(err) {
+		if prog, err = en.compiler.program(ctx, task.Submitted); err != nil && !isTransient(err) {
 			prog, noPlan, err = &plan.Program{}, unusablePlan(err), nil
 		}
 	}
@@ -170,7 +171,7 @@ func (en *engine) loadNow(ctx context.Context, e *entry) {
 
 // unreadTask is a task whose history could not be read.
 type unreadTask struct {
-	// open is true unless the end of the task was followed up.
+	// open is entry.open.
 	open bool
 	// err is why the history could not be read.
 	err *fault.Error
@@ -179,7 +180,7 @@ type unreadTask struct {
 // loadFailed removes an entry whose history could not be read. mu must be held.
 func (en *engine) loadFailed(e *entry, err error) {
 	_, known := en.keyring.unread[e.id]
-	if !known && !absent(err) { // later attempts are not logged
+	if !known && !absent(err) { // only the first failure is logged
 		en.cfg.Logger.Error("task_unreadable", slog.Any("task", e.id), slog.Any("error", err))
 	}
 	en.abandon(e, err)
@@ -210,7 +211,7 @@ func (en *engine) abandon(e *entry, err error) {
 	e.notify()
 }
 
-// fold reads and folds the history of a task. It also returns the newest commit.
+// fold reads the history of a task and computes its state. It also returns the newest commit.
 func (en *engine) fold(ctx context.Context, id events.TaskID) (*statemachine.Task, events.Stored, error) {
 	task, newest := &statemachine.Task{}, events.Stored{}
 	for stored, err := range en.cfg.Log.Read(ctx, id, 1) {
@@ -232,9 +233,9 @@ func (en *engine) fold(ctx context.Context, id events.TaskID) (*statemachine.Tas
 	return task, newest, nil
 }
 
-// noteDamage records that the log has lost or changed data. From then on nothing is appended, because further writes would bury
-// what can still be saved. mu must not be held.
-func (en *engine) noteDamage(id events.TaskID, err error) {
+// recordDamage records in loss that the log has lost or changed data, if err means that. From then on nothing is appended, because
+// further writes could destroy data that can still be recovered. mu must not be held.
+func (en *engine) recordDamage(id events.TaskID, err error) {
 	if !unreadableHistory(err) {
 		return
 	}
@@ -283,17 +284,17 @@ func (en *engine) revive(e *entry) {
 	en.quota.count(e, e.task.Submitted)
 	en.quota.countSteps(e)
 	en.keyring.reviveKey(e)
-	en.links.noteDelegated(e)
+	en.links.addDelegated(e)
 	en.queue.setTimer(e, en.now())
 	if e.unsynced {
 		en.timers.set(en.now().Add(catchUpAfter), e.id)
 		return
 	}
 	en.catchUp(e)
-	en.timers.set(en.now(), e.id) // follows up whatever was decided, such as a due timer
+	en.timers.set(en.now(), e.id) // decides about anything that is due
 }
 
-// reviveEnded follows up the end of a task if the answer to its last append was lost.
+// reviveEnded applies the consequences of the end of a task if the answer to its last append was lost.
 func (en *engine) reviveEnded(e *entry) {
 	switch {
 	case e.open:
@@ -311,7 +312,7 @@ func (en *engine) reviveEnded(e *entry) {
 			en.dropCalls(e)
 		}
 	}
-	en.followChildren(e, e.task) // single calls may have started some
+	en.followChildren(e, e.task) // single calls may have started children
 	en.listed.whole = append(en.listed.whole, e.id)
 }
 
@@ -334,7 +335,8 @@ func (en *engine) dropCalls(e *entry) {
 	}, ignore)
 }
 
-// catchUp checks everything outside the task that may have changed unnoticed. mu must be held.
+// catchUp checks the dependencies, the parent and the children of a task, which may have changed while the task was not in memory.
+// mu must be held.
 func (en *engine) catchUp(e *entry) {
 	e.unsynced = false
 	task := e.task
@@ -346,7 +348,7 @@ func (en *engine) catchUp(e *entry) {
 	en.followChildren(e, task)
 }
 
-// followChildren makes sure that the children of running steps exist and that their ends are noticed. mu must be held.
+// followChildren calls followChild for the children of running steps. mu must be held.
 func (en *engine) followChildren(e *entry, task *statemachine.Task) {
 	for _, key := range task.Order {
 		if s := task.Steps[key]; e.task != nil && s.State == statemachine.StepRunning && s.Child != "" {

@@ -14,7 +14,7 @@ import (
 // The values in this file are evaluated once, when a task is submitted, and recorded in its first event.
 
 // evaluateKeys evaluates the expressions that depend on the inputs and concern the whole task: the idempotency key, the
-// concurrency key, and what the task may reach.
+// concurrency key, and the allowed resources.
 func (cp *compiler) evaluateKeys(p *events.Submitted, prog *program, inputs json.RawMessage, r api.SubmitRequest, extra submitExtra) error {
 	now := events.Time(cp.now())
 	if extra.created != nil {
@@ -46,7 +46,7 @@ func (cp *compiler) evaluateKeys(p *events.Submitted, prog *program, inputs json
 	return nil
 }
 
-// evaluateAllow records what the task may reach, if the plan does not say it literally.
+// evaluateAllow records the resources that the plan allows, if the plan contains expressions or programs for them.
 func (cp *compiler) evaluateAllow(p *events.Submitted, prog *program, sc plan.Scope, extra submitExtra) error {
 	allow, err := prog.Allow(sc)
 	if err != nil || allow == nil {
@@ -56,19 +56,20 @@ func (cp *compiler) evaluateAllow(p *events.Submitted, prog *program, sc plan.Sc
 	if err != nil || allow == prog.Plan().Allow && len(programs) == 0 {
 		return err
 	}
-	p.Allow = opened(allow, programs)
+	p.Allow = allowWith(allow, programs)
 	if rule, found := cp.cfg.FindSecret(decide.MustJSON(p.Allow)); found {
 		return decide.SecretIn("allow", rule)
 	}
 	return nil
 }
 
-// opened returns what a plan opens, with the programs that it names.
-func opened(a *plan.Allow, programs []events.Program) *events.Allow {
+// allowWith returns the resources that a plan allows, with programs as its programs.
+func allowWith(a *plan.Allow, programs []events.Program) *events.Allow {
 	return &events.Allow{Paths: a.Paths, Endpoints: a.Endpoints, Connections: a.Connections, Packages: a.Packages, Programs: programs}
 }
 
-// allowOf returns what the plan of a task opens, or nil. Programs that are not in its first event are not opened.
+// allowOf returns the resources that the plan of a task allows, or nil for none. Programs are allowed only if the first event of
+// the task contains them.
 func allowOf(e *entry) *events.Allow {
 	if e.task.Submitted.Allow != nil {
 		return e.task.Submitted.Allow
@@ -76,5 +77,5 @@ func allowOf(e *entry) *events.Allow {
 	if e.plan.Program == nil || e.plan.Program.Plan() == nil || e.plan.Program.Plan().Allow == nil {
 		return nil
 	}
-	return opened(e.plan.Program.Plan().Allow, nil)
+	return allowWith(e.plan.Program.Plan().Allow, nil)
 }

@@ -33,7 +33,7 @@ func (rd *reader) Explain(ctx context.Context, r api.GetRequest) (api.ExplainRep
 	return reply, err
 }
 
-// refusal returns why the log accepts no appends, nil if it does.
+// refusal returns why the log accepts no appends, or nil if it accepts them.
 func (rd *reader) refusal() *api.Refusal {
 	var status api.StatusReply
 	rd.lock()
@@ -45,7 +45,7 @@ func (rd *reader) refusal() *api.Refusal {
 	return status.Refusing
 }
 
-// refusalCause is the cause for an open task while the log accepts no appends.
+// refusalCause returns the cause for an open task while the log accepts no appends.
 func refusalCause(r *api.Refusal) api.Cause {
 	since := ""
 	if !r.Since.IsZero() {
@@ -57,7 +57,7 @@ func refusalCause(r *api.Refusal) api.Cause {
 	}
 }
 
-// explanation computes why a task does not move. mu must be held.
+// explanation computes why a task makes no progress. mu must be held.
 type explanation struct {
 	decide.Reading
 
@@ -67,16 +67,16 @@ type explanation struct {
 	roster *roster
 }
 
-// causes yields why the task does not move. Causes of the whole task come first. mu must be held.
+// causes yields the reasons why the task makes no progress. Causes of the whole task come first. mu must be held.
 func (t *explanation) causes() iter.Seq[api.Cause] {
 	return func(yield func(api.Cause) bool) {
 		if t.Task.State.Terminal() {
-			yield(t.ended())
+			yield(t.endedCause())
 			return
 		}
 		none := true
-		for _, ask := range []func() *api.Cause{t.becausePaused, t.becauseDependency, t.becauseDelay, t.becauseConcurrency, t.becauseCancelling, t.becauseResource, t.becauseAsked} {
-			if c := ask(); c != nil {
+		for _, cause := range []func() *api.Cause{t.becausePaused, t.becauseDependency, t.becauseDelay, t.becauseConcurrency, t.becauseCancelling, t.becausePlanUnusable, t.becauseApproval} {
+			if c := cause(); c != nil {
 				if none = false; !yield(*c) {
 					return
 				}
@@ -92,7 +92,7 @@ func (t *explanation) causes() iter.Seq[api.Cause] {
 		if none && !yield(api.Cause{Kind: "running", Sentence: "Nothing holds the task up; it is being decided about right now."}) {
 			return
 		}
-		for _, c := range t.ends() {
+		for _, c := range t.limitCauses() {
 			if !yield(c) {
 				return
 			}
@@ -100,8 +100,8 @@ func (t *explanation) causes() iter.Seq[api.Cause] {
 	}
 }
 
-// waitsFor returns the reason of an open task in a list: its first cause, if it waits for something and the state machine gives
-// no reason. It returns "" while a decision is being written to the log.
+// waitsFor returns the reason that a list shows for an open task: the first cause of a task that waits. It returns "" if the state
+// machine has recorded a reason, and while a decision is being written to the log.
 func (rd *reader) waitsFor(e *entry) string {
 	if e == nil || e.task == nil || e.busy || e.task.Reason != "" || e.task.State.Terminal() {
 		return ""
@@ -116,7 +116,7 @@ func (rd *reader) waitsFor(e *entry) string {
 	return ""
 }
 
-func (t *explanation) ended() api.Cause {
+func (t *explanation) endedCause() api.Cause {
 	c := api.Cause{Kind: "over", Sentence: fmt.Sprintf("The task is over: %s since %s.", t.Task.State, decide.Clock(t.Task.Since))}
 	if t.Task.Error != nil {
 		c.Sentence = fmt.Sprintf("The task is over: %s since %s, because %s.", t.Task.State, decide.Clock(t.Task.Since), strings.TrimSuffix(t.Task.Error.Message, "."))
@@ -129,10 +129,11 @@ func (t *explanation) becausePaused() *api.Cause {
 	if !t.Task.Paused {
 		return nil
 	}
-	return &api.Cause{Kind: "paused", Sentence: "The task is paused" + because(t.Task.PauseReason) + ".", Next: "orch resume " + string(t.Task.ID)}
+	return &api.Cause{Kind: "paused", Sentence: "The task is paused" + inParentheses(t.Task.PauseReason) + ".", Next: "orch resume " + string(t.Task.ID)}
 }
 
-func because(reason string) string {
+// inParentheses returns the reason in parentheses after a space, or "" without a reason.
+func inParentheses(reason string) string {
 	if reason == "" {
 		return ""
 	}
@@ -187,10 +188,10 @@ func (t *explanation) becauseCancelling() *api.Cause {
 	if !t.Task.Cancelling {
 		return nil
 	}
-	return &api.Cause{Kind: "cancelling", Sentence: "The task is being cancelled and runs its `always` steps" + because(t.Task.CancelReason) + "."}
+	return &api.Cause{Kind: "cancelling", Sentence: "The task is being cancelled and runs its `always` steps" + inParentheses(t.Task.CancelReason) + "."}
 }
 
-func (t *explanation) becauseResource() *api.Cause {
+func (t *explanation) becausePlanUnusable() *api.Cause {
 	if t.Plan.Unusable == nil {
 		return nil
 	}
@@ -200,7 +201,7 @@ func (t *explanation) becauseResource() *api.Cause {
 	}
 }
 
-// becauseStep returns what one step waits for, nil if it has ended.
+// becauseStep returns the cause for which one step makes no progress, or nil if it has ended.
 func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 	c := &api.Cause{Step: s.Key}
 	switch {
@@ -209,11 +210,11 @@ func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 	case s.State == statemachine.StepPending && !s.Due.IsZero() && s.Repeats > 0 && s.Error == nil:
 		c.Kind, c.Sentence = "retry", fmt.Sprintf("Step %s is called again at %s: its result was not as awaited in round %d.", s.Key, decide.Clock(s.Due), s.Repeats)
 	case s.State == statemachine.StepPending && !s.Due.IsZero():
-		c.Kind, c.Sentence = "retry", fmt.Sprintf("Step %s is tried again at %s%s.", s.Key, decide.Clock(s.Due), because(errorText(s)))
+		c.Kind, c.Sentence = "retry", fmt.Sprintf("Step %s is tried again at %s%s.", s.Key, decide.Clock(s.Due), inParentheses(errorText(s)))
 	case s.State == statemachine.StepInDoubt:
 		t.becauseInDoubt(s, c)
 	case decide.WaitsForAnswers(s):
-		t.becauseInquiring(s, c)
+		t.becauseQuestions(s, c)
 	case s.State == statemachine.StepParked:
 		t.becauseParked(s, c)
 	case s.State == statemachine.StepReady && t.Rules.Barred(t.Task, s):
@@ -229,19 +230,19 @@ func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 		c.Kind, c.Sentence, c.Next = "child", fmt.Sprintf("Step %s waits for its child task %s.", s.Key, s.Child), "orch explain "+string(s.Child)
 		c.Task = s.Child
 	case s.Signal != "":
-		c.Kind, c.Sentence = "signal", fmt.Sprintf("Step %s waits for the signal %q%s.", s.Key, s.Signal, until(s.Due))
+		c.Kind, c.Sentence = "signal", fmt.Sprintf("Step %s waits for the signal %q%s.", s.Key, s.Signal, untilText(s.Due))
 		c.Next = fmt.Sprintf("orch signal %s %s", t.Task.ID, s.Signal)
 	case s.Tool == "":
 		c.Kind, c.Sentence = "timer", fmt.Sprintf("Step %s waits until %s.", s.Key, decide.Clock(s.Due))
 	case t.e.calls.Leases[s.Key].Silent(t.Now):
 		t.becauseSilent(s, c)
 	default:
-		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on %s since %s%s%s.", s.Key, s.Tool, named(s.Worker), decide.Clock(s.CalledAt), elsewhere(s), t.progressText(s.Key))
+		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on %s since %s%s%s.", s.Key, s.Tool, named(s.Worker), decide.Clock(s.CalledAt), elsewhereText(s), t.progressText(s.Key))
 	}
 	return c
 }
 
-// becauseInDoubt adds who resolves a call in doubt, and when.
+// becauseInDoubt fills in c for a call in doubt: who can resolve it, and when.
 func (t *explanation) becauseInDoubt(s *statemachine.Step, c *api.Cause) {
 	c.Kind = "in_doubt"
 	c.Sentence = fmt.Sprintf("It is unknown whether step %s (%s) took effect: %s.", s.Key, s.Tool, strings.TrimSuffix(s.Reason, "."))
@@ -257,7 +258,7 @@ func (t *explanation) becauseInDoubt(s *statemachine.Step, c *api.Cause) {
 	c.Sentence += fmt.Sprintf(" Until %s %s.", decide.Clock(s.Due), still)
 }
 
-// becauseParked adds whose decision a step waits for.
+// becauseParked fills in c for a step that waits for an approval.
 func (t *explanation) becauseParked(s *statemachine.Step, c *api.Cause) {
 	a := t.Newest(s.Approval)
 	if a == nil {
@@ -269,12 +270,12 @@ func (t *explanation) becauseParked(s *statemachine.Step, c *api.Cause) {
 		c.Next = "orch resume " + string(t.Task.ID)
 		return
 	}
-	c.Sentence = fmt.Sprintf("Step %s waits for approval %s until %s%s.", s.Key, a.ID, decide.Clock(a.ExpiresAt), because(a.Rationale))
+	c.Sentence = fmt.Sprintf("Step %s waits for approval %s until %s%s.", s.Key, a.ID, decide.Clock(a.ExpiresAt), inParentheses(a.Rationale))
 	c.Next = "orch approvals " + a.ID
 }
 
-// becauseInquiring adds which answer a step waits for.
-func (t *explanation) becauseInquiring(s *statemachine.Step, c *api.Cause) {
+// becauseQuestions fills in c for a step that waits for answers.
+func (t *explanation) becauseQuestions(s *statemachine.Step, c *api.Cause) {
 	reason := t.WaitsForAnswer(s)
 	c.Kind, c.Sentence = "question", "Step "+s.Key+" ("+s.Tool+")"+strings.TrimPrefix(reason, "it")+"."
 	if q := t.NextQuestion(s); q != nil {
@@ -282,8 +283,8 @@ func (t *explanation) becauseInquiring(s *statemachine.Step, c *api.Cause) {
 	}
 }
 
-// becauseAsked returns the cause for an approval that the task itself has requested.
-func (t *explanation) becauseAsked() *api.Cause {
+// becauseApproval returns the cause for an approval that the task requested for itself, not for a step.
+func (t *explanation) becauseApproval() *api.Cause {
 	for _, a := range t.Task.Approvals {
 		switch {
 		case a.Step != "" || t.Newest(a.ID) != a:
@@ -303,7 +304,8 @@ func errorText(s *statemachine.Step) string {
 	return s.Error.Message
 }
 
-func until(due time.Time) string {
+// untilText returns " until " and the time, or "" for the zero time.
+func untilText(due time.Time) string {
 	if due.IsZero() {
 		return ""
 	}
@@ -322,15 +324,15 @@ func (t *explanation) progressText(key string) string {
 	}
 }
 
-// waitsForResume reports whether only the pause of the task keeps a step from being dispatched, or from ending a wait whose
-// time has passed.
+// waitsForResume reports whether the pause of the task is the only reason why a step is not dispatched, or why a wait that is due
+// does not end.
 func (e *entry) waitsForResume(s *statemachine.Step, now time.Time) bool {
 	waits := s.State == statemachine.StepReady || s.State == statemachine.StepPending
 	waited := s.State == statemachine.StepRunning && s.Tool == "" && !s.Due.IsZero() && !now.Before(s.Due)
 	return (waits || waited) && e.paused() && e.calls.Leases[s.Key] == nil
 }
 
-// becauseSilent adds what happens to a call whose worker is silent.
+// becauseSilent fills in c for a call with a silent worker: when the call will be lost.
 func (t *explanation) becauseSilent(s *statemachine.Step, c *api.Cause) {
 	l := t.e.calls.Leases[s.Key]
 	c.Kind = "running"
@@ -347,20 +349,20 @@ func (t *explanation) becauseSilent(s *statemachine.Step, c *api.Cause) {
 		s.Key, s.Tool, named(l.Worker), t.Now.Sub(l.LastHeartbeat).Round(time.Second), decide.Clock(l.Expires))
 }
 
-// becauseReady adds why a ready call is not executed.
+// becauseReady fills in c for a ready call: why no worker executes it, or which worker holds it.
 func (t *explanation) becauseReady(s *statemachine.Step, c *api.Cause) {
 	queue := decide.QueueName(s.Queue)
 	switch {
 	case t.e.calls.Leases[s.Key].Silent(t.Now):
 		t.becauseSilent(s, c)
 	case t.e.calls.Leases[s.Key] != nil:
-		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on %s%s%s.", s.Key, s.Tool, named(t.e.calls.Leases[s.Key].Worker), elsewhere(s), t.progressText(s.Key))
+		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on %s%s%s.", s.Key, s.Tool, named(t.e.calls.Leases[s.Key].Worker), elsewhereText(s), t.progressText(s.Key))
 	case t.o.pauses.paused(pauseNode, ""):
-		c.Kind, c.Sentence, c.Next = "node_paused", fmt.Sprintf("Step %s is ready, but the node is paused%s.", s.Key, t.holdText(pauseNode, "")), "orch resume --node"
+		c.Kind, c.Sentence, c.Next = "node_paused", fmt.Sprintf("Step %s is ready, but the node is paused%s.", s.Key, t.pauseText(pauseNode, "")), "orch resume --node"
 	case t.o.pauses.paused(pauseQueue, queue):
-		c.Kind, c.Sentence, c.Next = "queue_paused", fmt.Sprintf("Step %s is ready, but queue %s is paused%s.", s.Key, queue, t.holdText(pauseQueue, queue)), "orch resume --queue "+queue
+		c.Kind, c.Sentence, c.Next = "queue_paused", fmt.Sprintf("Step %s is ready, but queue %s is paused%s.", s.Key, queue, t.pauseText(pauseQueue, queue)), "orch resume --queue "+queue
 	case t.o.pauses.paused(pauseTool, s.Tool):
-		c.Kind, c.Sentence, c.Next = "tool_paused", fmt.Sprintf("Step %s is ready, but tool %s is paused%s.", s.Key, s.Tool, t.holdText(pauseTool, s.Tool)), "orch resume --tool "+s.Tool
+		c.Kind, c.Sentence, c.Next = "tool_paused", fmt.Sprintf("Step %s is ready, but tool %s is paused%s.", s.Key, s.Tool, t.pauseText(pauseTool, s.Tool)), "orch resume --tool "+s.Tool
 	case s.For != nil:
 		t.becauseAgents(s, c)
 	case !t.o.engine.queue.dispatcher.Served(queue):
@@ -371,22 +373,24 @@ func (t *explanation) becauseReady(s *statemachine.Step, c *api.Cause) {
 	case decide.Suspect(s):
 		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s has lost %d workers; it waits for a worker of queue %s that has no other such call.", s.Key, s.Lost, queue)
 	default:
-		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready%s and waits for a free worker of queue %s, with %d calls queued there.", s.Key, elsewhere(s), queue, t.o.engine.queue.dispatcher.QueuedIn(queue))
+		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready%s and waits for a free worker of queue %s, with %d calls queued there.", s.Key, elsewhereText(s), queue, t.o.engine.queue.dispatcher.QueuedIn(queue))
 	}
 }
 
-// elsewhere returns a sentence about a call that only continues what it has started elsewhere.
-func elsewhere(s *statemachine.Step) string {
+// elsewhereText returns a clause for a call that only observes the work that it has started outside the worker; "" for any other
+// call.
+func elsewhereText(s *statemachine.Step) string {
 	if !s.RunsElsewhere() {
 		return ""
 	}
 	return " to look after what it has begun elsewhere"
 }
 
-func (t *explanation) holdText(kind, name string) string {
+// pauseText returns who paused an object, since when, and why.
+func (t *explanation) pauseText(kind, name string) string {
 	for _, h := range t.o.pauses.list {
 		if h.Kind == kind && h.Name == name {
-			return fmt.Sprintf(" by %s since %s%s", h.By, decide.Clock(h.At), because(h.Reason))
+			return fmt.Sprintf(" by %s since %s%s", h.By, decide.Clock(h.At), inParentheses(h.Reason))
 		}
 	}
 	return ""

@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// This file explains why a call for agents waits, and what will end an open task.
+// This file explains why a call for agents waits, and which limits will end an open task.
 
 // roster holds the registered agents.
 type roster struct {
@@ -21,7 +21,7 @@ type roster struct {
 	removed func(name string) bool
 }
 
-// becauseAgents adds why no agent holds a ready call.
+// becauseAgents fills in c for a ready call that no agent holds.
 func (t *explanation) becauseAgents(s *statemachine.Step, c *api.Cause) {
 	c.Kind, c.Next = "no_worker", "orch agents"
 	var why string
@@ -36,9 +36,10 @@ func (t *explanation) becauseAgents(s *statemachine.Step, c *api.Cause) {
 	c.Sentence = fmt.Sprintf("Step %s waits for %s%s.", s.Key, decide.WantedAgents(s.For), why)
 }
 
-// whyNoPoll returns the reason that follows from the polls of agents.
+// whyNoPoll returns why no agent holds the call, judged by the polls of agents alone. It serves when the registered agents are not
+// known.
 func (t *explanation) whyNoPoll(a *events.Agents, c *api.Cause) string {
-	switch who := askedFor(t.Task); {
+	switch who := originalRequester(t.Task); {
 	case t.o.engine.queue.dispatcher.OnlineForOthers(a, who):
 		return onlyForOthers(who)
 	case !t.o.engine.queue.dispatcher.AgentOnline(a, who):
@@ -53,9 +54,9 @@ func onlyForOthers(who string) string {
 	return "; those that are online work only for who registered them, and that is not " + who
 }
 
-// whyNoAgent returns the reason that follows from the registered agents.
+// whyNoAgent returns why no agent holds the call, judged by the registered agents.
 func (t *explanation) whyNoAgent(a *events.Agents, c *api.Cause) string {
-	who := askedFor(t.Task)
+	who := originalRequester(t.Task)
 	able := slices.DeleteFunc(slices.Clone(t.roster.agents), func(r RegisteredAgent) bool { return !dispatch.Matches(&r.Agent, a, r.For) })
 	willing := slices.DeleteFunc(slices.Clone(able), func(r RegisteredAgent) bool { return !r.WorksFor(who) })
 	online := slices.DeleteFunc(slices.Clone(willing), func(r RegisteredAgent) bool { return !r.Online })
@@ -68,17 +69,17 @@ func (t *explanation) whyNoAgent(a *events.Agents, c *api.Cause) string {
 		return allOffline(willing)
 	default:
 		c.Kind = "queued"
-		return allBusy(online)
+		return busyOrFree(online)
 	}
 }
 
-// unregistered returns a sentence for a selection that no registered agent matches. It mentions agents that were removed.
+// unregistered returns the end of the sentence for a selection that no registered agent matches.
 func (r *roster) unregistered(a *events.Agents) string {
-	is := func(g RegisteredAgent) bool { return g.Name == a.Agent }
+	sameName := func(g RegisteredAgent) bool { return g.Name == a.Agent }
 	switch {
 	case a.Agent == "":
 		return ", and no such agent is registered"
-	case slices.ContainsFunc(r.agents, is):
+	case slices.ContainsFunc(r.agents, sameName):
 		return "; " + a.Agent + " is registered, but not as that"
 	case r.removed(a.Agent):
 		return ", which was removed"
@@ -90,7 +91,7 @@ func (r *roster) unregistered(a *events.Agents) string {
 // maxNamedAgents limits the agents that a sentence names.
 const maxNamedAgents = 3
 
-// allOffline returns a sentence that says since when agents are offline.
+// allOffline returns the end of the sentence: since when the agents are offline.
 func allOffline(all []RegisteredAgent) string {
 	slices.SortFunc(all, func(a, b RegisteredAgent) int { return b.LastSeen.Compare(a.LastSeen) })
 	parts := make([]string, 0, maxNamedAgents)
@@ -101,11 +102,12 @@ func allOffline(all []RegisteredAgent) string {
 		}
 		parts = append(parts, r.Name+" ("+since+")")
 	}
-	return ", and all are offline: " + strings.Join(parts, ", ") + more(len(all))
+	return ", and all are offline: " + strings.Join(parts, ", ") + andMore(len(all))
 }
 
-// allBusy returns a sentence that says which calls agents hold, and when the first agent will be free at the latest.
-func allBusy(all []RegisteredAgent) string {
+// busyOrFree returns the end of the sentence for online agents: one with a free slot if there is one, or else the calls that they
+// hold, and when the first of them is free at the latest.
+func busyOrFree(all []RegisteredAgent) string {
 	var free time.Time
 	parts := make([]string, 0, maxNamedAgents)
 	for _, r := range all {
@@ -121,26 +123,26 @@ func allBusy(all []RegisteredAgent) string {
 			}
 		}
 	}
-	text := " to be free: " + strings.Join(parts, ", ") + more(len(all))
+	text := " to be free: " + strings.Join(parts, ", ") + andMore(len(all))
 	if !free.IsZero() {
 		text += "; one is free at " + decide.Clock(free) + " at the latest"
 	}
 	return text
 }
 
-// more returns the words for n agents that a sentence does not name.
-func more(n int) string {
+// andMore returns the text for the rest of n agents, beyond the maxNamedAgents that a sentence names.
+func andMore(n int) string {
 	if n <= maxNamedAgents {
 		return ""
 	}
 	return fmt.Sprintf(" and %d more", n-maxNamedAgents)
 }
 
-// ends returns what will end the open task by itself: its deadline, or an exhausted budget.
-func (t *explanation) ends() []api.Cause {
+// limitCauses returns the limits that end the open task: its deadline, and an exhausted budget.
+func (t *explanation) limitCauses() []api.Cause {
 	var all []api.Cause
-	if most := t.Task.Submitted.MaxSteps; most > 0 && t.Task.Calls >= most {
-		all = append(all, api.Cause{Kind: "budget", Sentence: fmt.Sprintf("It has made all %d calls that it may make (limits.max_steps).", most)})
+	if limit := t.Task.Submitted.MaxSteps; limit > 0 && t.Task.Calls >= limit {
+		all = append(all, api.Cause{Kind: "budget", Sentence: fmt.Sprintf("It has made all %d calls that it may make (limits.max_steps).", limit)})
 	}
 	if at := t.Task.Submitted.Deadline; at != nil && !t.Task.Ending && t.Now.Before(*at) {
 		all = append(all, api.Cause{Kind: "deadline", Sentence: fmt.Sprintf("The deadline of the task is %s, in %s.", decide.Clock(*at), at.Sub(t.Now).Round(time.Second))})
@@ -148,9 +150,10 @@ func (t *explanation) ends() []api.Cause {
 	return all
 }
 
-// plainName returns the name of a worker, or of an agent without its prefix. named adds which of the two it is.
+// plainName returns the name of a worker, or the name of an agent without its prefix.
 func plainName(worker string) string { return strings.TrimPrefix(worker, events.AgentPrefix) }
 
+// named returns the name with the word "agent" or "worker" before it.
 func named(worker string) string {
 	if decide.IsAgent(worker) {
 		return "agent " + plainName(worker)

@@ -4,8 +4,8 @@ import (
 	"maps"
 )
 
-// Leftovers returns the sizes of the tables in memory that are empty when every task has ended and no worker waits. Whatever is
-// left then has leaked.
+// Leftovers returns the sizes of the tables in memory that must be empty when every task has ended and no worker waits. Entries
+// that remain then are leaks.
 func (rd *reader) Leftovers() map[string]int {
 	rd.lock()
 	defer rd.unlock()

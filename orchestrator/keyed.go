@@ -16,9 +16,9 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// The tasks that used an idempotency key one after the other are its generations. The id of each follows from the key and the
-// number of the generation. A generation is created only after the one before has released the key. So the newest one is found
-// in few lookups, however many there are, and two concurrent requests find the same one.
+// Several tasks can use the same idempotency key one after the other. They are the generations of the key. The id of a generation
+// is computed from the key and the number of the generation, and a generation is created only after the previous one has released
+// the key. So a search by number finds the newest generation with few lookups, and concurrent requests find the same task.
 
 // scopeOf returns how long a task holds its key.
 func scopeOf(p *plan.Plan, r api.SubmitRequest) string {
@@ -28,7 +28,7 @@ func scopeOf(p *plan.Plan, r api.SubmitRequest) string {
 	return r.IdempotencyScope
 }
 
-// createdOf returns when a task was submitted, as its plan sees it.
+// createdOf returns when a task was submitted, as expressions of its plan see it.
 func createdOf(t *statemachine.Task) time.Time {
 	if t.Submitted.Created != nil {
 		return *t.Submitted.Created
@@ -36,13 +36,13 @@ func createdOf(t *statemachine.Task) time.Time {
 	return events.Time(t.CreatedAt)
 }
 
-// keyFree reports whether a new task may use the key: the task that held it has released it, or was removed (err). A
-// repetition of the same request still finds the former task, whatever its state.
+// keyFree reports whether a new task may use the key: the former task e has released it, or was removed (err). A repetition of the
+// same request still finds the former task, whatever its state.
 func (sm *submitter) keyFree(s *submission, e *entry, err error) bool {
 	switch {
 	case s.payload.IdempotencyKey == "":
 		return false
-	case err != nil: // it ended long ago; only a request that needs no more than that may use the key
+	case err != nil: // the scope of a removed task is not known; a scope that ends must have ended
 		return fault.Has(err, fault.Gone) && s.payload.KeyScope != "" && s.payload.KeyScope != plan.ScopeForever
 	case s.payload.Request != "" && s.payload.Request == e.task.Submitted.Request:
 		return false
@@ -51,7 +51,8 @@ func (sm *submitter) keyFree(s *submission, e *entry, err error) bool {
 	return ends && !sm.now().Before(until)
 }
 
-// keyReleasedAt returns when a task released its key. It returns false if that is not known yet, or never happens.
+// keyReleasedAt returns when a task releases its key. It returns false if the time is not known yet, or if the task never releases
+// it.
 func keyReleasedAt(t *statemachine.Task) (time.Time, bool) {
 	if !t.State.Terminal() {
 		return time.Time{}, false
@@ -85,33 +86,34 @@ func (sm *submitter) afterReleased(s *submission, actor string, extra submitExtr
 	})
 }
 
-// newestGeneration finds the newest generation of a key. The generation with number is exists. While grows is set, not is the next
-// number to try, with growing steps; afterwards not is known to be free, and a binary search finds the border. mu must be
-// held; it is also held when found is called.
-func (sm *submitter) newestGeneration(s *submission, is, not int, grows bool, found func(int, error)) {
-	if !grows && is+1 >= not {
-		found(is, nil)
+// newestGeneration finds the number of the newest generation of a key, and calls found with it. Generation low exists. While growing
+// is set, high is the next number to try, and the distance doubles each time. Afterwards generation high does not exist, and a
+// binary search finds the newest one below it. mu must be held; it is also held when found is called.
+func (sm *submitter) newestGeneration(s *submission, low, high int, growing bool, found func(int, error)) {
+	if !growing && low+1 >= high {
+		found(low, nil)
 		return
 	}
-	at := not
-	if !grows {
-		at = is + (not-is)/2
+	at := high
+	if !growing {
+		at = low + (high-low)/2
 	}
 	sm.engine.withEntry(events.KeyedTaskIDAt(s.keysOf, s.payload.IdempotencyKey, at), func(_ *entry, err error) {
 		switch {
 		case err != nil && !fault.Has(err, fault.NotFound) && !fault.Has(err, fault.Gone):
 			found(0, err)
 		case fault.Has(err, fault.NotFound):
-			sm.newestGeneration(s, is, at, false, found)
-		case grows:
+			sm.newestGeneration(s, low, at, false, found)
+		case growing:
 			sm.newestGeneration(s, at, at+2*(at-s.generation), true, found)
 		default:
-			sm.newestGeneration(s, at, not, false, found)
+			sm.newestGeneration(s, at, high, false, found)
 		}
 	})
 }
 
-// errTaken is the error of a request whose id or key belongs to a task with other work.
+// errTaken returns the error for a request with the id or the idempotency key of a task that was submitted with a different plan or
+// different inputs.
 func (sm *submitter) errTaken(s *submission, t *statemachine.Task) error {
 	differs := difference(t.Submitted, s.payload)
 	if s.payload.IdempotencyKey == "" {
@@ -129,7 +131,7 @@ func takenHint(t *statemachine.Task) string {
 	return "orch get " + string(t.ID)
 }
 
-// keyScopeText returns the words for how long a task holds its key.
+// keyScopeText describes how long a task holds its key.
 func keyScopeText(sub *events.Submitted) string {
 	switch sub.KeyScope {
 	case "":
@@ -143,7 +145,7 @@ func keyScopeText(sub *events.Submitted) string {
 	}
 }
 
-// difference returns in what two requests differ.
+// difference describes how two requests differ.
 func difference(a, b *events.Submitted) string {
 	if a.PlanSHA256 != b.PlanSHA256 {
 		return "another plan"

@@ -13,13 +13,13 @@ type keyring struct {
 	keys map[string]*semaphore
 	// unread holds the tasks whose histories could not be read. Any of them may hold a key.
 	unread map[events.TaskID]unreadTask
-	// entryOf returns a task that is in memory, else nil. offered wakes a task that a key is offered to.
+	// entryOf returns a task that is in memory, else nil. wake wakes a task that a key is offered to.
 	entryOf func(events.TaskID) *entry
-	offered func(events.TaskID)
+	wake    func(events.TaskID)
 }
 
-func newKeyring(c *core, entryOf func(events.TaskID) *entry, offered func(events.TaskID)) *keyring {
-	return &keyring{core: c, keys: map[string]*semaphore{}, unread: map[events.TaskID]unreadTask{}, entryOf: entryOf, offered: offered}
+func newKeyring(c *core, entryOf func(events.TaskID) *entry, wake func(events.TaskID)) *keyring {
+	return &keyring{core: c, keys: map[string]*semaphore{}, unread: map[events.TaskID]unreadTask{}, entryOf: entryOf, wake: wake}
 }
 
 // semaphore is the state of one concurrency key.
@@ -41,7 +41,8 @@ func (kr *keyring) semaphore(key string) *semaphore {
 // while an open task could not be read.
 func (kr *keyring) knowsHolders() bool { return kr.serving() == nil && len(kr.unread) == 0 }
 
-// acquire reports whether a task holds its concurrency key. It acquires the key if there is room.
+// acquire acquires the concurrency key of a task if its limit allows that, and reports whether the task holds the key. Otherwise
+// the task waits for the key.
 func (kr *keyring) acquire(e *entry) bool {
 	c := e.task.Submitted.Concurrency
 	if c == nil {
@@ -61,9 +62,8 @@ func (kr *keyring) acquire(e *entry) bool {
 	return true
 }
 
-// reviveKey restores the concurrency key of a loaded task from its history: the task holds the key if it has started. A task
-// that holds the key without having started keeps it: the append of its start failed, but may still reach the log until the
-// next append does. mu must be held.
+// reviveKey restores the concurrency key of a loaded task from its history: the task holds the key if it has started. mu must be
+// held.
 func (kr *keyring) reviveKey(e *entry) {
 	c := e.task.Submitted.Concurrency
 	if c == nil {
@@ -79,8 +79,8 @@ func (kr *keyring) reviveKey(e *entry) {
 	}
 }
 
-// begun reports whether a step of the task's plan has ever started. The state of the task does not tell: a single call that
-// needs an approval changes it as well.
+// begun reports whether a step of the task's plan has ever started. The state of the task does not show that: a single call that
+// needs an approval changes the state as well.
 func (e *entry) begun() bool {
 	if e.task.State == statemachine.Completed {
 		return true
@@ -107,7 +107,7 @@ func startedStep(s *statemachine.Step) bool {
 	}
 }
 
-// releaseKey releases the concurrency key of a task, and wakes the next task in line. mu must be held.
+// releaseKey releases the concurrency key of a task, and offers it to the next waiting task. mu must be held.
 func (kr *keyring) releaseKey(e *entry) {
 	if e.key == "" {
 		return
@@ -118,8 +118,8 @@ func (kr *keyring) releaseKey(e *entry) {
 	kr.offerKey(e.key)
 }
 
-// removeFromKeys removes a task that was never created from every key. The keys that its first turn acquired may be all that is
-// left of it. A key that it was offered goes to the next task. mu must be held.
+// removeFromKeys removes a task that was never created from every key, because its first turn may have acquired one. It offers the
+// keys to the next waiting tasks. mu must be held.
 func (kr *keyring) removeFromKeys(id events.TaskID) {
 	for _, key := range sortedKeys(kr.keys) {
 		s := kr.keys[key]
@@ -129,7 +129,8 @@ func (kr *keyring) removeFromKeys(id events.TaskID) {
 	}
 }
 
-// leaveQueue removes a task that cannot start now from the line for its concurrency key. mu must be held.
+// leaveQueue removes a task that cannot start now from the waiting tasks of its concurrency key. A task that has not begun also
+// releases the key. mu must be held.
 func (kr *keyring) leaveQueue(e *entry) {
 	s := kr.keys[e.key]
 	if s == nil {
@@ -142,7 +143,8 @@ func (kr *keyring) leaveQueue(e *entry) {
 	kr.offerKey(e.key)
 }
 
-// offerKey wakes the next task in line for a key that has room. That task offers the key again in turn. mu must be held.
+// offerKey wakes the next waiting task if the key can be acquired. That task in turn offers the key to the next one. mu must be
+// held.
 func (kr *keyring) offerKey(key string) {
 	s := kr.keys[key]
 	if s == nil {
@@ -152,15 +154,15 @@ func (kr *keyring) offerKey(key string) {
 		delete(kr.keys, key)
 		return
 	}
-	next := kr.nextInLine(s)
+	next := kr.nextWaiting(s)
 	if next == nil || !kr.knowsHolders() {
 		return
 	}
 	delete(s.waiting, next.id)
-	kr.offered(next.id)
+	kr.wake(next.id)
 }
 
-// offerAllKeys wakes the next task in line for each key. mu must be held.
+// offerAllKeys offers each key to its next waiting task. mu must be held.
 func (kr *keyring) offerAllKeys() {
 	for _, key := range sortedKeys(kr.keys) {
 		kr.offerKey(key)
@@ -184,21 +186,22 @@ func (kr *keyring) markRead(id events.TaskID) {
 	}
 }
 
-// nextInLine returns the waiting task of the highest priority that there is room for, the oldest of those. Tasks that are being
-// loaded acquire their key by themselves.
-func (kr *keyring) nextInLine(s *semaphore) *entry {
+// nextWaiting returns the waiting task that gets the key next: of the tasks that can acquire it, the one with the highest priority,
+// and of equal priorities the oldest. Tasks that are being loaded are skipped; they acquire their key by themselves.
+func (kr *keyring) nextWaiting(s *semaphore) *entry {
 	var best *entry
 	for id := range s.waiting {
 		e := kr.entryOf(id)
 		room := e != nil && e.task != nil && len(s.holders) < e.task.Submitted.Concurrency.Limit
-		if room && (best == nil || before(e, best)) {
+		if room && (best == nil || moreUrgent(e, best)) {
 			best = e
 		}
 	}
 	return best
 }
 
-func before(a, b *entry) bool {
+// moreUrgent reports whether a comes before b: by priority, then by age.
+func moreUrgent(a, b *entry) bool {
 	pa, pb := dispatch.Urgency(a.task.Submitted.Priority), dispatch.Urgency(b.task.Submitted.Priority)
 	if pa != pb {
 		return pa < pb

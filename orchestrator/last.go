@@ -13,11 +13,11 @@ import (
 // latest holds the newest tasks since the start, to resolve @last.
 type latest struct {
 	task events.TaskID
-	// by holds the newest task that each person has submitted by a command.
+	// by maps people to the newest task that each of them submitted with a command.
 	by map[string]events.TaskID
 }
 
-// maxLatest limits the people in by. For others, findLastOf reads the list.
+// maxLatest limits the people in latest.by. A full map is emptied; findLastOf then reads the list.
 const maxLatest = 1000
 
 // add records a new task without a parent.
@@ -32,18 +32,18 @@ func (l *latest) add(id events.TaskID, t *statemachine.Task) {
 	l.by[t.Requestor] = id
 }
 
-// of returns the newest task of an actor, or of anybody if actor is empty; "" if there was none since the start.
-func (l *latest) of(actor string) events.TaskID {
+// newestOf returns the newest task of an actor, or of all submitters if actor is empty; "" if there was none since the start.
+func (l *latest) newestOf(actor string) events.TaskID {
 	if actor == "" {
 		return l.task
 	}
 	return l.by[actor]
 }
 
-// findLast finds the newest task of an actor, or of anybody if actor is empty.
+// findLast finds the newest task of an actor, or of all submitters if actor is empty.
 func (rd *reader) findLast(ctx context.Context, actor string) (api.FindReply, error) {
 	rd.lock()
-	last := rd.engine.last.of(actor)
+	last := rd.engine.last.newestOf(actor)
 	rd.unlock()
 	if last != "" {
 		return api.FindReply{ID: last}, nil
@@ -52,21 +52,21 @@ func (rd *reader) findLast(ctx context.Context, actor string) (api.FindReply, er
 	if err != nil {
 		return api.FindReply{}, err
 	}
-	lines = slices.DeleteFunc(lines, func(s api.Summary) bool { return s.Parent != "" || ownName(s.Name) })
+	lines = slices.DeleteFunc(lines, func(s api.Summary) bool { return s.Parent != "" || isInternalName(s.Name) })
 	switch {
 	case len(lines) == 0:
 		return api.FindReply{}, fault.New(fault.NotFound, "there are no tasks yet").WithHint("orch submit PLAN.yaml")
 	case actor == "":
-		return api.FindReply{ID: slices.MinFunc(lines, newer).ID}, nil
+		return api.FindReply{ID: slices.MinFunc(lines, newestFirst).ID}, nil
 	}
-	slices.SortFunc(lines, newer)
+	slices.SortFunc(lines, newestFirst)
 	return rd.findLastOf(ctx, actor, lines)
 }
 
 // maxLastReads limits the tasks that are read to find the newest one of an actor.
 const maxLastReads = 2000
 
-// findLastOf finds the newest task that an actor has submitted by a command, among sorted lines.
+// findLastOf finds the newest task that an actor submitted with a command, among sorted lines.
 func (rd *reader) findLastOf(ctx context.Context, actor string, lines []api.Summary) (api.FindReply, error) {
 	for _, line := range lines[:min(len(lines), maxLastReads)] {
 		if line.Priority == "" { // a line of the log's index is incomplete

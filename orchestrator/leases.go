@@ -12,9 +12,9 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// This file ends leases: calls whose workers send no heartbeats any more are lost.
+// This file ends leases. A call is lost when its worker stops sending heartbeats.
 
-// sweep ends the leases of calls whose workers send no heartbeats, and forgets silent workers.
+// sweep ends expired leases and forgets idle workers, until ctx ends.
 func (ws *workSource) sweep(ctx context.Context) {
 	tick := time.NewTicker(max(ws.cfg.Limits.Lease/5, 20*time.Millisecond))
 	defer tick.Stop()
@@ -35,7 +35,7 @@ func (ws *workSource) sweep(ctx context.Context) {
 	}
 }
 
-// extendLeases extends all leases by a time in which this node was stalled and could receive no heartbeat. mu must be held.
+// extendLeases extends all leases by the time that this node was stalled and could not receive heartbeats. mu must be held.
 func (ws *workSource) extendLeases(stall time.Duration) {
 	for _, e := range ws.engine.tasks {
 		for _, l := range e.calls.Leases {
@@ -44,8 +44,8 @@ func (ws *workSource) extendLeases(stall time.Duration) {
 	}
 }
 
-// startGrace gives the workers of calls that were found in the log a full lease from now on, because they could not send
-// heartbeats while the log was read. Workers that have ended for certain get none.
+// startGrace renews the leases of all calls in the log, because their workers could not send heartbeats while the log was read. The
+// leases of workers that have certainly ended (Config.Gone) expire at once.
 func (ws *workSource) startGrace() {
 	ws.lock()
 	defer ws.unlock()
@@ -74,18 +74,18 @@ func (ws *workSource) expired(now time.Time) []work.Ref {
 	if ws.queue.dispatcher.Running() == 0 {
 		return nil
 	}
-	return ws.callsOf(func(l *dispatch.Lease) bool { return now.After(l.Expires) })
+	return ws.leasedCalls(func(l *dispatch.Lease) bool { return now.After(l.Expires) })
 }
 
-// GiveUp ends the leases of a worker from which no heartbeat will come, such as an agent that was removed. It does not wait for
-// the leases to expire. It returns UNAVAILABLE while the node is stopping.
+// GiveUp ends the leases of a worker at once, without waiting for their expiry. It is for a worker that will send no heartbeat, such
+// as an agent that was removed. It returns UNAVAILABLE while the node is stopping.
 func (ws *workSource) GiveUp(worker string) error {
 	if err := ws.serving(); err != nil {
 		return err
 	}
 	ws.lock()
 	defer ws.unlock()
-	for _, call := range ws.callsOf(func(l *dispatch.Lease) bool { return l.Worker == worker }) {
+	for _, call := range ws.leasedCalls(func(l *dispatch.Lease) bool { return l.Worker == worker }) {
 		if e := ws.engine.tasks[call.Task]; e != nil && e.calls.Leases[call.Step] != nil {
 			ws.recordLost(e, *e.calls.Leases[call.Step], "was removed")
 		}
@@ -94,13 +94,13 @@ func (ws *workSource) GiveUp(worker string) error {
 	return nil
 }
 
-// callsOf returns the calls whose leases match, in a fixed order, so that the same history leads to the same decisions. mu must
-// be held.
-func (ws *workSource) callsOf(such func(*dispatch.Lease) bool) []work.Ref {
+// leasedCalls returns the calls with a lease that selected accepts, in a fixed order, so that the same history leads to the same
+// decisions. mu must be held.
+func (ws *workSource) leasedCalls(selected func(*dispatch.Lease) bool) []work.Ref {
 	var calls []work.Ref
 	for _, e := range ws.engine.tasks {
 		for _, l := range e.calls.Leases {
-			if such(l) {
+			if selected(l) {
 				calls = append(calls, l.Ref)
 			}
 		}
@@ -111,7 +111,8 @@ func (ws *workSource) callsOf(such func(*dispatch.Lease) bool) []work.Ref {
 	return calls
 }
 
-// recordLost records that the worker of a call is lost, and why. mu must be held.
+// recordLost ends the lease of a call and records the loss of its worker. what completes the message "worker NAME …". A call
+// that was not delivered returns to its queue instead. mu must be held.
 func (ws *workSource) recordLost(e *entry, l dispatch.Lease, what string) {
 	if l.Undelivered {
 		ws.engine.requeueCall(l.Worker, l.Ref)

@@ -6,11 +6,11 @@ import "github.com/orch-dev/orch/events"
 type links struct {
 	*core
 
-	// waits holds the tasks that wait for another task, by that task.
+	// waits maps a task to the tasks that wait for it.
 	waits map[events.TaskID]map[events.TaskID]bool
-	// named counts, by dependency, the new tasks that are being written and will wait for it.
+	// named maps a task to the number of new tasks that are being written and will wait for it.
 	named map[events.TaskID]int
-	// delegated holds the open delegated tasks with the step that they are for, by parent task.
+	// delegated maps a parent task to its open delegated tasks, and each of these to the step of the parent that it is for.
 	delegated map[events.TaskID]map[events.TaskID]string
 }
 
@@ -21,8 +21,8 @@ func newLinks(c *core) *links {
 	}
 }
 
-// noteDelegated adds an open delegated task to its parent. mu must be held.
-func (ln *links) noteDelegated(e *entry) {
+// addDelegated adds an open delegated task to its parent. mu must be held.
+func (ln *links) addDelegated(e *entry) {
 	p := e.task.Submitted.Parent
 	if p == nil || !p.Delegated() {
 		return
@@ -33,8 +33,8 @@ func (ln *links) noteDelegated(e *entry) {
 	ln.delegated[p.Task][e.id] = p.Step
 }
 
-// dropDelegated removes a delegated task that has ended. mu must be held.
-func (ln *links) dropDelegated(e *entry) {
+// removeDelegated removes a delegated task that has ended. mu must be held.
+func (ln *links) removeDelegated(e *entry) {
 	p := e.task.Submitted.Parent
 	if p == nil || !p.Delegated() {
 		return
@@ -45,7 +45,7 @@ func (ln *links) dropDelegated(e *entry) {
 	}
 }
 
-// nameDependencies adds by to the counts of new tasks that will wait for the dependencies of a submission. mu must be held.
+// nameDependencies adds by to the entries of named for the dependencies of a submission. mu must be held.
 func (ln *links) nameDependencies(s *submission, by int) {
 	for _, dep := range s.payload.DependsOn {
 		if ln.named[dep] += by; ln.named[dep] == 0 {
@@ -54,7 +54,8 @@ func (ln *links) nameDependencies(s *submission, by int) {
 	}
 }
 
-func (ln *links) unwait(dep, id events.TaskID) {
+// removeWait records that task id no longer waits for dep. mu must be held.
+func (ln *links) removeWait(dep, id events.TaskID) {
 	delete(ln.waits[dep], id)
 	if len(ln.waits[dep]) == 0 {
 		delete(ln.waits, dep)

@@ -17,9 +17,10 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// listing holds one line per task for lists: of all open tasks and of the newest finished ones. The log has those that were
-// evicted.
+// listing holds the summaries of tasks for lists. This package calls a summary a line. There is a line for every open task and for
+// the newest finished tasks. The lines of older finished tasks are read from the log.
 type listing struct {
+	// keep limits the finished tasks with lines, keepWhole the tasks in whole.
 	keep, keepWhole int
 	lines           map[events.TaskID]*api.Summary
 	// waiting holds the lines of open tasks.
@@ -33,7 +34,7 @@ type listing struct {
 	forgotten time.Time
 }
 
-// forget records that tasks without a line exist that were submitted and ended before a time.
+// forget records that there are tasks without a line that were submitted and ended before a time.
 func (l *listing) forget(at time.Time) {
 	if at.After(l.forgotten) {
 		l.forgotten = at
@@ -51,8 +52,8 @@ func (l *listing) update(e *entry) {
 	t := e.task
 	line := l.lines[e.id]
 	if line == nil {
-		if t.State.Terminal() && !e.open && l.finds(t) {
-			return // a line would displace that of a newer task
+		if t.State.Terminal() && !e.open && l.isForgotten(t) {
+			return // a line for this task would evict the line of a newer task
 		}
 		if l.lines == nil {
 			l.lines = map[events.TaskID]*api.Summary{}
@@ -81,8 +82,8 @@ func (l *listing) update(e *entry) {
 	line.Archived = line.Archived || e.archived
 }
 
-// finds reports whether a list finds a finished task in the log, without a line.
-func (l *listing) finds(t *statemachine.Task) bool {
+// isForgotten reports whether lists find a finished task without a line, by reading the log (see forgotten).
+func (l *listing) isForgotten(t *statemachine.Task) bool {
 	return !l.forgotten.IsZero() && !t.UpdatedAt.After(l.forgotten) && !t.CreatedAt.After(l.forgotten)
 }
 
@@ -117,7 +118,7 @@ func (l *listing) forgetLater(id events.TaskID) {
 	}
 }
 
-// dropWhole removes a task from whole if it was added not long ago.
+// dropWhole removes a task from whole if it is among the newest entries.
 func (l *listing) dropWhole(id events.TaskID) {
 	for i := len(l.whole) - 1; i >= max(len(l.whole)-2*archivePart, 0); i-- {
 		if l.whole[i] == id {
@@ -174,7 +175,7 @@ func (rd *reader) List(ctx context.Context, r api.ListRequest) (api.ListReply, e
 	return rd.page(ctx, r, lines)
 }
 
-// openOnly reports whether a request asks for open tasks only. Memory has all of them.
+// openOnly reports whether a request selects open tasks only. All open tasks are in memory.
 func openOnly(r api.ListRequest) bool {
 	return len(r.States) > 0 && !slices.ContainsFunc(r.States, statemachine.State.Terminal)
 }
@@ -193,7 +194,7 @@ func (rd *reader) lines(ctx context.Context) ([]api.Summary, error) {
 	return rd.addForgotten(ctx, lines)
 }
 
-// remembered returns the lines in memory, and the time before which all other tasks were submitted and ended.
+// remembered returns the lines in memory, and listing.forgotten.
 func (rd *reader) remembered() ([]api.Summary, time.Time, error) {
 	if err := rd.serving(); err != nil {
 		return nil, time.Time{}, err
@@ -250,15 +251,15 @@ func checkList(r *api.ListRequest) error {
 	return err
 }
 
-// cursorAfter returns the cursor for the page that starts after a line.
+// cursorAfter returns the cursor for the page after a line.
 func cursorAfter(s api.Summary) string {
 	return strconv.FormatInt(s.CreatedAt.UnixMicro(), 36) + "." + string(s.ID)
 }
 
-// lastOfPageBefore returns the line that a cursor names, nil for the first page.
+// lastOfPageBefore returns the line of a cursor: the last line of the previous page. It returns nil for the first page.
 func lastOfPageBefore(cursor string) (*api.Summary, error) {
 	if cursor == "" {
-		return nil, nil //nolint:nilnil // the first page has no cursor
+		return nil, nil //nolint:nilnil // nil means the first page
 	}
 	at, id, _ := strings.Cut(cursor, ".")
 	micros, err := strconv.ParseInt(at, 36, 64)
@@ -271,13 +272,13 @@ func lastOfPageBefore(cursor string) (*api.Summary, error) {
 	return &api.Summary{ID: events.TaskID(id), CreatedAt: time.UnixMicro(micros)}, nil
 }
 
-// newer orders lines: the newest task first.
-func newer(a, b api.Summary) int {
+// newestFirst compares lines: the newest task comes first.
+func newestFirst(a, b api.Summary) int {
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 }
 
-// addForgotten adds the finished tasks that memory does not have, from the log's index. The archived ones are read last, so
-// that a task that is archived meanwhile is not missed.
+// addForgotten adds the finished tasks that are not in memory, from the log's index. The archived tasks are read last, so that a
+// task that is archived meanwhile is not missed.
 func (rd *reader) addForgotten(ctx context.Context, lines []api.Summary) ([]api.Summary, error) {
 	known := make(map[events.TaskID]bool, len(lines))
 	for _, line := range lines {
@@ -308,14 +309,14 @@ func (rd *reader) page(ctx context.Context, r api.ListRequest, lines []api.Summa
 	if r.Tree != "" {
 		return rd.tree(ctx, r, lines)
 	}
-	slices.SortFunc(lines, newer)
+	slices.SortFunc(lines, newestFirst)
 	after, err := lastOfPageBefore(r.Cursor)
 	if err != nil {
 		return api.ListReply{}, err
 	}
 	reply := api.ListReply{Tasks: []api.Summary{}}
 	for _, line := range lines {
-		if after != nil && newer(line, *after) <= 0 || !matchesLine(r, line) {
+		if after != nil && newestFirst(line, *after) <= 0 || !matchesLine(r, line) {
 			continue
 		}
 		if line.Priority == "" && line.Unreadable == "" {
@@ -340,7 +341,7 @@ func (rd *reader) page(ctx context.Context, r api.ListRequest, lines []api.Summa
 	return reply, nil
 }
 
-// addReasons adds what the open tasks of a page wait for.
+// addReasons adds the reasons why the open tasks of a page wait.
 func (rd *reader) addReasons(ctx context.Context, page []api.Summary) {
 	ids := make([]events.TaskID, len(page))
 	for i := range page {
@@ -356,9 +357,10 @@ func (rd *reader) addReasons(ctx context.Context, page []api.Summary) {
 	}
 }
 
-func ownName(name string) bool { return strings.HasPrefix(name, api.OwnPrefix) }
+// isInternalName reports whether a task with this name is internal (see api.OwnPrefix).
+func isInternalName(name string) bool { return strings.HasPrefix(name, api.OwnPrefix) }
 
-// matchesLine filters by the fields that every line has.
+// matchesLine reports whether a line matches a request, judged by the fields that every line contains.
 func matchesLine(r api.ListRequest, s api.Summary) bool {
 	if len(r.States) > 0 && !slices.Contains(r.States, s.State) {
 		return false
@@ -370,10 +372,10 @@ func matchesLine(r api.ListRequest, s api.Summary) bool {
 		ok, _ := path.Match(r.Name, s.Name)
 		return ok
 	}
-	return r.Parent != "" || r.Dead || !ownName(s.Name)
+	return r.Parent != "" || r.Dead || !isInternalName(s.Name)
 }
 
-// matchesComplete filters by the fields that only a complete line has.
+// matchesComplete reports whether a line matches a request, judged by the fields that only a complete line contains.
 func matchesComplete(r api.ListRequest, s api.Summary) bool {
 	for k, v := range r.Labels {
 		if s.Labels[k] != v {
@@ -389,8 +391,8 @@ func matchesComplete(r api.ListRequest, s api.Summary) bool {
 	return (r.Since.IsZero() || !s.CreatedAt.Before(r.Since)) && (r.Until.IsZero() || s.CreatedAt.Before(r.Until))
 }
 
-// complete completes a line from the history of the task, and stores it. A task in state DONE has no reason: its first commit
-// is enough.
+// complete completes a line from the history of the task, and stores it. For a task in state DONE, which has no reason, the first
+// commit is enough.
 func (rd *reader) complete(ctx context.Context, line api.Summary) (api.Summary, error) {
 	found := false
 	for stored, err := range rd.cfg.Log.Read(ctx, line.ID, 1) {
@@ -419,7 +421,7 @@ func (rd *reader) complete(ctx context.Context, line api.Summary) (api.Summary, 
 	return line, nil
 }
 
-// copyFromCommit copies the fields from a commit that the log's index lacks.
+// copyFromCommit copies from a commit the fields that the log's index does not contain.
 func copyFromCommit(s *api.Summary, c *events.Commit) {
 	for _, e := range c.Events {
 		if sub, ok := e.Data.(*events.Submitted); ok {

@@ -4,9 +4,10 @@ import (
 	"time"
 )
 
-// The functions in this file are for callers that move the Clock of an orchestrator by hand, to test plans.
+// The functions in this file are for tests of plans, which set the Clock of an orchestrator themselves.
 
-// Quiet reports whether everything that can be decided without workers, people and time is decided and durable.
+// Quiet reports whether the orchestrator has nothing to do before a worker, a person or a timer acts, and all its decisions are
+// durable.
 func (o *Orchestrator) Quiet() bool {
 	o.lock()
 	defer o.unlock()
@@ -21,7 +22,7 @@ func (o *Orchestrator) Quiet() bool {
 	return true
 }
 
-// NextTimer returns when the next timer is due; false if there is none.
+// NextTimer returns when the next timer is due. It returns false if there is no timer.
 func (o *Orchestrator) NextTimer() (at time.Time, ok bool) {
 	o.timers.mu.Lock()
 	defer o.timers.mu.Unlock()

@@ -15,7 +15,7 @@ const (
 	NoticeBlocked           = "task_blocked"
 	NoticeApprovalRequested = "approval_requested"
 	NoticeApprovalReminded  = "approval_reminded"
-	// NoticeApprovalEscalated is an approval that replaces one that nobody decided in time.
+	// NoticeApprovalEscalated announces an approval that replaces an expired one.
 	NoticeApprovalEscalated = "approval_escalated"
 )
 
@@ -39,8 +39,8 @@ func (c *core) announce(t *decide.Turn) {
 	}
 }
 
-// announceMove sends the notice for a task that is blocked or has failed. A task that waits for others continues by itself and
-// needs no notice.
+// announceMove sends the notice for a task that is blocked or has failed. The notice has low priority if a dependency blocks the
+// task, or if the task consists of a single call.
 func (c *core) announceMove(t *decide.Turn, kind events.Kind, d *events.Moved) {
 	n := Notice{Priority: "high", Text: d.Reason}
 	switch {
@@ -52,12 +52,12 @@ func (c *core) announceMove(t *decide.Turn, kind events.Kind, d *events.Moved) {
 		return
 	}
 	switch {
-	case d.Block == decide.BlockDependency, t.IsSingleCall(): // whoever made the call gets its error
+	case d.Block == decide.BlockDependency, t.IsSingleCall(): // the client of a single call receives its error anyway
 		n.Priority = "low"
 	case t.Task.Submitted.Priority == "critical":
 		n.Priority = "critical"
 	}
-	c.notice(t, n)
+	c.sendNotice(t, n)
 }
 
 // announceApproval sends the notice for an approval that is still pending.
@@ -70,10 +70,11 @@ func (c *core) announceApproval(t *decide.Turn, kind, id string) {
 	if a.Rationale != "" {
 		text += ": " + a.Rationale
 	}
-	c.notice(t, Notice{Kind: kind, Approval: a.ID, Priority: a.Priority, Text: text + "\nIt expires at " + decide.Clock(a.ExpiresAt) + "."})
+	c.sendNotice(t, Notice{Kind: kind, Approval: a.ID, Priority: a.Priority, Text: text + "\nIt expires at " + decide.Clock(a.ExpiresAt) + "."})
 }
 
-func (c *core) notice(t *decide.Turn, n Notice) {
+// sendNotice completes a notice and passes it to Hooks.Notify.
+func (c *core) sendNotice(t *decide.Turn, n Notice) {
 	n.Task, n.Name, n.At = t.Task.ID, t.Task.Submitted.Name, t.Now
 	n.Key = string(n.Task) + "/" + strconv.FormatUint(t.Task.Rev, 10) + "/" + n.Kind
 	if n.Approval != "" {

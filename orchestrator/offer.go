@@ -14,7 +14,7 @@ import (
 // dispatchOwner implements dispatch.Owner. mu must be held.
 type dispatchOwner struct{ o *workSource }
 
-// describeGate adds to a call what its gate needs to know about the task.
+// describeGate adds to a call the data about the task that the gates of the worker need.
 func (rd *reader) describeGate(e *entry, s *statemachine.Step, spec tools.Spec, call *work.Call) {
 	if id := decide.GrantOf(e.task, s, rd.now()); id != "" {
 		a := e.task.Approval(id)
@@ -29,7 +29,7 @@ func (rd *reader) describeGate(e *entry, s *statemachine.Step, spec tools.Spec, 
 	if spec.NeedsApprovals {
 		call.Approvals = statusesOf(e.task)
 	}
-	call.Recent, call.RetryAfter = rd.recent(e.task, spec.RateClass())
+	call.Recent, call.RetryAfter = rd.recentCalls(e.task, spec.RateClass())
 }
 
 // Halted implements dispatch.Owner.
@@ -52,6 +52,7 @@ func (d dispatchOwner) Lease(q *dispatch.Queued, worker string) (dispatch.Offer,
 	return d.o.offer(e, s), true
 }
 
+// offer returns the offer of a ready call. mu must be held.
 func (ws *workSource) offer(e *entry, s *statemachine.Step) dispatch.Offer {
 	r := e.read()
 	call := work.Call{
@@ -80,8 +81,9 @@ func (ws *workSource) offer(e *entry, s *statemachine.Step) dispatch.Offer {
 	return of
 }
 
-// gateState returns the task state that the gate checks a call against. A step of the plan starts the task; a single call runs
-// in the current state. A call with a note has passed its gate before.
+// gateState returns the task state that the gate of a tool checks. For a step of the plan, it is the state after the start of the
+// task; for a single call, the current state. A call that continues work elsewhere has passed the gate before, so the result is a
+// state that the gate allows.
 func (rd *reader) gateState(t *statemachine.Task, s *statemachine.Step) string {
 	tool, known := rd.cfg.Catalogue.Get(s.Tool)
 	switch {

@@ -1,8 +1,10 @@
 // Package orchestrator owns tasks: it is the single writer of their histories.
 //
-// Every command becomes a decision over the folded task and one commit in the log. Once the log has acknowledged the commit,
-// its consequences follow: calls for workers, timers, child tasks, answers. Queues, leases, timers and lists are folds of the
-// log in memory, rebuilt after a restart.
+// Every command becomes a decision about the current state of a task, and one commit in the log. Once the log has acknowledged the
+// commit, its consequences follow: calls for workers, timers, child tasks, answers. Queues, leases, timers and lists are derived
+// from the log. They are kept in memory and rebuilt after a restart.
+//
+// A turn is one decision about one task with its commit.
 package orchestrator
 
 import (
@@ -15,9 +17,9 @@ import (
 // Orchestrator owns all tasks of a log. It implements api.API for clients and work.Owner for workers. All methods are safe for
 // concurrent use. They return UNAVAILABLE until Run has read the log, and after it has ended.
 //
-// Each part has one job. All parts share core, which has the lock. The parts below engine know nothing of tasks beyond their
-// arguments. The parts above engine use it to read tasks and to decide about them. A part has fields for the parts below it,
-// and none for those above.
+// Each part has one job. All parts share core, which contains the lock. New creates the parts from the lowest to the highest. A part
+// has fields only for lower parts. The parts below engine know only the tasks in their arguments. The parts above engine use it to
+// read tasks and to decide about them.
 type Orchestrator struct {
 	*core
 	*engine
@@ -40,19 +42,19 @@ func New(cfg Config) (*Orchestrator, error) {
 	}
 	c := newCore(cfg)
 	clean, blobs := &cleaner{core: c}, &blobStore{core: c}
-	holds := newPauseList(c)
+	pauses := newPauseList(c)
 	compile := &compiler{core: c, blobs: blobs, clean: clean, programs: newPrograms()}
-	en := newEngine(c, blobs, compile, &callQueue{core: c, pauses: holds})
-	rd := &reader{core: c, engine: en, blobs: blobs, pauses: holds}
+	en := newEngine(c, blobs, compile, &callQueue{core: c, pauses: pauses})
+	rd := &reader{core: c, engine: en, blobs: blobs, pauses: pauses}
 	sm := &submitter{core: c, engine: en, reader: rd, blobs: blobs, compiler: compile, clean: clean}
 	en.submitChild = sm.submit
 	ap := &approver{core: c, engine: en, reader: rd, submitter: sm, clean: clean}
-	op := &operations{core: c, engine: en, reader: rd, submitter: sm, blobs: blobs, clean: clean, pauses: holds}
+	op := &operations{core: c, engine: en, reader: rd, submitter: sm, blobs: blobs, clean: clean, pauses: pauses}
 	ws := &workSource{core: c, engine: en, reader: rd, approver: ap, blobs: blobs, compiler: compile, clean: clean, queue: en.queue}
 	ws.queue.dispatcher = dispatch.New(dispatch.Config{
 		Owner: dispatchOwner{ws}, Now: c.now, OfflineAfter: maxPoll + 2*cfg.Limits.Lease, LastBatch: uint64(max(c.started.UnixNano(), 1)),
 	})
-	ar := &archiver{core: c, engine: en, reader: rd, pauses: holds, archiveNow: make(chan struct{}, 1)}
+	ar := &archiver{core: c, engine: en, reader: rd, pauses: pauses, archiveNow: make(chan struct{}, 1)}
 	return &Orchestrator{
 		core: c, engine: en, reader: rd, submitter: sm, approver: ap, operations: op, workSource: ws, archiver: ar,
 		recovery: &recovery{core: c, engine: en, reader: rd, archiver: ar, operations: op}, queue: ws.queue,

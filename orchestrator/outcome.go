@@ -19,24 +19,24 @@ func (ws *workSource) normalize(ctx context.Context, r *work.Outcome) (in decide
 	if in.Spawned, err = ws.acceptSpawn(ctx, r); err != nil {
 		return in, err
 	}
-	if in.Output, err = ws.blobs.keep(ctx, r.Output); err != nil {
+	if in.Output, err = ws.blobs.offload(ctx, r.Output); err != nil {
 		return in, err
 	}
-	return in, ws.blobs.keepFacts(ctx, r.Facts)
+	return in, ws.blobs.storeFacts(ctx, r.Facts)
 }
 
 // maxNamed limits the targets and paths in a request for approval.
 const maxNamed = 1000
 
 // keepFacts stores the large values of normalized facts.
-func (bs *blobStore) keepFacts(ctx context.Context, facts []events.Event) error {
+func (bs *blobStore) storeFacts(ctx context.Context, facts []events.Event) error {
 	for _, f := range facts {
 		c, ok := f.Data.(*events.Checkpointed)
 		if !ok {
 			continue
 		}
 		var err error
-		if c.State, err = bs.keep(ctx, c.State.Raw); err != nil {
+		if c.State, err = bs.offload(ctx, c.State.Raw); err != nil {
 			return err
 		}
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// maxShownOutput limits the output of a task that is kept for watchers, in bytes: four large pieces.
+	// maxShownOutput limits the output of a task that is buffered for watchers, in bytes: four large pieces.
 	maxShownOutput = 4 * (work.MaxOutput + pieceSize)
 	// pieceSize is the size of a piece without its text.
 	pieceSize = 128
@@ -19,16 +19,17 @@ const (
 // shownOutput holds the recent output of the running calls of a watched task. It is in memory only.
 type shownOutput struct {
 	pieces []api.Output
-	size   int
-	last   uint64
+	// size is the size of the pieces in bytes, last the number of the newest piece.
+	size int
+	last uint64
 	// until is when the task stops counting as watched.
 	until time.Time
 }
 
-// newer returns the pieces after the one with number heard.
-func (s *shownOutput) newer(heard uint64) []api.Output {
+// piecesAfter returns the pieces with numbers greater than seq.
+func (s *shownOutput) piecesAfter(seq uint64) []api.Output {
 	for i := range s.pieces {
-		if s.pieces[i].Seq > heard {
+		if s.pieces[i].Seq > seq {
 			return append([]api.Output(nil), s.pieces[i:]...)
 		}
 	}
@@ -47,9 +48,9 @@ func (s *shownOutput) add(p api.Output, now time.Time) {
 	}
 }
 
-// showOutput stores a piece of output of a running call if the task is watched, and reports whether the worker should send
-// more. mu must be held.
-func (ws *workSource) showOutput(e *entry, p work.CallHeartbeat, now time.Time) (goOn bool) {
+// showOutput stores a piece of output of a running call if the task is watched, and reports whether it is still watched, so that
+// the worker should send more. mu must be held.
+func (ws *workSource) showOutput(e *entry, p work.CallHeartbeat, now time.Time) (watched bool) {
 	if e.output == nil {
 		return false
 	}
@@ -64,7 +65,7 @@ func (ws *workSource) showOutput(e *entry, p work.CallHeartbeat, now time.Time) 
 	return false
 }
 
-// watchOutput marks the task as watched, and returns the new output if the request asks for it. mu must be held.
+// watchOutput marks the task as watched, and returns the output after r.AfterOutput. mu must be held.
 func (rd *reader) watchOutput(e *entry, r api.WatchRequest) []api.Output {
 	if e.task.State.Terminal() && e.output == nil {
 		return nil
@@ -73,5 +74,5 @@ func (rd *reader) watchOutput(e *entry, r api.WatchRequest) []api.Output {
 		e.output = &shownOutput{}
 	}
 	e.output.until = rd.now().Add(min(r.Wait, maxWait) + watchedFor)
-	return e.output.newer(r.AfterOutput)
+	return e.output.piecesAfter(r.AfterOutput)
 }

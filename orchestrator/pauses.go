@@ -19,7 +19,7 @@ type pauseList struct {
 	// changing serializes changes of the pauses and of the archive run, which are stored before they take effect.
 	changing sync.Mutex
 	list     []api.PauseView
-	// configured is the pause of the configuration, which ends with the process; the zero value means none.
+	// configured is the pause from Config.Paused. It is not stored and ends with the process; the zero value means none.
 	configured api.PauseView
 }
 

@@ -9,14 +9,14 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The programs that a plan names (`allow.programs`) are pinned: the first event of the task records their content, because
-// nobody has submitted what the files have become since.
+// The programs that a plan names (`allow.programs`) are pinned: the first event of the task records the hashes of their content. A
+// file that changes later is no longer the program that was submitted.
 
 // maxPinned limits the programs that a plan names.
 const maxPinned = 100
 
-// pin returns the programs that a plan names, with their content. A child task, or a task that continues another one, has the
-// programs of the task that it comes from. A submitter that may open nothing by a plan gets none.
+// pin returns the programs that a plan names, with the hashes of their content. A child task, or a task that continues another task,
+// gets the programs that were pinned for that task. If an entry of extra.within allows no programs, pin returns none.
 func (cp *compiler) pin(names []string, extra submitExtra) ([]events.Program, error) {
 	if len(names) == 0 || slices.ContainsFunc(extra.within, func(a events.Allow) bool { return len(a.Programs) == 0 }) {
 		return nil, nil
@@ -52,7 +52,7 @@ func samePath(all []events.Program, path string) []events.Program {
 // comesFromAnother reports whether the task is a child, or continues another task.
 func (x submitExtra) comesFromAnother() bool { return x.parent != nil || x.origin != "" }
 
-// programsOf returns the programs that the plan of a task opens.
+// programsOf returns the programs that were pinned for a task.
 func programsOf(sub *events.Submitted) []events.Program {
 	if sub.Allow == nil {
 		return nil

@@ -32,17 +32,18 @@ type compiler struct {
 	languages plan.Languages
 }
 
-// programs caches compiled plans by the hash of their normal form, and by the hash of the submitted text.
+// programs caches compiled plans by the hash of their normal form (byHash), and by the hash of their source (bySource).
 type programs struct {
-	mu      sync.Mutex
-	byHash  map[string]*program
-	sources map[string]*program
+	mu       sync.Mutex
+	byHash   map[string]*program
+	bySource map[string]*program
 }
 
+// maxPrograms limits the entries of each map in programs. A full map is emptied.
 const maxPrograms = 512
 
 func newPrograms() programs {
-	return programs{byHash: map[string]*program{}, sources: map[string]*program{}}
+	return programs{byHash: map[string]*program{}, bySource: map[string]*program{}}
 }
 
 func (p *programs) get(m map[string]*program, key string) *program {
@@ -62,17 +63,17 @@ func (p *programs) put(m map[string]*program, key string, prog *program) {
 
 // source is the text of a plan.
 type source struct {
-	// text is the plan as JSON, or its text as a JSON string. file is its name in messages.
+	// text is the plan as JSON, or the text of a plan file as a JSON string. file is the name of the file for messages.
 	text []byte
 	file string
-	// internal is set if the plan comes from the node itself, or was accepted before. It may use internal tools.
+	// internal is set if the plan comes from the node itself, or was accepted before. Such a plan may use internal tools.
 	internal bool
 }
 
 // programFrom checks a plan against the catalogue and compiles it.
 func (cp *compiler) programFrom(s source) (*program, error) {
 	text, key := s.text, digest(s.text, []byte(s.file), strconv.AppendBool(nil, s.internal))
-	if prog := cp.programs.get(cp.programs.sources, key); prog != nil {
+	if prog := cp.programs.get(cp.programs.bySource, key); prog != nil {
 		return prog, nil
 	}
 	if rule, found := cp.cfg.FindSecret(text); found {
@@ -82,13 +83,13 @@ func (cp *compiler) programFrom(s source) (*program, error) {
 	if json.Unmarshal(text, &yaml) == nil {
 		text = []byte(yaml)
 	}
-	known := func(name string) (plan.ToolInfo, bool) { return cp.toolInfo(name, s.internal) }
-	parsed, compiled, err := plan.Load(s.file, text, plan.Options{Tool: known, ToolNames: cp.cfg.Catalogue.Names, Languages: &cp.languages, Accepted: s.internal})
+	toolInfo := func(name string) (plan.ToolInfo, bool) { return cp.toolInfo(name, s.internal) }
+	parsed, compiled, err := plan.Load(s.file, text, plan.Options{Tool: toolInfo, ToolNames: cp.cfg.Catalogue.Names, Languages: &cp.languages, Accepted: s.internal})
 	if err != nil {
 		return nil, err
 	}
 	prog := &program{Program: compiled, text: parsed.JSON(), hash: parsed.SHA256()}
-	cp.programs.put(cp.programs.sources, key, prog)
+	cp.programs.put(cp.programs.bySource, key, prog)
 	cp.programs.put(cp.programs.byHash, prog.hash, prog)
 	return prog, nil
 }
@@ -110,8 +111,8 @@ func (cp *compiler) program(ctx context.Context, sub *events.Submitted) (*plan.P
 	return compiled, nil
 }
 
-// mayPass reports whether a read that failed with err may succeed later.
-func mayPass(err error) bool {
+// isTransient reports whether a read that failed with err may succeed later.
+func isTransient(err error) bool {
 	switch fault.CodeOf(err) {
 	case fault.Unavailable, fault.Timeout, fault.Cancelled, fault.NetworkError, fault.DiskFull:
 		return true
@@ -120,7 +121,7 @@ func mayPass(err error) bool {
 	}
 }
 
-// unusablePlan is the error of a task whose plan is lost, damaged or in an unknown form.
+// unusablePlan returns the error for a task if err means that its plan is lost, damaged or in an unknown format.
 func unusablePlan(err error) *fault.Error {
 	if lost(err) {
 		return decide.Unreadable(err)
@@ -128,7 +129,8 @@ func unusablePlan(err error) *fault.Error {
 	return fault.Wrap(fault.InvalidPlan, err, fault.From(err).Message)
 }
 
-// toolInfo returns what the plan checker needs to know about a tool.
+// toolInfo returns the description of a tool for the plan checker. It returns false for an unknown tool, and for an internal tool
+// unless internal is set.
 func (cp *compiler) toolInfo(name string, internal bool) (plan.ToolInfo, bool) {
 	tool, ok := cp.cfg.Catalogue.Get(name)
 	if !ok || (tool.Spec().Internal && !internal) {

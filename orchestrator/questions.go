@@ -32,12 +32,12 @@ func (rd *reader) Questions(ctx context.Context, r api.QuestionsRequest) (api.Qu
 		ids, unread = rd.openTasks((*statemachine.Task).HasOpenQuestion, func(a *sleeper) bool { return a.Unanswered })
 	}
 	reply := api.QuestionsReply{Questions: []api.QuestionView{}, Unread: unread}
-	asked := func(q *statemachine.Question) bool {
+	selected := func(q *statemachine.Question) bool {
 		return q.ID == r.ID || (r.ID == "" && q.Status == statemachine.QuestionOpen)
 	}
 	for _, id := range ids {
 		err := rd.engine.inspect(ctx, id, func(e *entry) error {
-			reply.Questions = append(reply.Questions, questionsOf(e.task, asked)...)
+			reply.Questions = append(reply.Questions, questionsOf(e.task, selected)...)
 			return nil
 		})
 		if err != nil && (r.Task != "" || !fault.Has(err, fault.NotFound)) {
@@ -56,7 +56,7 @@ func (rd *reader) Questions(ctx context.Context, r api.QuestionsRequest) (api.Qu
 // maxQuestions limits the questions in one reply.
 const maxQuestions = 1000
 
-// fitQuestions omits the parameters of questions that do not fit into the reply.
+// fitQuestions replaces the parameters that do not fit into the reply.
 func fitQuestions(views []api.QuestionView) []api.QuestionView {
 	room := maxAnswer
 	for i, v := range views {
@@ -73,18 +73,18 @@ func (t *viewer) openQuestions() []api.QuestionView {
 	return fitQuestions(questionsOf(t.Task, func(q *statemachine.Question) bool { return q.Status == statemachine.QuestionOpen }))
 }
 
-// askedBy selects the open questions that a step waits for.
+// askedBy returns a function that selects the open questions of a step.
 func askedBy(s *statemachine.Step) func(*statemachine.Question) bool {
 	return func(q *statemachine.Question) bool {
 		return q.Status == statemachine.QuestionOpen && slices.Contains(s.Questions, q.ID)
 	}
 }
 
-// questionsOf returns the questions of a task that which selects.
-func questionsOf(t *statemachine.Task, which func(*statemachine.Question) bool) []api.QuestionView {
+// questionsOf returns the views of the questions of a task for which selected returns true.
+func questionsOf(t *statemachine.Task, selected func(*statemachine.Question) bool) []api.QuestionView {
 	var views []api.QuestionView
 	for _, q := range t.Questions {
-		if !which(q) {
+		if !selected(q) {
 			continue
 		}
 		v := api.QuestionView{
@@ -157,8 +157,9 @@ const (
 	actionCancel  = "cancel"
 )
 
-// checkAnswer returns the action of an answer, or VALIDATION_ERROR with the field that makes it an invalid MCP result.
-func checkAnswer(q *statemachine.Question, given json.RawMessage) (string, error) {
+// checkAnswer checks that a response is a valid MCP result for a question, and returns its action. Otherwise it returns
+// VALIDATION_ERROR with the invalid field.
+func checkAnswer(q *statemachine.Question, response json.RawMessage) (string, error) {
 	var a struct {
 		Action  string          `json:"action"`
 		Content json.RawMessage `json:"content"`
@@ -168,10 +169,10 @@ func checkAnswer(q *statemachine.Question, given json.RawMessage) (string, error
 			URI string `json:"uri"`
 		} `json:"roots"`
 	}
-	if err := json.Unmarshal(given, &a); err != nil || bytes.Equal(given, []byte("null")) {
+	if err := json.Unmarshal(response, &a); err != nil || bytes.Equal(response, []byte("null")) {
 		return "", fault.New(fault.ValidationError, "is no result of the MCP request").WithField("response")
 	}
-	wrong := func(field, problem string) error {
+	invalid := func(field, problem string) error {
 		return fault.New(fault.ValidationError, "%s", problem).WithField(field)
 	}
 	switch q.Kind {
@@ -180,19 +181,19 @@ func checkAnswer(q *statemachine.Question, given json.RawMessage) (string, error
 	case events.Sampling:
 		switch {
 		case a.Role != "assistant" && a.Role != "user":
-			return "", wrong("role", "must be assistant or user")
+			return "", invalid("role", "must be assistant or user")
 		case a.Model == "":
-			return "", wrong("model", "must name the model")
+			return "", invalid("model", "must name the model")
 		case len(a.Content) == 0 || (a.Content[0] != '{' && a.Content[0] != '['):
-			return "", wrong("content", "must be a content block, or a list of them")
+			return "", invalid("content", "must be a content block, or a list of them")
 		}
 	case events.Roots:
 		if a.Roots == nil {
-			return "", wrong("roots", "must be a list")
+			return "", invalid("roots", "must be a list")
 		}
 		for _, root := range a.Roots {
 			if !strings.HasPrefix(root.URI, "file://") {
-				return "", wrong("roots", "must have URIs that begin with file://")
+				return "", invalid("roots", "must have URIs that begin with file://")
 			}
 		}
 	}
@@ -204,16 +205,16 @@ func checkElicitation(params json.RawMessage, action string, content json.RawMes
 	if !slices.Contains([]string{actionAccept, actionDecline, actionCancel}, action) {
 		return fault.New(fault.ValidationError, "must be accept, decline or cancel").WithField("action")
 	}
-	var asked struct {
+	var question struct {
 		Mode   string          `json:"mode"`
 		Schema json.RawMessage `json:"requestedSchema"`
 	}
-	if err := json.Unmarshal(params, &asked); err != nil {
+	if err := json.Unmarshal(params, &question); err != nil {
 		return fault.Wrap(fault.Internal, err, "the question cannot be read")
 	}
 	switch {
-	case action == actionAccept && asked.Mode != "url":
-		return plan.CheckContent(asked.Schema, content)
+	case action == actionAccept && question.Mode != "url":
+		return plan.CheckContent(question.Schema, content)
 	case len(content) > 0 && string(content) != "null":
 		return fault.New(fault.ValidationError, "goes with an accepted form only").WithField("content")
 	}

@@ -21,7 +21,7 @@ const (
 	defaultQueuePage = 20
 )
 
-// Queue implements api.API. It is answered from memory: every open task has a line there, which shows its durable state.
+// Queue implements api.API. It answers from memory, which contains a line with the durable state of every open task (see listing).
 func (rd *reader) Queue(ctx context.Context, r api.QueueRequest) (api.QueueReply, error) {
 	if err := checkQueue(&r); err != nil {
 		return api.QueueReply{}, err
@@ -49,9 +49,9 @@ func (rd *reader) Queue(ctx context.Context, r api.QueueRequest) (api.QueueReply
 func (rd *reader) queueNow(r api.QueueRequest) api.QueueReply {
 	rd.lock()
 	defer rd.unlock()
-	q := queueFold{r: r, now: rd.now()}
+	q := queueScan{r: r, now: rd.now()}
 	for _, line := range rd.engine.listed.waiting {
-		if line.ID == r.Except || ownName(line.Name) {
+		if line.ID == r.Except || isInternalName(line.Name) {
 			continue
 		}
 		view := statemachine.ViewOf(line.State, line.Block)
@@ -93,7 +93,7 @@ func queuePriorities() []string {
 type queued struct {
 	api.QueuedTask
 
-	// wanted are the selections of agents that may take its calls.
+	// wanted selects the agents that may take its current calls, with one entry for each call.
 	wanted []*events.Agents
 }
 
@@ -105,7 +105,7 @@ func (rd *reader) queuedTask(line *api.Summary, view statemachine.View) queued {
 		Type: line.Labels[typeLabel],
 	}}
 	if e := rd.engine.tasks[line.ID]; e != nil && e.task != nil {
-		e.forAgents(&q)
+		e.addAgents(&q)
 	}
 	return q
 }
@@ -113,8 +113,8 @@ func (rd *reader) queuedTask(line *api.Summary, view statemachine.View) queued {
 // typeLabel is the label with the type of work of a task.
 const typeLabel = "type"
 
-// forAgents adds which agents may take the current calls of the task, and which agent holds one.
-func (e *entry) forAgents(q *queued) {
+// addAgents adds the agents that may take the current calls of the task, and the agent that holds one of these calls.
+func (e *entry) addAgents(q *queued) {
 	for key, s := range e.task.Steps {
 		if s.For == nil || s.State.Terminal() {
 			continue
@@ -132,7 +132,7 @@ func (e *entry) forAgents(q *queued) {
 func (rd *reader) describeQueued(q *api.QueuedTask) {
 	e := rd.engine.tasks[q.ID]
 	if e == nil || e.task == nil || e.task.Submitted == nil {
-		return // it is being loaded
+		return // the task is being loaded
 	}
 	s := e.task.Submitted
 	q.Summary, q.Queue, q.Deadline = s.Summary, s.Queue, s.Deadline
@@ -142,41 +142,44 @@ func (rd *reader) describeQueued(q *api.QueuedTask) {
 	}
 }
 
-// queueFold counts the whole queue and keeps the first tasks that match.
-type queueFold struct {
-	r    api.QueueRequest
-	now  time.Time
+// queueScan computes the answer to a request: it counts all tasks of the queue and collects the first tasks that match.
+type queueScan struct {
+	r   api.QueueRequest
+	now time.Time
+	// head holds the first matching tasks so far, at most r.Limit.
 	head []queued
 	all  api.QueueStats
+	// wait is the total waiting time of the pending tasks.
 	wait time.Duration
 }
 
-// mayMatch reports whether a task can be in the answer according to its line. This cheap check runs for every task; the expensive
-// ones run for the few that pass.
-func (f *queueFold) mayMatch(line *api.Summary, view statemachine.View) bool {
+// mayMatch reports whether a task can be in the answer, judged by its line. This cheap check runs for every task. The expensive
+// checks run only for the tasks that pass it.
+func (f *queueScan) mayMatch(line *api.Summary, view statemachine.View) bool {
 	switch r := &f.r; {
 	case r.Status != "" && view.Queue != r.Status, r.Status == "" && !r.IncludeAssigned && view.Assigned:
 		return false
 	case r.Priority != "" && line.Priority != r.Priority, r.Type != "" && line.Labels[typeLabel] != r.Type:
 		return false
 	default:
-		return len(f.head) < r.Limit || sooner(line.Priority, line.CreatedAt, line.ID, &f.head[len(f.head)-1].QueuedTask) < 0
+		return len(f.head) < r.Limit || compareQueued(line.Priority, line.CreatedAt, line.ID, &f.head[len(f.head)-1].QueuedTask) < 0
 	}
 }
 
 // insert inserts a task at its position, unless the filter by agent excludes it.
-func (f *queueFold) insert(q queued) {
+func (f *queueScan) insert(q queued) {
 	if !matchesAgent(f.r, q) {
 		return
 	}
-	at, _ := slices.BinarySearchFunc(f.head, q, func(a, b queued) int { return sooner(a.Priority, a.CreatedAt, a.ID, &b.QueuedTask) })
+	at, _ := slices.BinarySearchFunc(f.head, q, func(a, b queued) int { return compareQueued(a.Priority, a.CreatedAt, a.ID, &b.QueuedTask) })
 	if len(f.head) == f.r.Limit {
 		f.head = f.head[:len(f.head)-1]
 	}
 	f.head = slices.Insert(f.head, at, q)
 }
 
-func (f *queueFold) count(status string, created time.Time) {
+// count counts a task with a queue status.
+func (f *queueScan) count(status string, created time.Time) {
 	f.all.Total++
 	switch status {
 	case api.QueuePending:
@@ -194,7 +197,7 @@ func (f *queueFold) count(status string, created time.Time) {
 	}
 }
 
-func (f *queueFold) reply() api.QueueReply {
+func (f *queueScan) reply() api.QueueReply {
 	if f.all.Pending > 0 {
 		f.all.Wait = f.wait / time.Duration(f.all.Pending)
 	}
@@ -205,13 +208,13 @@ func (f *queueFold) reply() api.QueueReply {
 	return reply
 }
 
-// sooner orders two tasks: the most urgent first, then the oldest.
-func sooner(priority string, created time.Time, id events.TaskID, b *api.QueuedTask) int {
+// compareQueued compares a task with b: the most urgent task comes first, then the oldest.
+func compareQueued(priority string, created time.Time, id events.TaskID, b *api.QueuedTask) int {
 	return cmp.Or(cmp.Compare(dispatch.Urgency(priority), dispatch.Urgency(b.Priority)), created.Compare(b.CreatedAt), cmp.Compare(id, b.ID))
 }
 
-// matchesAgent reports whether a task matches the agent of a request: it is assigned to that agent, or to nobody and the agent may
-// take it. Without an agent in the request, every task does.
+// matchesAgent reports whether a task matches the agent of a request: the task is assigned to that agent, or it is unassigned and
+// the agent may take it. Without an agent in the request, every task matches.
 func matchesAgent(r api.QueueRequest, q queued) bool {
 	switch {
 	case q.AssignedTo != "" && r.Status == "" && !r.IncludeAssigned:

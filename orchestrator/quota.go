@@ -9,12 +9,13 @@ import (
 	"github.com/orch-dev/orch/orchestrator/decide"
 )
 
-// quota counts what a node holds for its clients. It is in memory only, and rebuilt from the open tasks after a restart.
+// quota counts the open tasks, their steps and the waiting requests of a node. It is in memory only, and rebuilt from the
+// open tasks after a restart.
 type quota struct {
-	// open counts all open tasks, each those of a share.
+	// open counts all open tasks. each counts the open tasks of each share.
 	open int
 	each map[string]int
-	// steps counts the steps of those tasks that are in memory, stepsEach those of a share.
+	// steps counts the steps of the open tasks in memory. stepsEach counts the steps of each share.
 	steps     int
 	stepsEach map[string]int
 	// waiting counts the requests that wait for a change.
@@ -41,13 +42,13 @@ func (q *quota) countSteps(e *entry) {
 }
 
 func (q *quota) setSteps(e *entry, steps int) {
-	more := steps - e.steps
-	if more == 0 {
+	added := steps - e.steps
+	if added == 0 {
 		return
 	}
 	e.steps = steps
-	q.steps += more
-	if q.stepsEach[e.share] += more; q.stepsEach[e.share] <= 0 {
+	q.steps += added
+	if q.stepsEach[e.share] += added; q.stepsEach[e.share] <= 0 {
 		delete(q.stepsEach, e.share)
 	}
 }
@@ -71,7 +72,8 @@ func (q *quota) uncount(e *entry) {
 	}
 }
 
-// checkQuota returns an error if a share can have no further task: RATE_LIMITED or QUOTA_EXCEEDED. mu must be held.
+// checkQuota returns RATE_LIMITED if the node, or QUOTA_EXCEEDED if a share has reached a limit and can have no further task. mu
+// must be held.
 func (c *core) checkQuota(share string) error {
 	switch {
 	case c.quota.open >= c.cfg.Limits.MaxOpen:
@@ -91,7 +93,7 @@ func (c *core) checkQuota(share string) error {
 	}
 }
 
-// waiting counts a request that waits for a change, until done is called. It returns RATE_LIMITED if there are too many.
+// waiting counts a request that waits for a change, until done is called. It returns RATE_LIMITED if too many requests wait.
 func (c *core) waiting() (done func(), err error) {
 	if c.quota.waiting.Add(1) > int64(c.cfg.Limits.MaxWaiting) {
 		c.quota.waiting.Add(-1)

@@ -44,7 +44,9 @@ func (rd *reader) Find(ctx context.Context, r api.FindRequest) (api.FindReply, e
 	return match(r.Text, text, lines)
 }
 
-func match(given, prefix string, tasks []api.Summary) (api.FindReply, error) {
+// match returns the only task with an id that begins with prefix: NOT_FOUND, NOT_UNIQUE. text is the text of the request for
+// messages.
+func match(text, prefix string, tasks []api.Summary) (api.FindReply, error) {
 	var found []string
 	for _, t := range tasks {
 		if strings.HasPrefix(string(t.ID), prefix) {
@@ -53,11 +55,11 @@ func match(given, prefix string, tasks []api.Summary) (api.FindReply, error) {
 	}
 	switch len(found) {
 	case 0:
-		return api.FindReply{}, fault.New(fault.NotFound, "no task begins with %q", decide.Clip(given)).WithField("id").WithHint("orch list shows the tasks")
+		return api.FindReply{}, fault.New(fault.NotFound, "no task begins with %q", decide.Clip(text)).WithField("id").WithHint("orch list shows the tasks")
 	case 1:
 		return api.FindReply{ID: events.TaskID(found[0])}, nil
 	default:
-		return api.FindReply{}, fault.New(fault.NotUnique, "%d tasks begin with %q", len(found), decide.Clip(given)).WithField("id").
+		return api.FindReply{}, fault.New(fault.NotUnique, "%d tasks begin with %q", len(found), decide.Clip(text)).WithField("id").
 			WithHint("give more characters, such as %s", found[0])
 	}
 }
@@ -72,7 +74,7 @@ func (rd *reader) Get(ctx context.Context, r api.GetRequest) (api.TaskView, erro
 	return view, err
 }
 
-// view copies a task for a client. mu must be held.
+// view returns the view of a task for clients, as a copy. mu must be held.
 func (t *viewer) view() api.TaskView {
 	e := t.e
 	sub := e.task.Submitted
@@ -101,7 +103,7 @@ func checkpointViews(t *statemachine.Task) []api.CheckpointView {
 	return views
 }
 
-// stepViews lists the steps of the plan in order, each followed by its instances, then the other calls.
+// stepViews lists the steps of the plan in order, each followed by its instances, and then the calls that are not part of the plan.
 func (t *viewer) stepViews() []api.StepView {
 	views := []api.StepView{}
 	seen := map[string]bool{}
@@ -176,13 +178,13 @@ func (t *viewer) stepView(key string, n *plan.Node) api.StepView {
 
 // titleOf returns the title in the arguments of a call for agents, "" for none.
 func titleOf(args json.RawMessage) string {
-	var said struct {
+	var fields struct {
 		Title string `json:"title"`
 	}
 	if len(args) > 0 {
-		_ = json.Unmarshal(args, &said)
+		_ = json.Unmarshal(args, &fields)
 	}
-	return said.Title
+	return fields.Title
 }
 
 // Result implements api.API.
@@ -209,8 +211,8 @@ func (rd *reader) Result(ctx context.Context, r api.ResultRequest) (api.ResultRe
 	return reply, err
 }
 
-// waitsForPeople reports whether a task waits for a person and cannot move otherwise. A task that runs the call that was just
-// approved is in AWAITING_APPROVAL as well, but does not wait (A-20).
+// waitsForPeople reports whether a task cannot continue without a person. A task is in state AWAITING_APPROVAL also while it runs a
+// call that was just approved; such a task does not wait (A-20).
 func waitsForPeople(t *statemachine.Task) bool {
 	if decide.IsSession(t) {
 		return t.HasPendingApproval()
@@ -310,7 +312,7 @@ func (rd *reader) Replay(ctx context.Context, r api.ReplayRequest) (api.ReplayRe
 	began := time.Now()
 	reply, err := rd.replay(ctx, r.ID, upTo)
 	if err != nil {
-		rd.engine.noteDamage(r.ID, err)
+		rd.engine.recordDamage(r.ID, err)
 		return reply, err
 	}
 	reply.Duration = time.Since(began)

@@ -18,8 +18,9 @@ type reader struct {
 	pauses *pauseList
 }
 
-// await calls see with a task now and after every news, such as each change, until see returns true or the wait is over.
-func (rd *reader) await(ctx context.Context, id events.TaskID, wait time.Duration, news func(*entry) <-chan struct{}, see func(*entry) (bool, error)) error {
+// await calls check with a task at once, and again whenever the channel from changes is closed, until check returns true or an error,
+// or wait has passed. changes is called before each wait.
+func (rd *reader) await(ctx context.Context, id events.TaskID, wait time.Duration, changes func(*entry) <-chan struct{}, check func(*entry) (bool, error)) error {
 	if wait > 0 {
 		done, err := rd.waiting()
 		if err != nil {
@@ -34,8 +35,8 @@ func (rd *reader) await(ctx context.Context, id events.TaskID, wait time.Duratio
 		enough := false
 		err := rd.engine.inspect(ctx, id, func(e *entry) error {
 			var err error
-			if enough, err = see(e); !enough {
-				changed = news(e)
+			if enough, err = check(e); !enough {
+				changed = changes(e)
 			}
 			return err
 		})
@@ -54,7 +55,7 @@ func (rd *reader) await(ctx context.Context, id events.TaskID, wait time.Duratio
 	}
 }
 
-// inspect runs fn with a task when everything about it is durable. fn runs with mu held.
+// inspect runs fn with a task when all its events are durable. fn runs with mu held.
 func (en *engine) inspect(ctx context.Context, id events.TaskID, fn func(*entry) error) error {
 	if err := en.serving(); err != nil {
 		return err
@@ -63,10 +64,12 @@ func (en *engine) inspect(ctx context.Context, id events.TaskID, fn func(*entry)
 		return err
 	}
 	done := make(chan error, 1)
-	var taken atomic.Bool // set by fn, or by a caller that returns first: fn writes to what the caller returns
+	// claimed is set by the callback that runs fn, or by inspect when it gives up. fn writes to variables of the caller, so fn must
+	// not run after inspect has returned.
+	var claimed atomic.Bool
 	en.lock()
 	en.withEntry(id, func(e *entry, err error) {
-		if !taken.CompareAndSwap(false, true) {
+		if !claimed.CompareAndSwap(false, true) {
 			return
 		}
 		if err == nil {
@@ -75,17 +78,17 @@ func (en *engine) inspect(ctx context.Context, id events.TaskID, fn func(*entry)
 		done <- err
 	})
 	en.unlock()
-	var left error
+	var gaveUp error
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		left = fault.From(ctx.Err())
+		gaveUp = fault.From(ctx.Err())
 	case <-en.stopped:
-		left = stopping()
+		gaveUp = stopping()
 	}
-	if !taken.CompareAndSwap(false, true) {
+	if !claimed.CompareAndSwap(false, true) {
 		return <-done
 	}
-	return left
+	return gaveUp
 }

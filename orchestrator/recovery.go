@@ -25,27 +25,29 @@ type recovery struct {
 	operations *operations
 }
 
-// A restart has to find the open tasks among all tasks in the log. To avoid reading the head of every task, an index of the
-// open and the newest finished tasks is written beside the log now and then, and at the end. A restart reads the index and the
-// heads of later commits only.
+// A restart must find the open tasks among all tasks in the log. To avoid reading the head of every task, an index of the open and
+// the newest finished tasks is written next to the log, from time to time and at the end. A restart reads only the index and the
+// heads of later commits.
 
-// indexEvery is the interval at which an index is written if the log has grown by indexGrowth since the last one.
+// An index is written every indexEvery if the log has grown by indexGrowth commits since the last one.
 const (
 	indexEvery  = 30 * time.Second
 	indexGrowth = 2_000
 )
 
-// recoveryScan holds what a restart has found out about the tasks of the log.
+// recoveryScan collects the open tasks of the log at a restart.
 type recoveryScan struct {
 	open map[events.TaskID]bool
-	// order holds the open tasks in the order in which they were found. Some may have ended by now.
+	// order holds the tasks in the order in which they were found open. A later head may have ended a task; see open.
 	order []events.TaskID
-	seq   uint64
+	// seq is the highest position so far.
+	seq uint64
 	// changed holds the tasks with a commit after the index.
 	changed map[events.TaskID]bool
 }
 
-func (f *recoveryScan) take(l *listing, h events.Head) {
+// addHead adds the head of a task. A later head of a task replaces an earlier one.
+func (f *recoveryScan) addHead(l *listing, h events.Head) {
 	f.seq = max(f.seq, h.Seq)
 	if h.Seq != 0 {
 		f.changed[h.Task] = true
@@ -74,11 +76,11 @@ func (rc *recovery) findOpenTasks(ctx context.Context) ([]events.TaskID, error) 
 		if err != nil {
 			return nil, err
 		}
-		f.take(&rc.engine.listed, h)
+		f.addHead(&rc.engine.listed, h)
 	}
 	rc.log.start(f.seq)
 	if index != nil {
-		rc.keepAsleep(index.Asleep, &f)
+		rc.restoreSleepers(index.Asleep, &f)
 	}
 	open := f.order[:0]
 	for _, id := range f.order {
@@ -100,19 +102,19 @@ func (rc *recovery) heads(ctx context.Context, index *events.Index, f *recoveryS
 		rc.engine.listed.forget(rc.started)
 	}
 	for _, h := range index.Heads {
-		f.take(&rc.engine.listed, h)
+		f.addHead(&rc.engine.listed, h)
 	}
 	return rc.cfg.Indexes.HeadsAfter(ctx, index.Seq)
 }
 
-// loadIndex returns the newest index, nil if there is none.
+// loadIndex returns the newest index, or nil if there is none.
 func (rc *recovery) loadIndex(ctx context.Context) (*events.Index, error) {
 	if rc.cfg.Indexes == nil {
-		return nil, nil //nolint:nilnil // a missing index is no error
+		return nil, nil //nolint:nilnil // a missing index is not an error
 	}
 	index, err := rc.cfg.Indexes.LoadIndex(ctx)
 	if fault.Has(err, fault.NotFound) {
-		return nil, nil //nolint:nilnil // a missing index is no error
+		return nil, nil //nolint:nilnil // a missing index is not an error
 	}
 	return &index, err
 }
@@ -126,13 +128,13 @@ func (rc *recovery) indexLoop(ctx context.Context) {
 	defer tick.Stop()
 	written := uint64(0)
 	for {
-		least := written + indexGrowth
+		minSeq := written + indexGrowth
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			least = written + 1
+			minSeq = written + 1
 		}
-		if seq := rc.log.processedUpTo(); seq >= least {
+		if seq := rc.log.processedUpTo(); seq >= minSeq {
 			rc.saveIndex(context.WithoutCancel(ctx), seq)
 			written = seq
 		}
@@ -142,7 +144,7 @@ func (rc *recovery) indexLoop(ctx context.Context) {
 	}
 }
 
-// saveIndex writes the index for the position seq, which the caller read before.
+// saveIndex writes the index for position seq of the log. Later changes may be in the index as well.
 func (rc *recovery) saveIndex(ctx context.Context, seq uint64) {
 	index := events.Index{Seq: seq}
 	rc.lock()
@@ -164,7 +166,7 @@ func (rc *recovery) saveIndex(ctx context.Context, seq uint64) {
 	}
 }
 
-// indexChunk is how many tasks are added to an index before mu is released for others.
+// indexChunk is how many tasks are processed before mu is released for other goroutines.
 const indexChunk = 250
 
 // indexTask adds a task in memory to an index. mu must be held.
@@ -193,9 +195,9 @@ func (l *listing) ids() []events.TaskID {
 	return append(ids, l.ended...)
 }
 
-// keepAsleep adds the sleepers of an index that have not changed since, so that their histories are not read now. mu must be
+// restoreSleepers adds the sleepers of an index that have not changed since, so that their histories are not read now. mu must be
 // held.
-func (rc *recovery) keepAsleep(all []events.Sleeper, f *recoveryScan) {
+func (rc *recovery) restoreSleepers(all []events.Sleeper, f *recoveryScan) {
 	for _, s := range all {
 		a := &sleeper{}
 		if f.changed[s.Task] || !f.open[s.Task] || json.Unmarshal(s.Note, a) != nil || a.Line.ID != s.Task {
@@ -219,15 +221,15 @@ func (rc *recovery) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := rc.restorePast(ctx); err != nil {
+	if err := rc.checkArchive(ctx); err != nil {
 		return err
 	}
 	failpoint.Pass(failpoint.Restoring)
 	return rc.restoreOpen(ctx, open)
 }
 
-// restorePast finds out whether any task was ever archived. Archived tasks are read on request.
-func (rc *recovery) restorePast(ctx context.Context) error {
+// checkArchive checks whether the archive contains tasks, so that lists read it on request.
+func (rc *recovery) checkArchive(ctx context.Context) error {
 	has, err := rc.cfg.Log.HasArchived(ctx)
 	if err != nil || !has {
 		return err
@@ -238,6 +240,7 @@ func (rc *recovery) restorePast(ctx context.Context) error {
 	return nil
 }
 
+// restoreOpen loads open tasks. It logs tasks that cannot be read.
 func (rc *recovery) restoreOpen(ctx context.Context, open []events.TaskID) error {
 	const readers = 16
 	results := make(chan error, len(open))

@@ -24,8 +24,8 @@ func (en *engine) checkDependencies(e *entry) {
 	}
 }
 
-// circular reports whether a new task would wait for itself through other tasks. That needs a task that already waits for its
-// id, which the client chose. mu must be held.
+// circular reports whether a new task would wait for itself through other tasks. A client can cause that: it chooses an id, and
+// another task waits for that id already. mu must be held.
 func (en *engine) circular(s *submission) bool {
 	if slices.Contains(s.payload.DependsOn, s.id) {
 		return true
@@ -48,21 +48,21 @@ func (en *engine) circular(s *submission) bool {
 	return false
 }
 
-// checkDependency handles the state of a dependency.
+// checkDependency applies the state of dependency dep to the task e. d is the entry of dep, or nil with err.
 func (en *engine) checkDependency(e *entry, dep events.TaskID, d *entry, err error) {
 	switch {
 	case absent(err):
-		en.links.unwait(dep, e.id)
+		en.links.removeWait(dep, e.id)
 		en.dependencyEnded(e.id, dep, fault.New(fault.NotFound, "the task depends on %s, which does not exist", dep))
 	case err != nil:
 		en.wakeLater(e.id)
 	case d.task.State.Terminal():
-		en.links.unwait(dep, e.id)
-		en.dependencyEnded(e.id, dep, unusable(d))
+		en.links.removeWait(dep, e.id)
+		en.dependencyEnded(e.id, dep, dependencyError(d))
 	}
 }
 
-// wakeLater lets a task check again later what it depends on. mu must be held.
+// wakeLater makes a task check its dependencies, its parent and its children again after catchUpAfter. mu must be held.
 func (en *engine) wakeLater(id events.TaskID) {
 	if e := en.tasks[id]; e != nil {
 		e.unsynced = true
@@ -70,23 +70,24 @@ func (en *engine) wakeLater(id events.TaskID) {
 	en.timers.set(en.now().Add(catchUpAfter), id)
 }
 
-// unusable returns why a finished task does not satisfy a dependency, nil if it does.
-func unusable(d *entry) *fault.Error {
+// dependencyError returns why a finished task does not satisfy a dependency, or nil if it does.
+func dependencyError(d *entry) *fault.Error {
 	if d.task.State == statemachine.Done {
 		return nil
 	}
 	return fault.New(fault.StateNotAllowed, "the task depends on %s, which ended %s", d.id, d.task.State)
 }
 
-// notifyDependants notifies the tasks that wait for a task of its end. mu must be held.
+// notifyDependants notifies the tasks that wait for the task e of its end. mu must be held.
 func (en *engine) notifyDependants(e *entry) {
 	waiting := en.links.waits[e.id]
 	delete(en.links.waits, e.id)
 	for _, id := range sortedKeys(waiting) {
-		en.dependencyEnded(id, e.id, unusable(e))
+		en.dependencyEnded(id, e.id, dependencyError(e))
 	}
 }
 
+// dependencyEnded records in task id that its dependency dep has ended. With a failure, the task ends as well.
 func (en *engine) dependencyEnded(id, dep events.TaskID, failure *fault.Error) {
 	en.turn(id, "task:"+string(dep), func(t *decide.Turn) error {
 		if t.Task.State.Terminal() || !slices.Contains(t.Task.Unmet, dep) {
@@ -94,7 +95,7 @@ func (en *engine) dependencyEnded(id, dep events.TaskID, failure *fault.Error) {
 		}
 		if failure != nil {
 			t.End(failure)
-			return nil //nolint:nilerr // the error is that of the dependency
+			return nil //nolint:nilerr // the turn succeeds; failure is the error of the dependency
 		}
 		t.Emit(events.DependencyMet, &events.Met{Task: dep, State: string(statemachine.Done)})
 		if len(t.Task.Unmet) == 0 && t.Task.State == statemachine.Blocked {
@@ -160,7 +161,7 @@ func (en *engine) spawnNow(ctx context.Context, r api.SubmitRequest, child submi
 	})
 }
 
-// permanent reports whether the same submission would fail again, because the submission and not the log caused the error.
+// permanent reports whether the submission itself caused the error, so that a repetition would fail as well.
 func permanent(err error) bool {
 	switch fault.CodeOf(err) {
 	case fault.InvalidPlan, fault.ValidationError, fault.RequiredField, fault.InvalidFormat, fault.SecretDetected,
@@ -171,7 +172,7 @@ func permanent(err error) bool {
 	}
 }
 
-// checkParent cancels a child whose parent continued without it unnoticed. mu must be held.
+// checkParent cancels a child task or a delegated task if its parent no longer waits for it. mu must be held.
 func (en *engine) checkParent(e *entry) {
 	parent := e.task.Submitted.Parent
 	if parent == nil {
@@ -211,12 +212,13 @@ func (sm *submitter) createChild(s *submission, actor string, extra submitExtra,
 	})
 }
 
-// followChild makes sure that the child of a running step exists and that its end is noticed. mu must be held.
+// followChild checks the child of a running step: it submits a missing child again, and reports the end of a finished child to the
+// parent. mu must be held.
 func (en *engine) followChild(parent, child events.TaskID) {
 	en.withEntry(child, func(c *entry, err error) {
 		switch {
 		case absent(err):
-			en.respawn(parent, child) // an abandoned child is refused, which fails the step
+			en.respawn(parent, child) // if the child was removed, its submission is refused, which fails the step
 		case err != nil:
 			en.wakeLater(parent)
 		case c.task.State.Terminal():
@@ -225,7 +227,7 @@ func (en *engine) followChild(parent, child events.TaskID) {
 	})
 }
 
-// respawn submits a child again whose submission was lost in a crash. mu must be held.
+// respawn submits a child again after its submission was lost in a crash. mu must be held.
 func (en *engine) respawn(parent, child events.TaskID) {
 	en.withEntry(parent, func(e *entry, err error) {
 		if err != nil {
@@ -263,16 +265,17 @@ func (en *engine) notifyParent(e *entry) {
 	})
 }
 
-func (en *engine) childEnded(parent *events.Parent, child events.TaskID, say func(*decide.Turn)) {
+func (en *engine) childEnded(parent *events.Parent, child events.TaskID, record func(*decide.Turn)) {
 	en.lock()
 	defer en.unlock()
-	en.childEndedLocked(parent, child, say)
+	en.childEndedLocked(parent, child, record)
 }
 
-func (en *engine) childEndedLocked(parent *events.Parent, child events.TaskID, say func(*decide.Turn)) {
+// childEndedLocked calls record with a turn of the parent task if the parent still waits for the child. mu must be held.
+func (en *engine) childEndedLocked(parent *events.Parent, child events.TaskID, record func(*decide.Turn)) {
 	en.turn(parent.Task, "task:"+string(child), func(t *decide.Turn) error {
 		if childWanted(t.Task, parent, child) {
-			say(t)
+			record(t)
 		}
 		return nil
 	}, ignore)

@@ -11,8 +11,8 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// This file removes archived tasks whose retention has expired, in the background and in small steps. It keeps no progress in
-// memory: a run that was interrupted is repeated.
+// This file removes archived tasks when their retention has expired, in the background and in small steps. It stores no progress: a
+// run that was interrupted is repeated.
 
 const (
 	// removeEvery is the interval between two scans for expired tasks. removeFirst is the delay of the first scan after the
@@ -50,7 +50,7 @@ func (ar *archiver) removeLoop(ctx context.Context) {
 	}
 }
 
-// removeOld removes the tasks that are due. It sleeps half of the time, to leave room for others.
+// removeOld removes the tasks that are due. It sleeps half of the time, to leave resources for other work.
 func (ar *archiver) removeOld(ctx context.Context) error {
 	due, err := ar.dueTasks(ctx)
 	removed := 0
@@ -94,11 +94,11 @@ func (ar *archiver) removeSome(ctx context.Context, ids []events.TaskID) (int, e
 	return len(ids), nil
 }
 
-// dueTasks returns the archived tasks whose retention has expired. A family of tasks, parents with all their children, is
-// removed together when the last of them is due. So no remaining task refers to a parent or a child that was removed.
+// dueTasks returns the archived tasks to remove. A family of tasks, which is a topmost parent with all its descendants, is removed
+// together when the retention of all of them has expired. So no remaining task refers to a parent or a child that was removed.
 func (ar *archiver) dueTasks(ctx context.Context) ([]events.TaskID, error) {
 	now, f := ar.now(), families{parent: map[events.TaskID]events.TaskID{}, kept: map[events.TaskID]bool{}}
-	for h, err := range ar.past(ctx) {
+	for h, err := range ar.archivedHeads(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -114,8 +114,8 @@ func (ar *archiver) dueTasks(ctx context.Context) ([]events.TaskID, error) {
 	return f.due(func(id events.TaskID) (bool, error) { return ar.exists(ctx, id) })
 }
 
-// past yields the heads of the archived tasks, one by one if the log supports it: there may be millions.
-func (ar *archiver) past(ctx context.Context) iter.Seq2[events.Head, error] {
+// archivedHeads yields the heads of the archived tasks. There may be millions, so it reads them one by one if the log supports that.
+func (ar *archiver) archivedHeads(ctx context.Context) iter.Seq2[events.Head, error] {
 	type ordered interface {
 		ArchivedAfter(ctx context.Context, position uint64) iter.Seq2[events.Head, error]
 	}
@@ -140,11 +140,11 @@ func (ar *archiver) exists(ctx context.Context, id events.TaskID) (bool, error) 
 	return false, nil
 }
 
-// families finds the families of tasks that can be removed as a whole.
+// families finds the families of tasks that can be removed completely.
 type families struct {
-	// parent holds the tasks that are due, each with its parent.
+	// parent maps each task that is due to its parent.
 	parent map[events.TaskID]events.TaskID
-	// kept holds the parents of tasks that are not due.
+	// kept holds the parents of the tasks that are not due.
 	kept map[events.TaskID]bool
 }
 
@@ -157,7 +157,7 @@ func (f *families) add(id, parent events.TaskID, due bool) {
 	}
 }
 
-// root returns the topmost ancestor of a task that is due itself.
+// root returns the topmost task that is reached from a due task by following parents that are due as well.
 func (f *families) root(id events.TaskID) events.TaskID {
 	for {
 		above := f.parent[id]
@@ -168,7 +168,7 @@ func (f *families) root(id events.TaskID) events.TaskID {
 	}
 }
 
-// due returns the tasks of the families that are due as a whole, the oldest ids first.
+// due returns the tasks of the families in which all tasks are due, the oldest ids first.
 func (f *families) due(exists func(events.TaskID) (bool, error)) ([]events.TaskID, error) {
 	stays := map[events.TaskID]bool{} // by root
 	for id := range f.kept {

@@ -14,10 +14,10 @@ import (
 func (ws *workSource) Report(ctx context.Context, r work.Outcome) error {
 	done := make(chan error, 1)
 	ws.ReportThen(ctx, r, func(err error) { done <- err })
-	return ws.answer(ctx, done)
+	return ws.awaitTurn(ctx, done)
 }
 
-// ReportThen is Report for callers that do not wait, so that many outcomes need no goroutine each. It calls done once, maybe
+// ReportThen is Report for callers that do not wait, so that they need no goroutine for each outcome. It calls done once, maybe
 // before it returns. done must not block. It is not called if Run ends first.
 func (ws *workSource) ReportThen(ctx context.Context, r work.Outcome, done func(error)) {
 	failpoint.Pass(failpoint.Reported)
@@ -38,7 +38,7 @@ func (ws *workSource) ReportThen(ctx context.Context, r work.Outcome, done func(
 	ws.unlock()
 }
 
-// recordOutcome records the outcome of a call. mu must be held.
+// recordOutcome records the outcome of a call, and calls done with CONFLICT if it came too late. mu must be held.
 func (ws *workSource) recordOutcome(r work.Outcome, in decide.Received, done func(error)) {
 	late := false
 	ws.engine.turn(r.Task, workerActor(r.Worker), func(t *decide.Turn) error {

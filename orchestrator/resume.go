@@ -13,15 +13,15 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// resumeAt restores a checkpoint of a task and resumes the task, in one commit. It reads the state data first, so that a task
-// is not resumed without it.
+// resumeAt restores a checkpoint of a task and resumes the task, in one commit. It reads the state data of the checkpoint first, so
+// that a task is not resumed if the data cannot be read.
 func (op *operations) resumeAt(ctx context.Context, r api.PauseRequest) (api.ControlReply, error) {
-	var point events.Checkpointed
-	err := op.engine.inspect(ctx, r.ID, func(e *entry) (err error) { point, err = checkpointOf(e.task, r.Checkpoint); return err })
+	var checkpoint events.Checkpointed
+	err := op.engine.inspect(ctx, r.ID, func(e *entry) (err error) { checkpoint, err = checkpointOf(e.task, r.Checkpoint); return err })
 	if err != nil {
 		return api.ControlReply{}, err
 	}
-	state, err := op.blobs.fetch(ctx, point.State)
+	state, err := op.blobs.fetch(ctx, checkpoint.State)
 	if err != nil {
 		return api.ControlReply{}, err
 	}
@@ -33,12 +33,12 @@ func (op *operations) resumeAt(ctx context.Context, r api.PauseRequest) (api.Con
 	if err != nil {
 		return api.ControlReply{}, err
 	}
-	reply, err := op.controlled(ctx, r.ID)
-	reply.Restored = &api.RestoredView{CheckpointID: point.ID, State: state, At: at}
+	reply, err := op.controlReply(ctx, r.ID)
+	reply.Restored = &api.RestoredView{CheckpointID: checkpoint.ID, State: state, At: at}
 	return reply, err
 }
 
-// checkpointOf returns a checkpoint of a task: FORBIDDEN for one of another task, NOT_FOUND for an unknown id.
+// checkpointOf returns a checkpoint of a task. Errors: FORBIDDEN for a checkpoint of another task, NOT_FOUND for an unknown id.
 func checkpointOf(t *statemachine.Task, id string) (events.Checkpointed, error) {
 	at := slices.IndexFunc(t.Checkpoints, func(c events.Checkpointed) bool { return c.ID == id })
 	if at >= 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// Retry implements api.API. The first retry counts as the redrive, so that the task leaves the dead letter.
+// Retry implements api.API. The first retry of a task uses the id of its redrive, so that the task leaves the dead letter.
 func (sm *submitter) Retry(ctx context.Context, r api.RetryRequest) (api.SubmitReply, error) {
 	reply, err := sm.retryTask(ctx, r, redriveOf(r.ID))
 	if err != nil || !reply.Existing {
@@ -22,7 +22,7 @@ func (sm *submitter) Retry(ctx context.Context, r api.RetryRequest) (api.SubmitR
 	return sm.retryTask(ctx, r, "")
 }
 
-// retryTask submits a task that continues where another one ended. It chooses an id unless one is passed.
+// retryTask submits a new task that continues a finished one. With an empty id, it chooses the id of the new task.
 func (sm *submitter) retryTask(ctx context.Context, r api.RetryRequest, id events.TaskID) (api.SubmitReply, error) {
 	var req api.SubmitRequest
 	var extra submitExtra
@@ -31,22 +31,22 @@ func (sm *submitter) retryTask(ctx context.Context, r api.RetryRequest, id event
 		if err := mayRetry(e, r); err != nil {
 			return err
 		}
-		again, err := repeated(e, r.From)
+		repeated, err := repeatedSteps(e, r.From)
 		if err != nil {
 			return err
 		}
-		asked := again
+		requested := repeated
 		if r.From == "" {
-			asked = nil
+			requested = nil
 		}
-		if key := doubtful(e.task, asked); key != "" {
+		if key := doubtfulStep(e.task, requested); key != "" {
 			return fault.New(fault.InDoubt, "it is unknown whether step %s took effect", key).WithField("from").
 				WithHint("orch retry %s --from %s runs it again", r.ID, key)
 		}
 		sub := e.task.Submitted
-		extra = submitExtra{origin: r.ID, parent: nil, reuse: reusable(e, again), tools: sub.Tools, within: sub.Within, programs: programsOf(sub)}
+		extra = submitExtra{origin: r.ID, parent: nil, reuse: reusable(e, repeated), tools: sub.Tools, within: sub.Within, programs: programsOf(sub)}
 		extra.created = new(createdOf(e.task))
-		if r.From == "" { // a call that is repeated may have happened although it did not succeed
+		if r.From == "" { // a failed call may have had its effect, so the repetition uses the same idempotency key
 			extra.keyOf = events.TaskID(cmp.Or(string(sub.KeyOf), string(r.ID)))
 		}
 		req = api.SubmitRequest{ID: id, Name: sub.Name, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, Actor: r.Actor, Via: r.Via, Plan: e.plan.Program.Plan().JSON()}
@@ -59,7 +59,7 @@ func (sm *submitter) retryTask(ctx context.Context, r api.RetryRequest, id event
 	return sm.submit(ctx, req, extra)
 }
 
-// mayRetry returns why a task cannot be retried, nil if it can.
+// mayRetry returns why a task cannot be retried, or nil if it can.
 func mayRetry(e *entry, r api.RetryRequest) error {
 	if e.plan.Unusable != nil {
 		return e.plan.Unusable
@@ -111,10 +111,11 @@ func (sm *submitter) unblockPlan(ctx context.Context, r api.RedriveRequest, sub 
 	return reply, err
 }
 
-// redriveOf returns the id of the first task that continues a failed one. It is derived from the failed task's id, so that a
-// task is redriven once, and that is known without reading other tasks.
+// redriveOf returns the id of the first task that continues a failed task. It is derived from the id of the failed task. So a task
+// is redriven only once, and a lookup of that id shows whether it was.
 func redriveOf(id events.TaskID) events.TaskID { return events.KeyedTaskID("", "redrive:"+string(id)) }
 
+// mayRedrive returns why a task cannot be redriven, or nil if it can.
 func mayRedrive(e *entry) error {
 	if e.task.State == statemachine.Failed {
 		return nil
@@ -150,22 +151,22 @@ func deadLetter(lines []api.Summary) []api.Summary {
 	})
 }
 
-// doubtful returns a step that may have had its effect and that a retry would repeat without a request: one in doubt, or a call
-// with effects that was cancelled while it ran, here or elsewhere. It returns "" if there is none.
-func doubtful(t *statemachine.Task, asked map[string]bool) string {
+// doubtfulStep returns a step that may have had its effect: a step in doubt, or a call with effects that was cancelled while it ran.
+// Requested steps do not count, because their repetition is intended. It returns "" if there is no such step.
+func doubtfulStep(t *statemachine.Task, requested map[string]bool) string {
 	for _, key := range t.Order {
 		s := t.Steps[key]
 		begun := s.State == statemachine.StepCancelled && (s.RunsElsewhere() || !s.CalledAt.IsZero()) && decide.HasEffects(s)
-		if (s.State == statemachine.StepInDoubt || begun) && !asked[key] && !asked[decide.ItemOf(key)] {
+		if (s.State == statemachine.StepInDoubt || begun) && !requested[key] && !requested[decide.ItemOf(key)] {
 			return key
 		}
 	}
 	return ""
 }
 
-// repeated returns the steps that a retry repeats: from, or if that is empty every step that ended badly, and all steps that
-// need one of them.
-func repeated(e *entry, from string) (map[string]bool, error) {
+// repeatedSteps returns the steps that a retry repeats: from, or all failed and cancelled steps if from is empty, and all steps that
+// depend on one of them.
+func repeatedSteps(e *entry, from string) (map[string]bool, error) {
 	if from != "" && e.plan.Program.Node(from) == nil {
 		return nil, fault.New(fault.NotFound, "the plan has no step %q", decide.Clip(from)).WithField("from")
 	}
@@ -185,8 +186,8 @@ func repeated(e *entry, from string) (map[string]bool, error) {
 	return again, nil
 }
 
-// reusable returns the recorded outputs that a retry can reuse. An approve step that covers repeated calls asks again, because
-// its grant belongs to the former task.
+// reusable returns the recorded outputs that a retry can reuse. An approve step that covers repeated calls must request its approval
+// again, because the grant belongs to the former task.
 func reusable(e *entry, again map[string]bool) []events.Reused {
 	var list []events.Reused
 	for _, n := range e.plan.Program.Steps() {

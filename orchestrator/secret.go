@@ -10,8 +10,8 @@ import (
 	"github.com/orch-dev/orch/plan"
 )
 
-// secretPlace returns the part of a plan that contains a secret: an argument by name for a single call, by path for a step, a
-// line number for a text. It returns "plan" if no single part contains it.
+// secretPlace returns the position of a secret in a plan: the name of an argument for a single call, the path of a field for a plan
+// as JSON, the line for a plan as text. It returns "plan" if the secret is in no single field or line.
 func (cl *cleaner) secretPlace(text []byte) string {
 	var p struct {
 		Steps []map[string]json.RawMessage `json:"steps"`
@@ -26,29 +26,30 @@ func (cl *cleaner) secretPlace(text []byte) string {
 	for i, step := range p.Steps {
 		var id string
 		_ = json.Unmarshal(step["id"], &id) // a step without an id gets its index as name
-		way := "steps[" + strconv.Itoa(i) + "]"
+		position := "steps[" + strconv.Itoa(i) + "]"
 		part := cl.secretPart(step)
 		switch {
 		case part == "":
 			continue
 		case part != "with":
-			return way + "." + part
+			return position + "." + part
 		}
 		var args map[string]json.RawMessage
-		_ = json.Unmarshal(step["with"], &args) // then the secret is in the whole value
+		_ = json.Unmarshal(step["with"], &args) // without fields, the secret is in the value as a whole
 		switch arg := cl.secretPart(args); {
 		case arg == "":
-			return way + ".with"
+			return position + ".with"
 		case id == plan.CallID && len(p.Steps) == 1:
 			return arg
 		default:
-			return way + ".with." + arg
+			return position + ".with." + arg
 		}
 	}
 	return "plan"
 }
 
-// secretPart returns the name of the first field that contains a secret, with its name or by itself.
+// secretPart returns the name of the first field that contains a secret. Some secrets are recognized only by the name of the field,
+// so the name is searched together with the value.
 func (cl *cleaner) secretPart(fields map[string]json.RawMessage) string {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		field, err := json.Marshal(map[string]json.RawMessage{name: fields[name]})
@@ -62,6 +63,7 @@ func (cl *cleaner) secretPart(fields map[string]json.RawMessage) string {
 	return ""
 }
 
+// secretLine returns "plan:" and the number of the first line that contains a secret.
 func (cl *cleaner) secretLine(text string) string {
 	n := 0
 	for line := range strings.Lines(text) {

@@ -17,13 +17,14 @@ import (
 
 // A session is the shared context of the calls of one client: a workspace, the files that were read, checkpoints, approvals. It
 // is a task with its own history, which waits until the session ends. The calls are separate tasks that refer to the session
-// and run side by side.
+// and run concurrently.
 
-// maxSessionReads limits the files that a session read and that are sent with a call. If there are more, only those are sent
-// whose name occurs in the arguments.
+// maxSessionReads limits the files read by a session that are sent with a call. If there are more, only those with names in the
+// arguments are sent.
 const maxSessionReads = 500
 
-// checkSession refuses a task in a session that has ended or belongs to somebody else.
+// checkSession returns an error for a task in a session: CONFLICT if the session has ended, NOT_FOUND if it belongs to a different
+// identity.
 func (sm *submitter) checkSession(ctx context.Context, r api.SubmitRequest) error {
 	if r.Session == "" || r.Session == r.ID {
 		return nil
@@ -39,14 +40,14 @@ func (sm *submitter) checkSession(ctx context.Context, r api.SubmitRequest) erro
 	})
 }
 
-// addContext adds the state of its session to a call.
+// addContext adds to a call the state of its session that the tool needs.
 func (ws *workSource) addContext(ctx context.Context, of *dispatch.Offer) error {
 	tool, ok := ws.cfg.Catalogue.Get(of.Call.Tool)
 	if !ok {
 		return nil
 	}
 	spec, call := tool.Spec(), &of.Call
-	var whose string
+	var owner string
 	err := ws.engine.inspect(ctx, call.Session, func(e *entry) error {
 		if spec.NeedsReads {
 			call.Reads = readsFor(e.task.Reads, call.Args)
@@ -57,30 +58,32 @@ func (ws *workSource) addContext(ctx context.Context, of *dispatch.Offer) error 
 		if spec.NeedsApprovals {
 			call.Approvals = statusesOf(e.task)
 		}
-		call.Writes, whose = e.task.Submitted.Writes, e.task.Requestor
-		if open := scopes(e.task); len(open) > 0 {
-			call.Access = withScopes(call.Access, open)
+		call.Writes, owner = e.task.Submitted.Writes, e.task.Requestor
+		if granted := grantedScopes(e.task); len(granted) > 0 {
+			call.Access = withScopes(call.Access, granted)
 		}
 		return nil
 	})
 	switch {
 	case absent(err):
 		return nil
-	case err != nil || !decide.IsUser(whose):
+	case err != nil || !decide.IsUser(owner):
 		return err
 	}
-	return ws.approver.addStanding(ctx, whose, call)
+	return ws.approver.addStanding(ctx, owner, call)
 }
 
-func withScopes(open *work.Access, granted []string) *work.Access {
-	if open == nil {
-		open = &work.Access{}
+// withScopes adds granted scopes to an access, which may be nil.
+func withScopes(access *work.Access, granted []string) *work.Access {
+	if access == nil {
+		access = &work.Access{}
 	}
-	open.Scopes = slices.Concat(open.Scopes, granted)
-	return open
+	access.Scopes = slices.Concat(access.Scopes, granted)
+	return access
 }
 
-// readsFor returns the files that were read. If there are many, it returns only those that the arguments may refer to.
+// readsFor returns the entries of all, the files that were read. Of more than maxSessionReads entries, it returns only those that
+// the arguments may refer to.
 func readsFor(all map[string]string, args json.RawMessage) map[string]string {
 	some := make(map[string]string, min(len(all), maxSessionReads))
 	names := map[string]bool{}
@@ -97,7 +100,7 @@ func readsFor(all map[string]string, args json.RawMessage) map[string]string {
 	return some
 }
 
-// textsIn returns the strings in the fields of arguments and in their lists.
+// textsIn returns the string fields of arguments, and the strings in their list fields.
 func textsIn(args json.RawMessage) (texts []string) {
 	var fields map[string]any
 	_ = json.Unmarshal(args, &fields)
@@ -116,9 +119,9 @@ func textsIn(args json.RawMessage) (texts []string) {
 	return texts
 }
 
-// shareOutcome records in the session of a call what the outcome means for it, before the outcome itself is recorded. So the next call
-// of the client sees everything that the client has received. If the call needs an approval that the session has been granted,
-// then gets it as lent. mu must be held; it is also held when then is called.
+// shareOutcome records the facts of an outcome in the session of the call, before the outcome itself is recorded. So a client that has
+// received the outcome finds the facts in the session at its next call. If the call requests an approval that was already granted to
+// the session, lent is that approval. mu must be held; it is also held when then is called.
 func (ws *workSource) shareOutcome(r *work.Outcome, then func(lent *statemachine.Approval, err error)) {
 	e := ws.engine.tasks[r.Task]
 	if e == nil || e.task == nil || decide.ContextOf(e.task) == "" || len(r.Facts) == 0 && r.ApprovalRequest == nil {
@@ -130,14 +133,14 @@ func (ws *workSource) shareOutcome(r *work.Outcome, then func(lent *statemachine
 		return
 	}
 	facts := r.Facts
-	r.Facts = slices.DeleteFunc(slices.Clone(facts), func(f events.Event) bool { return ofSession(f.Kind) })
+	r.Facts = slices.DeleteFunc(slices.Clone(facts), func(f events.Event) bool { return sessionOnly(f.Kind) })
 	var lent *statemachine.Approval
 	ws.engine.turn(decide.ContextOf(e.task), workerActor(r.Worker), func(t *decide.Turn) error {
 		if t.Task.State.Terminal() {
 			return nil
 		}
 		for _, f := range facts {
-			if ofSession(f.Kind) || f.Kind == events.FileRead {
+			if sessionOnly(f.Kind) || f.Kind == events.FileRead {
 				t.Attempts().RecordOnce(f)
 			}
 		}
@@ -152,12 +155,13 @@ func (ws *workSource) shareOutcome(r *work.Outcome, then func(lent *statemachine
 	})
 }
 
-// ofSession reports whether a fact of a call is recorded in its session only.
-func ofSession(kind events.Kind) bool {
+// sessionOnly reports whether facts of a kind are recorded only in the session of a call, not in its task.
+func sessionOnly(kind events.Kind) bool {
 	return kind == events.CheckpointCreated || kind == events.CheckpointRestored || kind == events.ApprovalRequested
 }
 
-// openForSession opens for the session of a call what a grant has opened for it. mu must be held.
+// openForSession grants to the session of a task the scopes that a decision about an approval of the task has granted. mu must be
+// held.
 func (en *engine) openForSession(e *entry, kind events.Kind, d *events.Decision) {
 	session := decide.ContextOf(e.task)
 	a := e.task.Approval(d.ID)
@@ -171,7 +175,7 @@ func (en *engine) openForSession(e *entry, kind events.Kind, d *events.Decision)
 	granted := a.Approval
 	granted.Step, granted.Scopes, granted.Offers, granted.Details = "", opened, nil, events.Value{}
 	en.turn(session, d.Approver, func(t *decide.Turn) error {
-		if have := scopes(t.Task); t.Task.State.Terminal() || !slices.ContainsFunc(opened, func(s string) bool { return !slices.Contains(have, s) }) {
+		if have := grantedScopes(t.Task); t.Task.State.Terminal() || !slices.ContainsFunc(opened, func(s string) bool { return !slices.Contains(have, s) }) {
 			return nil
 		}
 		t.Approvals().Adopt(&statemachine.Approval{Approval: granted, Decision: d}, "")

@@ -17,13 +17,14 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// This file handles children that calls start (TASK_SPAWN). A worker reports the plan of the child instead of a result. From
-// then on no worker holds the call, and it ends when the child ends. A child never reaches further than the task that started
-// it (S0-181).
+// This file handles child tasks that calls start (TASK_SPAWN). A worker reports the plan of the child instead of a result. From
+// then on no worker holds the call, and it ends when the child ends. A child never has more access than the task that started it
+// (S0-181).
 
 const spawnedStatus = string(statemachine.Done)
 
-// acceptSpawn checks the child that a call starts and stores its large values. An invalid child is the error of the call.
+// acceptSpawn checks the child that a call starts and stores its large values. If the child is invalid, acceptSpawn sets the error
+// of the outcome. It returns only errors that do not concern the child.
 func (ws *workSource) acceptSpawn(ctx context.Context, r *work.Outcome) (*events.Spawned, error) {
 	var err error
 	var spawned *events.Spawned
@@ -49,13 +50,13 @@ func (ws *workSource) checkSpawn(ctx context.Context, s *work.Spawn) (*events.Sp
 		return nil, inFile(s.File, err)
 	}
 	spawned := &events.Spawned{Agent: s.Agent}
-	if spawned.Plan, err = ws.blobs.keep(ctx, prog.text); err == nil {
-		spawned.Inputs, err = ws.blobs.keep(ctx, inputs)
+	if spawned.Plan, err = ws.blobs.offload(ctx, prog.text); err == nil {
+		spawned.Inputs, err = ws.blobs.offload(ctx, inputs)
 	}
 	return spawned, err
 }
 
-// inFile adds the file to an error. An error about the form of a plan names it already.
+// inFile adds the name of the file to an error. INVALID_PLAN errors contain it already.
 func inFile(file string, err error) error {
 	if file == "" || fault.Has(err, fault.InvalidPlan) {
 		return err
@@ -65,8 +66,8 @@ func inFile(file string, err error) error {
 	return &named
 }
 
-// bind sets the bounds of a child that a call of the task starts: what the plan of the task allows, and the time left for the
-// call.
+// bind sets the bounds of a child that a call of the task starts: the resources that the plan of the task allows, and the time left
+// for the call.
 func (e *entry) bind(step string, child *submitExtra) {
 	allow := events.Allow{}
 	if own := allowOf(e); own != nil {
@@ -86,8 +87,8 @@ func earliest(a, b *time.Time) *time.Time {
 	return a
 }
 
-// toolsFor returns the tools that a task may call: those in its plan that the parent task may call; nil for any. It returns
-// FORBIDDEN if the plan calls another tool.
+// toolsFor returns the tools that a task may call: those in `limits.tools` of its plan that the parent task may call as well (above).
+// nil means any tool. It returns FORBIDDEN if the plan calls any other tool.
 func toolsFor(p *plan.Plan, above []string) ([]string, error) {
 	allowed := above
 	if own := p.Limits.Tools; len(own) > 0 {
@@ -108,7 +109,7 @@ func toolsFor(p *plan.Plan, above []string) ([]string, error) {
 	return allowed, nil
 }
 
-// Callable returns the only tools that a task may call; none if it may call any.
+// Callable returns the tools that a task may call. An empty list means any tool.
 func (rd *reader) Callable(ctx context.Context, id events.TaskID) ([]string, error) {
 	var names []string
 	err := rd.engine.inspect(ctx, id, func(e *entry) error { names = slices.Clone(e.task.Submitted.Tools); return nil })
@@ -187,11 +188,11 @@ func (bs *blobStore) spawnOutput(ctx context.Context, child events.TaskID, repor
 		Status string          `json:"status"`
 		Report json.RawMessage `json:"report"`
 	}{child, spawnedStatus, raw})
-	output, err := bs.keep(ctx, raw)
+	output, err := bs.offload(ctx, raw)
 	return output, raw, err
 }
 
-// childFault is the error of a step whose child ended badly. failure is nil if the child was cancelled.
+// childFault returns the error for a step after its child failed or was cancelled. failure is nil if the child was cancelled.
 func childFault(child events.TaskID, failure *fault.Error) *fault.Error {
 	if failure == nil {
 		return fault.New(fault.Cancelled, "the child task %s was cancelled", child)
@@ -199,7 +200,8 @@ func childFault(child events.TaskID, failure *fault.Error) *fault.Error {
 	return fault.New(failure.Code, "child task %s: %s", child, failure.Message)
 }
 
-// rootsOnly returns the client of a child task: the roots of the parent's client only. Nobody answers questions for a child.
+// rootsOnly returns the client of a child task, which contains only the roots of the parent's client: a client answers no questions
+// of a child.
 func rootsOnly(c *events.Client) *events.Client {
 	if c == nil || len(c.Roots) == 0 {
 		return nil

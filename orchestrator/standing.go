@@ -13,10 +13,10 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// The permanent grants of a person to their sessions are stored in a waiting task of that person. Its approvals are the grants,
-// and its history records who gave and who revoked each of them (ADR 0033).
+// A standing grant is a permanent grant to all sessions of a person. The standing grants of a person are the approvals of one task
+// that only waits. Its history records who granted and who revoked each of them (ADR 0033).
 
-// maxStanding limits the permanent grants of a person.
+// maxStanding limits the standing grants of a person.
 const maxStanding = 200
 
 // standingLife is the longest time that a task can wait.
@@ -29,33 +29,33 @@ func standingPlan() map[string]any {
 	}
 }
 
-// openStanding creates the task for the grants of whoever submitted a task. It is created before the decision, so that only the
-// decision itself can be refused.
-func (ap *approver) openStanding(ctx context.Context, task events.TaskID) error {
-	var of string
-	err := ap.engine.inspect(ctx, task, func(e *entry) error { of = e.task.Requestor; return nil })
-	if err != nil || !decide.IsUser(of) {
-		return err // agents may not decide this
+// createStanding creates the task for the standing grants of the person who submitted a task, if it does not exist yet. The caller
+// does that before it records a decision, so that storing the grant afterwards cannot fail for lack of the task.
+func (ap *approver) createStanding(ctx context.Context, task events.TaskID) error {
+	var owner string
+	err := ap.engine.inspect(ctx, task, func(e *entry) error { owner = e.task.Requestor; return nil })
+	if err != nil || !decide.IsUser(owner) {
+		return err // agents have no standing grants
 	}
-	id := decide.StandingID(of)
-	_, err = ap.submitter.Submit(ctx, api.SubmitRequest{ID: id, Session: id, Name: api.GrantsName, Plan: decide.MustJSON(standingPlan()), Actor: of})
+	id := decide.StandingID(owner)
+	_, err = ap.submitter.Submit(ctx, api.SubmitRequest{ID: id, Session: id, Name: api.GrantsName, Plan: decide.MustJSON(standingPlan()), Actor: owner})
 	if err != nil {
 		return err
 	}
 	return ap.engine.inspect(ctx, id, func(e *entry) error {
 		switch {
 		case !decide.IsStanding(e.task) || e.task.State.Terminal():
-			return fault.New(fault.Conflict, "the task %s does not keep the grants of %s", id, of).WithField("always")
-		case len(standing(e.task)) >= maxStanding:
-			return fault.New(fault.QuotaExceeded, "%s has %d grants for good, the limit", of, maxStanding).WithField("always").
+			return fault.New(fault.Conflict, "the task %s does not keep the grants of %s", id, owner).WithField("always")
+		case len(revocableGrants(e.task)) >= maxStanding:
+			return fault.New(fault.QuotaExceeded, "%s has %d grants for good, the limit", owner, maxStanding).WithField("always").
 				WithHint("orch grants lists them, orch revoke takes one back")
 		}
 		return nil
 	})
 }
 
-// standing returns the grants of a session, or of a person, that can be revoked.
-func standing(t *statemachine.Task) (list []*statemachine.Approval) {
+// revocableGrants returns the granted approvals with scopes of a task that represents a session or stores standing grants.
+func revocableGrants(t *statemachine.Task) (list []*statemachine.Approval) {
 	for _, a := range t.Approvals {
 		if a.Status == statemachine.ApprovalGranted && len(a.Scopes) > 0 {
 			list = append(list, a)
@@ -64,12 +64,12 @@ func standing(t *statemachine.Task) (list []*statemachine.Approval) {
 	return list
 }
 
-// keepStanding stores the permanent grants of a decision. Repeating it changes nothing.
-func (ap *approver) keepStanding(ctx context.Context, task events.TaskID, id string) error {
-	var of string
+// storeStanding stores the standing grants of a decision. A repetition changes nothing.
+func (ap *approver) storeStanding(ctx context.Context, task events.TaskID, id string) error {
+	var owner string
 	var granted statemachine.Approval
 	err := ap.engine.inspect(ctx, task, func(e *entry) error {
-		granted, of = *e.task.Approval(id), e.task.Requestor
+		granted, owner = *e.task.Approval(id), e.task.Requestor
 		return nil
 	})
 	if err != nil {
@@ -77,8 +77,8 @@ func (ap *approver) keepStanding(ctx context.Context, task events.TaskID, id str
 	}
 	d := granted.Decision
 	granted.Step, granted.Scopes, granted.Offers, granted.Details = "", d.Always, nil, events.Value{}
-	return ap.engine.change(ctx, decide.StandingID(of), d.Approver, func(t *decide.Turn) error {
-		have := scopes(t.Task)
+	return ap.engine.change(ctx, decide.StandingID(owner), d.Approver, func(t *decide.Turn) error {
+		have := grantedScopes(t.Task)
 		if granted.Scopes = slices.DeleteFunc(slices.Clone(d.Always), func(s string) bool { return slices.Contains(have, s) }); len(granted.Scopes) > 0 {
 			t.Approvals().Adopt(&granted, "")
 		}
@@ -86,11 +86,11 @@ func (ap *approver) keepStanding(ctx context.Context, task events.TaskID, id str
 	})
 }
 
-// addStanding adds the permanent grants of the session's owner to a call of a session. The task that stores them is always
-// open; if it is not in memory, it does not exist. Grants that the node would not offer now are left out: all of them with four
-// eyes, and those for its root.
-func (ap *approver) addStanding(ctx context.Context, of string, call *work.Call) error {
-	id := decide.StandingID(of)
+// addStanding adds the standing grants of the owner of a session to a call of the session. The task that stores them is always open;
+// if it is not in memory, it does not exist. Grants that the node would no longer offer are left out: all grants with
+// Config.FourEyes, and grants for the root.
+func (ap *approver) addStanding(ctx context.Context, owner string, call *work.Call) error {
+	id := decide.StandingID(owner)
 	ap.lock()
 	known := ap.engine.tasks[id] != nil || ap.engine.keyring.isUnread(id) || ap.engine.asleep[id] != nil
 	ap.unlock()
@@ -98,8 +98,8 @@ func (ap *approver) addStanding(ctx context.Context, of string, call *work.Call)
 		return nil
 	}
 	err := ap.engine.inspect(ctx, id, func(e *entry) error {
-		if open := slices.DeleteFunc(scopes(e.task), ap.rules.OpensRoot); decide.IsStanding(e.task) && len(open) > 0 {
-			call.Access = withScopes(call.Access, open)
+		if scopes := slices.DeleteFunc(grantedScopes(e.task), ap.rules.OpensRoot); decide.IsStanding(e.task) && len(scopes) > 0 {
+			call.Access = withScopes(call.Access, scopes)
 		}
 		return nil
 	})

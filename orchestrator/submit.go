@@ -45,26 +45,27 @@ type submitter struct {
 // submitExtra holds properties of a new task that only the node itself can set.
 type submitExtra struct {
 	parent *events.Parent
-	reuse  []events.Reused
+	// origin is the task that a retry continues, reuse the results of origin that the task reuses. keyOf is work.Call.KeyOf.
 	origin events.TaskID
+	reuse  []events.Reused
 	keyOf  events.TaskID
 	// tools, within and deadline are the bounds that the parent task imposes (events.Submitted).
 	tools    []string
 	within   []events.Allow
 	deadline *time.Time
-	// created is the submission time that the expressions of the plan see; nil for now.
+	// created is the submission time for the expressions of the plan; nil means the current time.
 	created *time.Time
 	// share is the share of the parent task (events.Submitted).
 	share string
 	// limited is set if the parent task is limited.
 	limited bool
-	// programs are those of the task that this one comes from.
+	// programs are the pinned programs of the parent or of origin.
 	programs []events.Program
-	// maxSteps limits limits.max_steps of the plan; 0 for no limit.
+	// maxSteps is the upper bound for limits.max_steps of the plan; 0 means none.
 	maxSteps int
 }
 
-// trusted reports whether the plan comes from the node itself, which has checked it before.
+// trusted reports whether the node has checked the plan before, for an earlier task or for a call.
 func (x submitExtra) trusted() bool {
 	return x.origin != "" || (x.parent != nil && x.parent.Agent != "")
 }
@@ -152,9 +153,10 @@ func (sm *submitter) submit(ctx context.Context, r api.SubmitRequest, extra subm
 
 // submission is a checked request.
 type submission struct {
-	id     events.TaskID
-	chosen bool // the id may exist already
-	// keysOf is whose idempotency key it is. generation is how many tasks have held the key before.
+	id events.TaskID
+	// chosen is set unless the node generated the id. A task with a chosen id may exist already.
+	chosen bool
+	// keysOf is the namespace of the idempotency key. generation is the number of tasks that held the key before.
 	keysOf     string
 	generation int
 
@@ -194,8 +196,8 @@ func (sm *submitter) prepare(ctx context.Context, r api.SubmitRequest, extra sub
 	if err := sm.checkLevel(prog.Plan(), extra.parent); err != nil {
 		return nil, err
 	}
-	if p.Plan, err = sm.blobs.keep(ctx, prog.text); err == nil {
-		p.Inputs, err = sm.blobs.keep(ctx, inputs)
+	if p.Plan, err = sm.blobs.offload(ctx, prog.text); err == nil {
+		p.Inputs, err = sm.blobs.offload(ctx, inputs)
 	}
 	if err != nil {
 		return nil, err
@@ -212,7 +214,7 @@ func (sm *submitter) prepare(ctx context.Context, r api.SubmitRequest, extra sub
 		return nil, err
 	}
 	if extra.origin != "" {
-		p.IdempotencyKey, p.KeyScope = "", "" // a retry is another task
+		p.IdempotencyKey, p.KeyScope = "", "" // the original task holds the key
 	}
 	s := &submission{prog: prog.Program, payload: p, id: r.ID, chosen: r.ID != "", cause: r.Cause}
 	switch {
@@ -325,9 +327,9 @@ func (cl *cleaner) checkNames(r api.SubmitRequest) error {
 	return nil
 }
 
-// inputs checks the inputs against the schema of the plan and for secrets.
-func (cl *cleaner) inputs(prog *program, given json.RawMessage) (json.RawMessage, error) {
-	inputs, err := prog.CheckInputs(given)
+// inputs checks the inputs against the schema of the plan and for secrets. It returns them in compact form.
+func (cl *cleaner) inputs(prog *program, raw json.RawMessage) (json.RawMessage, error) {
+	inputs, err := prog.CheckInputs(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -369,7 +371,7 @@ func (sm *submitter) create(s *submission, actor string, extra submitExtra, done
 	sm.engine.withEntry(s.id, func(e *entry, err error) {
 		switch {
 		case fault.Has(err, fault.NotFound) && sm.engine.tasks[s.id] != nil:
-			sm.create(s, actor, extra, done) // another request was faster
+			sm.create(s, actor, extra, done) // a concurrent request is creating the task
 		case fault.Has(err, fault.NotFound):
 			sm.writeFirstCommit(s, actor, extra, done)
 		case sm.keyFree(s, e, err):
@@ -384,13 +386,13 @@ func (sm *submitter) create(s *submission, actor string, extra submitExtra, done
 	})
 }
 
-// sameWork reports whether two requests ask for the same plan with the same inputs.
+// sameWork reports whether two submissions have the same plan and the same inputs.
 func sameWork(a, b *events.Submitted) bool {
 	return a.PlanSHA256 == b.PlanSHA256 && a.Inputs.Ref == b.Inputs.Ref && bytes.Equal(a.Inputs.Raw, b.Inputs.Raw)
 }
 
-// applyConcurrency applies the concurrency rule of a new task. With cancel_running the newest task wins: tasks that wait for the key are
-// cancelled as well.
+// applyConcurrency applies the concurrency rule of a new task if the limit of its key is reached. With reject it returns CONFLICT.
+// With cancel_running it cancels the tasks that hold the key or wait for it.
 func (sm *submitter) applyConcurrency(p *events.Submitted) error {
 	c := p.Concurrency
 	if c == nil || sm.engine.keyring.keys[c.Key] == nil || len(sm.engine.keyring.keys[c.Key].holders) < c.Limit {
@@ -436,7 +438,7 @@ func (sm *submitter) writeFirstCommit(s *submission, actor string, extra submitE
 	}
 	e.task, e.plan, e.seq, e.open = &statemachine.Task{ID: s.id, Requestor: actor}, decide.Plan{Program: s.prog}, 0, true
 	sm.quota.count(e, s.payload)
-	say := func(t *decide.Turn) error {
+	record := func(t *decide.Turn) error {
 		t.Cause = s.cause
 		t.Emit(events.TaskSubmitted, s.payload)
 		for i := range extra.reuse {
@@ -448,7 +450,7 @@ func (sm *submitter) writeFirstCommit(s *submission, actor string, extra submitE
 		return nil
 	}
 	sm.engine.links.nameDependencies(s, 1)
-	sm.engine.decide(e, actor, say, func(err error) {
+	sm.engine.decide(e, actor, record, func(err error) {
 		sm.engine.links.nameDependencies(s, -1)
 		if err != nil {
 			done(api.SubmitReply{}, err)

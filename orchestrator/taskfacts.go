@@ -11,7 +11,7 @@ import (
 // taskFacts implements decide.Facts for an entry. mu must be held.
 type taskFacts entry
 
-// longTurn is how long a turn may take before its rest is left to the next turn, so that others can acquire mu.
+// longTurn is how long a turn may take. Then the rest is left to the next turn, so that other goroutines can acquire mu.
 const longTurn = 100 * time.Millisecond
 
 // Wake implements decide.Facts.
@@ -31,7 +31,7 @@ func (k *taskFacts) Holder(step string) (worker string, held bool) {
 	return "", false
 }
 
-// Overdue implements decide.Facts. After a pause, the time of a call starts again.
+// Overdue implements decide.Facts. After a pause, the waiting time of a queued call starts again.
 func (k *taskFacts) Overdue(step string, now time.Time) time.Duration {
 	q := k.calls.Queued[step]
 	if q == nil || q.MaxWait == 0 {
@@ -60,13 +60,13 @@ func (k *taskFacts) CacheValue(ref string, raw json.RawMessage) { k.owner.blobs.
 // TimeUp implements decide.Facts.
 func (k *taskFacts) TimeUp() bool { return time.Since(k.owner.turnStarted) > longTurn }
 
-// read returns the task as it is now, for a decision or a view. mu must be held.
+// read returns the current state of the task for a decision or a view. mu must be held.
 func (e *entry) read() decide.Reading {
 	o := e.owner
 	return decide.Reading{Task: e.task, Plan: &e.plan, Rules: &o.rules, Facts: (*taskFacts)(e), Now: o.now(), Values: e.fetched}
 }
 
-// nodeOf returns the plan node of a step, nil for calls that are not in the plan. mu must be held.
+// nodeOf returns the plan node of a step, or nil for a call that is not in the plan. mu must be held.
 func (e *entry) nodeOf(step string) *plan.Node {
 	r := decide.Reading{Task: e.task, Plan: &e.plan}
 	return r.NodeByKey(step)

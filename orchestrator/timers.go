@@ -10,8 +10,8 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// timers wakes open tasks at the times in their histories. Each task has at most one timer, the next. Timers are in memory
-// only. A restart sets them again from the log, so every timer fires once.
+// timers wakes open tasks at the times in their histories. Each task has at most one timer, for the next of these times. Timers are
+// in memory only. A restart sets the pending timers again from the log, so none is lost.
 type timers struct {
 	mu     sync.Mutex
 	queue  timerHeap
@@ -60,23 +60,23 @@ func newTimers() timers {
 	return timers{byTask: map[events.TaskID]*timer{}, changed: make(chan struct{}, 1)}
 }
 
-// set sets the timer of a task, unless it has an earlier one.
+// set sets the timer of a task, unless the task has an earlier timer.
 func (t *timers) set(at time.Time, id events.TaskID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	one := t.byTask[id]
+	own := t.byTask[id]
 	switch {
-	case one == nil:
-		one = &timer{at: at, id: id}
-		t.byTask[id] = one
-		heap.Push(&t.queue, one)
-	case at.Before(one.at):
-		one.at = at
-		heap.Fix(&t.queue, one.index)
+	case own == nil:
+		own = &timer{at: at, id: id}
+		t.byTask[id] = own
+		heap.Push(&t.queue, own)
+	case at.Before(own.at):
+		own.at = at
+		heap.Fix(&t.queue, own.index)
 	default:
 		return
 	}
-	if one.index != 0 {
+	if own.index != 0 {
 		return
 	}
 	select {
@@ -85,18 +85,19 @@ func (t *timers) set(at time.Time, id events.TaskID) {
 	}
 }
 
+// setMaybe is set, but does nothing for nil.
 func (t *timers) setMaybe(at *time.Time, id events.TaskID) {
 	if at != nil {
 		t.set(*at, id)
 	}
 }
 
-// next returns when the timer of a task is due, nil if it has none.
+// next returns when the timer of a task is due, or nil if the task has no timer.
 func (t *timers) next(id events.TaskID) *time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if one := t.byTask[id]; one != nil {
-		return new(one.at)
+	if own := t.byTask[id]; own != nil {
+		return new(own.at)
 	}
 	return nil
 }
@@ -105,15 +106,15 @@ func (t *timers) next(id events.TaskID) *time.Time {
 func (t *timers) clear(id events.TaskID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if one := t.byTask[id]; one != nil {
+	if own := t.byTask[id]; own != nil {
 		delete(t.byTask, id)
-		heap.Remove(&t.queue, one.index)
+		heap.Remove(&t.queue, own.index)
 	}
 }
 
-// maxNap limits a wait, so that a sleep of the machine is noticed. Timers of Go do not advance while it sleeps, but the wall
-// clock does.
-const maxNap = time.Minute
+// maxTimerWait limits one wait, so that timers are not late after a sleep of the machine: Go timers stand still during the sleep,
+// while the wall clock advances.
+const maxTimerWait = time.Minute
 
 // due removes the timers that are due, and returns them with the time until the next one.
 func (t *timers) due(now time.Time) (ids []events.TaskID, next time.Duration) {
@@ -125,13 +126,14 @@ func (t *timers) due(now time.Time) (ids []events.TaskID, next time.Duration) {
 		delete(t.byTask, id)
 		ids = append(ids, id)
 	}
-	next = maxNap
+	next = maxTimerWait
 	if len(t.queue) > 0 {
-		next = min(t.queue[0].at.Sub(now), maxNap)
+		next = min(t.queue[0].at.Sub(now), maxTimerWait)
 	}
 	return ids, next
 }
 
+// run wakes the tasks with due timers until ctx ends.
 func (t *timers) run(ctx context.Context, o *engine) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -143,7 +145,8 @@ func (t *timers) run(ctx context.Context, o *engine) {
 		case <-timer.C:
 		}
 		o.lock()
-		ids, next := t.due(o.cfg.Clock()) // with mu held: a task without a timer has been woken
+		// mu stays locked from due to wake, so that no other goroutine finds a task without a timer that was not woken yet.
+		ids, next := t.due(o.cfg.Clock())
 		for _, id := range ids {
 			o.wake(id)
 		}

@@ -7,16 +7,18 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// trackedLog wraps a log and tracks the position up to which every commit has been acknowledged and followed up.
+// trackedLog wraps a log and tracks the position up to which all commits have been processed: the log has acknowledged them, and
+// their consequences have been applied.
 type trackedLog struct {
 	events.Log
 
 	mu sync.Mutex
 	// newest is the newest position that was acknowledged.
 	newest uint64
-	// inFlight holds, for each append in flight, the value of newest when it was sent. The append gets a later position.
+	// inFlight maps the number of each append in flight to the value of newest when it was sent. The append gets a later position.
 	inFlight map[uint64]uint64
-	next     uint64
+	// next is the number of the newest append, counted from 1.
+	next uint64
 	// lost is the value of newest when the first append with an unknown result was sent. Such appends may be in the log.
 	lost *uint64
 }
@@ -37,28 +39,28 @@ func (s *trackedLog) Append(r events.Record, done func(seq uint64, err error)) {
 func (s *trackedLog) completed(flight, seq uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sent := s.inFlight[flight]
+	before := s.inFlight[flight]
 	delete(s.inFlight, flight)
-	if fault.Has(err, fault.Unavailable) && (s.lost == nil || sent < *s.lost) {
-		s.lost = &sent
+	if fault.Has(err, fault.Unavailable) && (s.lost == nil || before < *s.lost) {
+		s.lost = &before
 	}
 	s.newest = max(s.newest, seq)
 }
 
-// sent returns how many appends were sent.
+// sent returns the number of appends so far.
 func (s *trackedLog) sent() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.next
 }
 
-// processedUpTo returns the position up to which everything in the log has been followed up.
+// processedUpTo returns the position up to which all commits have been processed.
 func (s *trackedLog) processedUpTo() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	low := s.newest
-	for _, sent := range s.inFlight {
-		low = min(low, sent)
+	for _, before := range s.inFlight {
+		low = min(low, before)
 	}
 	if s.lost != nil {
 		low = min(low, *s.lost)

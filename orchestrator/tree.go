@@ -8,11 +8,11 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// tree returns a page with the tasks that are related by their parents. It keeps the oldest ones, so that no task is listed
-// without its ancestors.
+// tree returns a page with the tasks in the tree of r.Tree. If there are more than r.Limit, it returns the oldest ones, so that no
+// task is listed without its ancestors.
 func (rd *reader) tree(ctx context.Context, r api.ListRequest, lines []api.Summary) (api.ListReply, error) {
-	lines = related(r.Tree, lines)
-	slices.SortFunc(lines, func(a, b api.Summary) int { return newer(b, a) })
+	lines = linesInTree(r.Tree, lines)
+	slices.SortFunc(lines, func(a, b api.Summary) int { return newestFirst(b, a) })
 	reply := api.ListReply{Tasks: []api.Summary{}, Omitted: max(len(lines)-r.Limit, 0)}
 	for _, line := range lines[:len(lines)-reply.Omitted] {
 		if line.Priority == "" && line.Unreadable == "" {
@@ -27,8 +27,8 @@ func (rd *reader) tree(ctx context.Context, r api.ListRequest, lines []api.Summa
 	return reply, nil
 }
 
-// related returns the lines of the tasks that have the same topmost parent as id.
-func related(id events.TaskID, lines []api.Summary) []api.Summary {
+// linesInTree returns the lines of the tasks that have the same topmost parent as id.
+func linesInTree(id events.TaskID, lines []api.Summary) []api.Summary {
 	parents := make(map[events.TaskID]events.TaskID, len(lines))
 	for _, line := range lines {
 		parents[line.ID] = line.Parent

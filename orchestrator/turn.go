@@ -13,20 +13,20 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// change decides about a task and returns when the decision is durable.
-func (en *engine) change(ctx context.Context, id events.TaskID, actor string, say func(*decide.Turn) error) error {
+// change makes a decision about a task with fn, and returns when the decision is durable.
+func (en *engine) change(ctx context.Context, id events.TaskID, actor string, fn func(*decide.Turn) error) error {
 	if err := en.serving(); err != nil {
 		return err
 	}
 	done := make(chan error, 1)
 	en.lock()
-	en.turn(id, actor, say, func(err error) { done <- err })
+	en.turn(id, actor, fn, func(err error) { done <- err })
 	en.unlock()
-	return en.answer(ctx, done)
+	return en.awaitTurn(ctx, done)
 }
 
-// answer waits for the result of a turn.
-func (c *core) answer(ctx context.Context, done <-chan error) error {
+// awaitTurn waits for the result of a turn.
+func (c *core) awaitTurn(ctx context.Context, done <-chan error) error {
 	select {
 	case err := <-done:
 		return err
@@ -37,18 +37,19 @@ func (c *core) answer(ctx context.Context, done <-chan error) error {
 	}
 }
 
-// turn queues a decision about a task. done gets the result. mu must be held; it is also held when done is called.
-func (en *engine) turn(id events.TaskID, actor string, say func(*decide.Turn) error, done func(error)) {
+// turn queues a decision about a task: fn makes the decision, and done receives the result once it is durable. mu must be held; it is
+// also held when fn and done are called.
+func (en *engine) turn(id events.TaskID, actor string, fn func(*decide.Turn) error, done func(error)) {
 	en.withEntry(id, func(e *entry, err error) {
 		if err != nil {
 			done(err)
 			return
 		}
-		en.decide(e, actor, say, done)
+		en.decide(e, actor, fn, done)
 	})
 }
 
-// wake lets a task continue by itself, such as after a timer. It ignores finished tasks. mu must be held.
+// wake makes the decisions about a task that are due now, such as after a timer. It ignores finished tasks. mu must be held.
 func (en *engine) wake(id events.TaskID) {
 	if en.tasks[id] == nil && !en.keyring.isUnread(id) && en.asleep[id] == nil {
 		return
@@ -68,8 +69,8 @@ func (en *engine) wake(id events.TaskID) {
 	})
 }
 
-// wakeTurn runs the turn of a woken task. It does not catch up again: if the result could not be written just now, it cannot be
-// written in this turn either.
+// wakeTurn runs the turn of a woken task. It does not call catchUp: wake has done that, and if its result could not be written, this
+// turn cannot write it either.
 func (en *engine) wakeTurn(e *entry, err error) {
 	if err != nil {
 		return
@@ -91,10 +92,10 @@ func (en *engine) rearmTimer(e *entry, began time.Time, err error) {
 	}
 }
 
-// decide runs one decision and appends its events. mu must be held, and the entry must not be busy.
-func (en *engine) decide(e *entry, actor string, say func(*decide.Turn) error, done func(error)) {
+// decide makes one decision with fn and appends its events. mu must be held, and the entry must not be busy.
+func (en *engine) decide(e *entry, actor string, fn func(*decide.Turn) error, done func(error)) {
 	en.turnStarted = time.Now()
-	t, err := decide.Decide(e.read(), actor, say)
+	t, err := decide.Decide(e.read(), actor, fn)
 	if err == nil {
 		en.continueTurn(e, t)
 	}
@@ -166,7 +167,8 @@ func headOf(t *statemachine.Task) events.Head {
 	return h
 }
 
-// appended follows up a commit after the log has answered. mu must be held.
+// appended handles the answer of the log to a commit: it applies the consequences of the commit, or discards the turn after an
+// error. mu must be held.
 func (en *engine) appended(e *entry, t *decide.Turn, seq uint64, err error, done func(error)) {
 	if err != nil {
 		en.discard(e, err, done)
@@ -182,7 +184,7 @@ func (en *engine) appended(e *entry, t *decide.Turn, seq uint64, err error, done
 	en.runQueuedTurns(e)
 }
 
-// discard drops the effects of a failed turn on the task in memory, and reads the task from the log again. mu must be held.
+// discard removes the effects of a failed turn from the task in memory, and reads the task from the log again. mu must be held.
 func (en *engine) discard(e *entry, err error, done func(error)) {
 	if fault.Has(err, fault.Internal) || fault.Has(err, fault.DataLoss) {
 		en.cfg.Logger.Error("append_failed", slog.Any("task", e.id), slog.Any("error", err))
@@ -193,21 +195,21 @@ func (en *engine) discard(e *entry, err error, done func(error)) {
 	en.load(e)
 }
 
-// followUp follows up a durable commit. mu must be held.
+// followUp applies the consequences of a durable commit. mu must be held.
 func (en *engine) followUp(e *entry, t *decide.Turn) {
 	en.listed.update(e)
 	en.quota.countSteps(e)
 	for _, event := range t.Events {
 		switch d := event.Data.(type) {
 		case *events.Submitted:
-			if d.Parent == nil && !ownName(d.Name) {
+			if d.Parent == nil && !isInternalName(d.Name) {
 				en.last.add(e.id, t.Task)
 			}
 			en.checkDependencies(e)
 			en.queue.setTimer(e, t.Now)
-			en.links.noteDelegated(e)
+			en.links.addDelegated(e)
 			if d.Parent != nil && d.Parent.Delegated() {
-				en.checkParent(e) // it may have ended meanwhile
+				en.checkParent(e) // the parent may have ended meanwhile
 			}
 		case *events.Ready:
 			en.queue.queueStep(e, d)
@@ -229,7 +231,7 @@ func (en *engine) followUp(e *entry, t *decide.Turn) {
 			en.queue.endLease(e, d.Step)
 			en.queue.dispatcher.Remove(&e.calls, d.Step)
 		case *events.Paused:
-			en.paused(e)
+			en.pauseChanged(e)
 		case *events.Waiting:
 			en.timers.setMaybe(d.Until, e.id)
 		case *events.Retrying:
@@ -238,7 +240,7 @@ func (en *engine) followUp(e *entry, t *decide.Turn) {
 			en.queue.dispatcher.Remove(&e.calls, d.Step)
 		case *events.CancelRequested:
 			en.cancelDelegated(e.id, "", parentStopped)
-			en.queue.queueReady(e) // calls that a pause kept back
+			en.queue.queueReady(e) // the cancellation ends a pause of the task
 		case *events.Called:
 			en.queue.markStarted(e, d)
 		case *events.Spawned:
@@ -254,7 +256,7 @@ func (en *engine) followUp(e *entry, t *decide.Turn) {
 		case *events.InDoubt:
 			en.queue.endLease(e, d.Step)
 		case *events.Skipped:
-			en.skipped(e, d.Step)
+			en.stepSkipped(e, d.Step)
 		case *events.Checkpointed:
 			en.blobs.saveCheckpoint(e, d)
 		}
@@ -266,8 +268,8 @@ func (en *engine) followUp(e *entry, t *decide.Turn) {
 	en.queue.dispatcher.Dispatch()
 }
 
-// paused removes the calls of a paused task from the queues, or queues the calls of a resumed one.
-func (en *engine) paused(e *entry) {
+// pauseChanged removes the calls of a paused task from the queues, or queues the calls of a resumed task.
+func (en *engine) pauseChanged(e *entry) {
 	if !e.paused() {
 		en.queue.queueReady(e)
 		return
@@ -276,8 +278,8 @@ func (en *engine) paused(e *entry) {
 	en.keyring.leaveQueue(e)
 }
 
-// skipped stops everything that runs for a skipped step.
-func (en *engine) skipped(e *entry, step string) {
+// stepSkipped stops the call, the child and the delegated tasks of a skipped step.
+func (en *engine) stepSkipped(e *entry, step string) {
 	en.queue.dispatcher.Remove(&e.calls, step)
 	en.queue.revoke(e, step)
 	en.cancelDelegated(e.id, step, parentEnded)
@@ -286,9 +288,10 @@ func (en *engine) skipped(e *entry, step string) {
 	}
 }
 
+// parentEnded is the reason of child tasks that are cancelled because the parent no longer waits for them.
 const parentEnded = "the parent task went on without it"
 
-// taskEnded follows up the end of a task. mu must be held.
+// taskEnded applies the consequences of the end of a task. mu must be held.
 func (en *engine) taskEnded(e *entry) {
 	e.open, e.unsynced, e.fetched = false, false, nil
 	for _, step := range sortedKeys(e.calls.Leases) {
@@ -301,12 +304,12 @@ func (en *engine) taskEnded(e *entry) {
 			en.cancelLater(s.Child, parentEnded)
 		}
 	}
-	en.links.dropDelegated(e)
+	en.links.removeDelegated(e)
 	if e.task.State != statemachine.Done {
 		en.cancelDelegated(e.id, "", parentStopped)
 	}
 	for _, dep := range e.task.Unmet {
-		en.links.unwait(dep, e.id)
+		en.links.removeWait(dep, e.id)
 	}
 	en.timers.clear(e.id)
 	en.quota.uncount(e)

@@ -13,13 +13,13 @@ import (
 	"github.com/orch-dev/orch/orchestrator/decide"
 )
 
-// Decisions and views read large values from the blob store, but never with mu held. A decision or view that needs a value that
-// is not in memory stops, releases mu, and is repeated when the value has been read.
+// Decisions and views read large values from the blob store, but never with mu held. If a value is not in memory, the decision or
+// view stops and releases mu. It is repeated when the value has been read.
 
 // maxValues limits the bytes of cached large values.
 const maxValues = 32 << 20
 
-// blobStore reads and writes large values, which are stored beside the log.
+// blobStore reads and writes large values, which are stored outside the log.
 type blobStore struct {
 	*core
 
@@ -31,7 +31,7 @@ type valueCache struct {
 	mu    sync.Mutex
 	size  int
 	byRef map[string]*list.Element
-	// order holds *kept, the most recently used in front.
+	// order holds *cachedValue, the most recently used at the front.
 	order list.List
 }
 
@@ -52,7 +52,7 @@ func (v *valueCache) get(ref string) (json.RawMessage, bool) {
 	return k.raw, ok
 }
 
-// put adds a value and evicts the least recently used ones.
+// put adds a value and evicts the least recently used values. It ignores values that are too large for the cache.
 func (v *valueCache) put(ref string, raw json.RawMessage) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -71,7 +71,8 @@ func (v *valueCache) put(ref string, raw json.RawMessage) {
 	}
 }
 
-// fetchAll reads values from the blob store. An error is transient. mu must not be held.
+// fetchAll reads values from the blob store, and returns them by reference. A lost value has an error in the result; the error of
+// fetchAll is transient. mu must not be held.
 func (bs *blobStore) fetchAll(ctx context.Context, wanted []events.Value) (map[string]decide.Fetched, error) {
 	results := make(map[string]decide.Fetched, len(wanted))
 	for _, v := range wanted {
@@ -92,19 +93,19 @@ type viewer struct {
 	decide.Reading
 
 	e *entry
-	// shown is the size of the values in the answer so far.
+	// shown is the size of the values in the answer so far, in bytes.
 	shown int64
 }
 
-// view runs fn with a task, and repeats it after reading the large values that it needed. fn runs with mu held.
+// view runs fn with a task. If fn needs large values that are not in memory, view reads them and runs fn again. fn runs with mu held.
 func (en *engine) view(ctx context.Context, id events.TaskID, fn func(*viewer) error) error {
-	given := map[string]decide.Fetched{}
+	fetched := map[string]decide.Fetched{}
 	for {
 		var missing []events.Value
 		err := en.inspect(ctx, id, func(e *entry) error {
 			v := &viewer{Reading: e.read(), e: e}
-			maps.Copy(given, e.fetched)
-			v.Values = given
+			maps.Copy(fetched, e.fetched)
+			v.Values = fetched
 			err := v.OutcomeOf(fn(v))
 			if missing = v.Missing; len(missing) > 0 {
 				return nil // the view is not complete yet
@@ -118,7 +119,7 @@ func (en *engine) view(ctx context.Context, id events.TaskID, fn func(*viewer) e
 		if err != nil {
 			return err
 		}
-		maps.Copy(given, more)
+		maps.Copy(fetched, more)
 	}
 }
 
@@ -132,18 +133,19 @@ func (en *engine) continueTurn(e *entry, t *decide.Turn) {
 		return
 	}
 	if len(t.Events) > 0 {
-		e.fetched = nil // the decision that needed them is taken
+		e.fetched = nil // the decision that needed these values is made
 	}
 	if e.fetching {
 		return
 	}
 	e.fetching = true
 	en.outbox = append(en.outbox, func() {
-		en.background(func(ctx context.Context) { en.searchFor(ctx, e, t.Missing) }, func() { e.fetching = false })
+		en.background(func(ctx context.Context) { en.fetchMissing(ctx, e, t.Missing) }, func() { e.fetching = false })
 	})
 }
 
-func (en *engine) searchFor(ctx context.Context, e *entry, wanted []events.Value) {
+// fetchMissing reads the values that a turn needs, and wakes the task.
+func (en *engine) fetchMissing(ctx context.Context, e *entry, wanted []events.Value) {
 	results, err := en.blobs.fetchAll(ctx, wanted)
 	en.lock()
 	defer en.unlock()
@@ -161,8 +163,8 @@ func (en *engine) searchFor(ctx context.Context, e *entry, wanted []events.Value
 	}
 }
 
-// render returns the JSON of a value. For a lost value it returns the reference and the reason. It omits values that do not fit
-// into the answer.
+// render returns the JSON of a value. For a lost value it returns the reference and the error. A value that does not fit into the
+// answer is replaced by $omitted.
 func (t *viewer) render(v events.Value) json.RawMessage {
 	size := max(v.Size, int64(len(v.Raw)))
 	if t.shown += size; t.shown > maxAnswer && size > maxAnswer/64 {
@@ -180,7 +182,7 @@ func (t *viewer) render(v events.Value) json.RawMessage {
 	return raw
 }
 
-// renderLater is show for a value that was found while mu was held. mu must not be held.
+// renderLater returns the JSON of a value like render, without its limit. It may read the value, so mu must not be held.
 func (en *engine) renderLater(ctx context.Context, v events.Value) (json.RawMessage, error) {
 	if v.Ref == "" {
 		return v.Raw, nil
@@ -201,6 +203,7 @@ const blobTime = 30 * time.Second
 // lost reports whether an error of the blob store means that the value is lost permanently.
 func lost(err error) bool { return fault.Has(err, fault.NotFound) || fault.Has(err, fault.DataLoss) }
 
+// fetch returns the JSON of a value. It reads large values from the blob store.
 func (bs *blobStore) fetch(ctx context.Context, v events.Value) (json.RawMessage, error) {
 	if v.Ref == "" {
 		return v.Raw, nil
@@ -210,7 +213,9 @@ func (bs *blobStore) fetch(ctx context.Context, v events.Value) (json.RawMessage
 	return bs.cfg.Blobs.Get(ctx, v.Ref)
 }
 
-func (bs *blobStore) keep(ctx context.Context, raw json.RawMessage) (events.Value, error) {
+// offload returns a value with the given JSON. If it is large, offload writes the JSON to the blob store, and the value contains only
+// the reference.
+func (bs *blobStore) offload(ctx context.Context, raw json.RawMessage) (events.Value, error) {
 	v := events.Inline(raw)
 	if !v.MustOffload() {
 		return v, nil

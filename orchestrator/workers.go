@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// workSource implements work.Source: workers get calls from it and report to it.
+// workSource implements work.Source, the interface for workers.
 type workSource struct {
 	*core
 
@@ -27,6 +27,7 @@ type workSource struct {
 
 var _ work.Source = (*Orchestrator)(nil)
 
+// maxPoll limits how long a poll waits for calls.
 const maxPoll = 30 * time.Second
 
 // Poll implements work.Owner.
@@ -55,7 +56,7 @@ func (ws *workSource) Poll(ctx context.Context, p work.Poll) (work.Batch, error)
 	return ws.batch(ctx, p.Worker, d), nil
 }
 
-// checkWorker returns why a worker cannot be served, nil if it can.
+// checkWorker returns why a worker cannot be served, or nil if it can.
 func (ws *workSource) checkWorker(worker string) error {
 	if err := ws.serving(); err != nil {
 		return err
@@ -66,14 +67,14 @@ func (ws *workSource) checkWorker(worker string) error {
 	return nil
 }
 
-// endPoll ends the wait of a poller, and returns the delivery that it got in that moment.
+// endPoll ends the wait of a poller, and returns the delivery that was assigned to it just before, if there is one.
 func (ws *workSource) endPoll(p *dispatch.Poller) dispatch.Delivery {
 	ws.lock()
 	defer ws.unlock()
 	return ws.queue.dispatcher.EndPoll(p)
 }
 
-// requeueDelivery queues calls again that could not be delivered.
+// requeueDelivery returns the calls of a delivery that did not reach its worker to their queues.
 func (ws *workSource) requeueDelivery(worker string, d dispatch.Delivery) {
 	ws.lock()
 	defer ws.unlock()
@@ -116,6 +117,7 @@ func workerActor(name string) string {
 	return "worker:" + name
 }
 
+// lateFor returns the error for a report of an attempt that is no longer current.
 func lateFor(r work.Ref) error {
 	return fault.New(fault.Conflict, "attempt %d of step %s is no longer the current one", r.Attempt, r.Step)
 }
@@ -131,7 +133,7 @@ func (ws *workSource) Heartbeat(_ context.Context, b work.Heartbeat) (work.Heart
 	now := ws.now()
 	w := ws.queue.dispatcher.Touch(b.Worker, b.Queues, now)
 	if b.Final {
-		w.Seen = time.Time{} // it is offline from now on
+		w.Seen = time.Time{} // the worker counts as offline from now on
 	}
 	var reply work.HeartbeatReply
 	for _, p := range b.Calls {
@@ -150,10 +152,10 @@ func (ws *workSource) Heartbeat(_ context.Context, b work.Heartbeat) (work.Heart
 func (ws *workSource) renew(worker string, p work.CallHeartbeat, now time.Time) bool {
 	e := ws.engine.tasks[p.Task]
 	if e == nil {
-		return ws.engine.keyring.isUnread(p.Task) // it will be read again
+		return ws.engine.keyring.isUnread(p.Task) // the task will be read again
 	}
 	if e.task == nil {
-		return true // being loaded; the next heartbeat renews it
+		return true // the task is being loaded; the next heartbeat renews the lease
 	}
 	t := e.read()
 	if !t.Holds(p.Ref, worker) {

@@ -13,7 +13,7 @@ type HeldCall struct {
 	work.Ref
 
 	Since time.Time
-	// Until is when its time limit ends; zero if that is not known.
+	// Until is the end of its time limit; zero if that is not known.
 	Until time.Time
 }
 
@@ -36,7 +36,7 @@ func (rd *reader) HeldCalls() (map[string][]HeldCall, error) {
 	return held, nil
 }
 
-// heldCall returns since when an agent holds a call, and until when at most.
+// heldCall returns a call with the times between which an agent holds it.
 func (e *entry) heldCall(ref work.Ref) HeldCall {
 	held := HeldCall{Ref: ref}
 	if e == nil || e.task == nil || e.task.Steps[ref.Step] == nil {
