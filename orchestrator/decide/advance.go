@@ -43,8 +43,8 @@ func (t *Turn) advanceOnce() {
 	}
 }
 
-// retryCalls makes single calls and verify calls ready again that a worker has returned. They are not steps of the plan, so
-// nothing else does. A call with a note continues whatever the state of its task.
+// retryCalls makes pending calls ready again that steps.move does not handle: single calls and verify calls, which are not steps of
+// the plan, and calls that continue work elsewhere, which do so in any state of the task.
 func (t *Turn) retryCalls() {
 	for _, key := range t.Task.Order {
 		s := t.Task.Steps[key]
@@ -78,7 +78,8 @@ func (t *Turn) stepsMayStart() bool {
 	return t.Facts.Acquire()
 }
 
-// End keeps further steps from starting. Steps that must run to their end do, then the `always` steps run.
+// End starts the end of the task with an error, or nil. No further steps start. When the running calls have ended, the `always` steps
+// run, and then the task ends.
 func (t *Turn) End(err *fault.Error) {
 	if t.Task.Ending {
 		return
@@ -141,7 +142,7 @@ func (t *Turn) stopCalls(reason string) {
 	}
 }
 
-// dropProbes cancels verify calls whose result is no longer needed.
+// dropProbes cancels the verify calls that have not ended, because their results are no longer needed.
 func (t *Turn) dropProbes() {
 	for _, key := range slices.Clone(t.Task.Order) {
 		if s := t.Task.Steps[key]; s.Purpose == purposeVerify && !s.State.Terminal() {
@@ -198,12 +199,12 @@ func (t *Turn) blockIfStuck() {
 			waiting = s
 		case s.State.Terminal(), s.State == statemachine.StepRunning && s.Items != nil:
 		default:
-			return // some step can still move
+			return // this step can continue without a person
 		}
 	}
 	switch {
 	case doubtful != nil:
-		t.Emit(events.TaskBlocked, &events.Moved{Block: blockInput, Reason: doubt(doubtful)})
+		t.Emit(events.TaskBlocked, &events.Moved{Block: blockInput, Reason: doubtReason(doubtful)})
 	case asking != nil:
 		t.Emit(events.TaskBlocked, &events.Moved{Block: blockInput, Reason: t.WaitsForAnswer(asking)})
 	case waiting != nil:
@@ -211,8 +212,8 @@ func (t *Turn) blockIfStuck() {
 	}
 }
 
-// doubt returns the reason of a block by a step in doubt.
-func doubt(doubtful *statemachine.Step) string {
+// doubtReason returns the reason of a block by a step in doubt.
+func doubtReason(doubtful *statemachine.Step) string {
 	reason := "it is unknown whether step " + doubtful.Key + " took effect"
 	switch {
 	case doubtful.Lost > 1 && doubtful.For != nil:

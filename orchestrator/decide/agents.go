@@ -36,10 +36,10 @@ func (t Attempts) release() {
 	t.Emit(events.TaskReleased, &events.Moved{Reason: "no agent has its call"})
 }
 
-// MayHandOn returns an error if an agent must not hand its call to the agents that it names. The agent then keeps the call.
+// MayHandOn returns an error if an agent must not hand its call to the agents in r.HandTo. The agent then keeps the call.
 func (t Attempts) MayHandOn(r work.Outcome) error {
 	s := t.Task.Steps[r.Step]
-	if r.HandTo == nil || nobody(r.HandTo) || s == nil || !t.Holds(r.Ref, r.Worker) {
+	if r.HandTo == nil || isEmpty(r.HandTo) || s == nil || !t.Holds(r.Ref, r.Worker) {
 		return nil
 	}
 	if s.For == nil {
@@ -48,20 +48,20 @@ func (t Attempts) MayHandOn(r work.Outcome) error {
 	return t.Rules.HandOn(HandOn{Tool: s.Tool, Requester: cmp.Or(s.By, t.Facts.Requester()), By: r.Worker, From: *s.For, To: *r.HandTo})
 }
 
-// nobody reports whether a selection is empty.
-func nobody(a *events.Agents) bool { return a.Agent == "" && a.Type == "" && len(a.Requires) == 0 }
+// isEmpty reports whether a selection of agents has no criteria.
+func isEmpty(a *events.Agents) bool { return a.Agent == "" && a.Type == "" && len(a.Requires) == 0 }
 
-// maxHandOffs limits how often a call passes from agent to agent. Two agents could hand it to each other forever.
+// maxHandOffs limits how often a call is handed from agent to agent. Without it, two agents could hand a call to each other forever.
 const maxHandOffs = 100
 
-// handOff returns the call of an agent to the queue for the agents in r.HandTo; an empty selection keeps the current one. The
-// agent itself reports its progress, so the call is not in doubt.
+// handOff returns the call of an agent to the queue for the agents in r.HandTo. An empty selection means the agents that the call is
+// for already. The agent confirms that the call had no unknown effect, so the call is not in doubt.
 func (t Attempts) handOff(s *statemachine.Step, r work.Outcome) {
 	if s.Attempt >= maxHandOffs {
 		t.Failed(s, fault.New(fault.ToolFailed, "%d agents have handed the call on; the last one: %s", s.Attempt, r.Error.Message), r.Class, r.Duration)
 		return
 	}
-	if nobody(r.HandTo) {
+	if isEmpty(r.HandTo) {
 		r.HandTo = nil
 	}
 	at := t.Now

@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// What an approval leads to.
+// The consequences of a rejected and of an expired approval.
 const (
 	onRejectFail     = "fail"
 	onRejectContinue = "continue"
@@ -29,10 +29,10 @@ const (
 // grantLife is how long a grant is valid (M-3).
 const grantLife = time.Hour
 
-// BlockExpired is the kind of block of a task with an approval that nobody decided in time.
+// BlockExpired is the kind of block of a task that waits for an expired approval.
 const BlockExpired = "expired"
 
-// approvalTime returns how long an approval of a type is pending by default (M-3).
+// approvalTime returns the default time after which a pending approval of a type expires (M-3).
 func approvalTime(kind string) time.Duration {
 	switch kind {
 	case "checkpoint":
@@ -44,10 +44,10 @@ func approvalTime(kind string) time.Duration {
 	}
 }
 
-// park parks a call until it is approved. A matching grant, a pending approval for the same scopes, or a grant lent by the
-// session is used instead of a new approval.
+// park parks a call until it is approved. Instead of requesting a new approval, it uses a matching grant, a pending approval for the
+// same scopes, or lent, a grant of the session.
 func (t Approvals) park(s *statemachine.Step, ask *work.ApprovalRequest, lent *statemachine.Approval) {
-	id := t.matching(s, ask)
+	id := t.matchingApproval(s, ask)
 	if id == "" && lent != nil {
 		id = t.Adopt(lent, s.Key)
 	}
@@ -55,7 +55,7 @@ func (t Approvals) park(s *statemachine.Step, ask *work.ApprovalRequest, lent *s
 		id = events.ApprovalIDFrom(t.Task.ID, t.Rules.Entropy)
 		t.request(t.applyTerms(s, &events.Approval{
 			ID: id, Step: s.Key, Type: ask.Type, Tool: s.Tool, ArgsSHA256: ask.ArgsSHA256, Scopes: ask.Scopes, Offers: t.offers(ask),
-			Description: "allow " + s.Tool + " in step " + s.Key, Rationale: ask.Reason + t.otherThan(s),
+			Description: "allow " + s.Tool + " in step " + s.Key, Rationale: ask.Reason + t.coverDiffers(s),
 			Details:  events.Inline(MustJSON(map[string]any{"rule": ask.Rule, "impact": ask.Impact})),
 			Priority: approvalPriority(t.Task.Submitted.Priority), Risk: ask.Risk,
 			ExpiresAt: t.Now.Add(approvalTime(ask.Type)), OnReject: onRejectContinue, OnExpiry: onExpiryBlock,
@@ -64,15 +64,15 @@ func (t Approvals) park(s *statemachine.Step, ask *work.ApprovalRequest, lent *s
 	t.Emit(events.StepParked, &events.Parked{Step: s.Key, Attempt: s.Attempt, Approval: id})
 }
 
-// matching returns the id of an approval that a request can share, "" if it needs a new one.
-func (t Approvals) matching(s *statemachine.Step, ask *work.ApprovalRequest) string {
+// matchingApproval returns the id of an approval that a request can share, or "" if it needs a new one.
+func (t Approvals) matchingApproval(s *statemachine.Step, ask *work.ApprovalRequest) string {
 	for _, a := range t.Task.Approvals {
-		same := len(ask.Scopes) > 0 && slices.Equal(a.Scopes, ask.Scopes) && a.Status == statemachine.ApprovalPending
-		granted := a.Step == "" && a.Usable(t.Now) && len(ask.Scopes) == 0 && a.Tool == s.Tool && a.ArgsSHA256 == ask.ArgsSHA256
+		samePending := len(ask.Scopes) > 0 && slices.Equal(a.Scopes, ask.Scopes) && a.Status == statemachine.ApprovalPending
+		usableGrant := a.Step == "" && a.Usable(t.Now) && len(ask.Scopes) == 0 && a.Tool == s.Tool && a.ArgsSHA256 == ask.ArgsSHA256
 		if !t.sameTerms(s, a) {
 			continue
 		}
-		if same || granted {
+		if samePending || usableGrant {
 			return a.ID
 		}
 	}
@@ -87,7 +87,7 @@ func approvalPriority(priority string) string {
 	return priority
 }
 
-// request opens an approval, and moves the task to AWAITING_APPROVAL where table T-1 allows it.
+// request adds a pending approval, and moves the task to AWAITING_APPROVAL if table T-1 allows that.
 func (t Approvals) request(a *events.Approval) {
 	a.Requester = cmp.Or(a.Requester, "task:"+string(t.Task.ID))
 	a.ExpiresAt = events.Time(a.ExpiresAt)
@@ -98,7 +98,8 @@ func (t Approvals) request(a *events.Approval) {
 	t.awaitApproval(a.ID)
 }
 
-// awaitApproval moves the task to AWAITING_APPROVAL if its state allows that.
+// awaitApproval moves the task to AWAITING_APPROVAL if its state allows that. id is the pending approval, or "" for a call that uses a
+// grant.
 func (t Approvals) awaitApproval(id string) {
 	if statemachine.Check(t.Task.State, events.TaskApprovalRequested) != nil || IsSession(t.Task) {
 		return
@@ -131,7 +132,7 @@ func (t Approvals) applyTerms(s *statemachine.Step, a *events.Approval) *events.
 	return a
 }
 
-// onExpiryOf returns what happens to a call whose approval expires.
+// onExpiryOf returns the value of Approval.OnExpiry for the approval section of a plan.
 func onExpiryOf(terms *plan.Approval) string {
 	switch terms.OnExpiry {
 	case "fail":
@@ -152,12 +153,13 @@ func (t *Reading) sameTerms(s *statemachine.Step, a *statemachine.Approval) bool
 	return max(a.Quorum, 1) >= max(terms.Quorum, 1) && slices.Equal(a.From, terms.From) && a.OnExpiry == onExpiryOf(terms)
 }
 
-// keepsGrant reports whether the next attempt can reuse the grant of a failed one: it was approved, and how it ended is known.
+// keepsGrant reports whether the next attempt can reuse the grant of a failed attempt: the failed attempt was approved and has
+// certainly ended.
 func (t *Reading) keepsGrant(s *statemachine.Step, class string) bool {
 	return s.Approval != "" && s.State == statemachine.StepRunning && !plan.LeavesDoubt(class)
 }
 
-// offers returns the scopes that an approval may open for the session of its task, none outside of a session.
+// offers returns the scopes that an approval may open for the session of its task; none for a task outside a session.
 func (t Approvals) offers(ask *work.ApprovalRequest) []string {
 	if ContextOf(t.Task) == "" {
 		return nil
@@ -170,7 +172,7 @@ func (t Approvals) startApprove(n *plan.Node, key string, sc plan.Scope) {
 	q, err := n.Question(sc)
 	var calls covered
 	if err == nil {
-		calls, err = t.covered(n)
+		calls, err = t.coveredCalls(n)
 	}
 	if err = t.OutcomeOf(err, q.Show, q.Default, []byte(q.Description), []byte(q.Rationale), calls.shown); err != nil {
 		t.steps().failStep(key, err)
@@ -199,7 +201,7 @@ func (t Approvals) answerApproveStep(s *statemachine.Step, a *statemachine.Appro
 	case a.Status == statemachine.ApprovalExpired && a.OnExpiry == onExpiryReject:
 		t.refuseStep(s, expired(a))
 	case a.Status == statemachine.ApprovalExpired && a.OnExpiry != onExpiryDefault:
-		// the step is stuck until somebody asks again
+		// the step waits until a person resumes the task (AskAgain)
 	case a.Status == statemachine.ApprovalRejected && a.Decision.Disposition != "":
 		t.revise(s, a)
 	case a.Status == statemachine.ApprovalRejected && a.OnReject != onRejectContinue:
@@ -223,8 +225,8 @@ func (t Approvals) answerOf(a *statemachine.Approval) json.RawMessage {
 	return MustJSON(out)
 }
 
-// AskAgain renews the approvals that nobody decided in time, and unblocks a task that is blocked by them. A task that is being
-// verified was never blocked.
+// AskAgain requests expired approvals again, and unblocks a task that they have blocked. A task that runs its verify steps is not
+// blocked by them, so it keeps its state.
 func (t Approvals) AskAgain(by string) {
 	if t.Task.State == statemachine.Blocked && (t.Task.Block == BlockExpired || t.anyStuck()) {
 		t.Emit(events.TaskUnblocked, &events.Moved{})

@@ -26,8 +26,8 @@ func (t Attempts) CheckpointBefore(s *statemachine.Step) {
 	})
 }
 
-// Start records that a worker starts the call, with the effect and the time limit that it reports. A call of the plan moves the
-// task to IN_PROGRESS. A call for agents does so only when the agent confirms it.
+// Start records that a worker starts the call, with the effect and the time limit that the worker reports. A call of the plan moves
+// the task to IN_PROGRESS. A call for agents does so only when the agent confirms it.
 func (t Attempts) Start(s *statemachine.Step, as work.Started, at time.Time) {
 	if s.Purpose != PurposeCall && (s.For == nil || t.Task.State != statemachine.Assigned) {
 		t.activate()
@@ -35,7 +35,7 @@ func (t Attempts) Start(s *statemachine.Step, as work.Started, at time.Time) {
 	if at.IsZero() || at.After(t.Now) {
 		at = t.Now // the clock of the worker is wrong
 	}
-	called := &events.Called{Step: s.Key, Attempt: s.Attempt, Worker: as.Worker, At: events.Time(at), Effect: t.resolved(s, as.Effect)}
+	called := &events.Called{Step: s.Key, Attempt: s.Attempt, Worker: as.Worker, At: events.Time(at), Effect: t.resolvedEffect(s, as.Effect)}
 	if effect := tools.Effect(cmp.Or(called.Effect, s.Effect)); effect.AtMostOnce() && as.Timeout > 0 && as.Timeout != s.Timeout {
 		called.Timeout = as.Timeout
 	}
@@ -46,11 +46,11 @@ func (t Attempts) Start(s *statemachine.Step, as work.Started, at time.Time) {
 type Received struct {
 	Output  events.Value
 	Spawned *events.Spawned
-	// Lent is the grant of the session that lets the call through, nil for none.
+	// Lent is the grant of the session that allows the call, nil for none.
 	Lent *statemachine.Approval
 }
 
-// Report records an outcome, or reports that it is too late.
+// Report records an outcome. It returns true if the outcome came too late. It accepts a repetition of a recorded outcome.
 func (t Attempts) Report(r work.Outcome, in Received) (late bool) {
 	s := t.Task.Steps[r.Step]
 	switch {
@@ -58,8 +58,8 @@ func (t Attempts) Report(r work.Outcome, in Received) (late bool) {
 		if in.Output.Ref != "" {
 			t.Facts.CacheValue(in.Output.Ref, r.Output)
 		}
-		t.outcome(s, r, in)
-	case s != nil && isRepeat(s, r) && (!IsAgent(r.Worker) || same(s, r, in)):
+		t.recordOutcome(s, r, in)
+	case s != nil && isRepeat(s, r) && (!IsAgent(r.Worker) || sameOutcome(s, r, in)):
 	default:
 		t.recordRefused(s, r)
 		return true
@@ -69,7 +69,7 @@ func (t Attempts) Report(r work.Outcome, in Received) (late bool) {
 
 // isRepeat reports whether an outcome repeats one that was recorded before.
 func isRepeat(s *statemachine.Step, r work.Outcome) bool {
-	if continues(r) && s.NotedIn == r.Attempt { // another worker with the same attempt has another note
+	if continues(r) && s.NotedIn == r.Attempt { // a different worker with the same attempt reports a different note
 		return bytes.Equal(s.Note, r.Note)
 	}
 	if s.Attempt != r.Attempt || s.Worker != r.Worker {
@@ -93,9 +93,9 @@ func isRepeat(s *statemachine.Step, r work.Outcome) bool {
 	}
 }
 
-// same reports whether a repeated outcome has the recorded content. Agents are programs of third parties. One that reports two
-// different ends of a call gets an error that says which one counts.
-func same(s *statemachine.Step, r work.Outcome, in Received) bool {
+// sameOutcome reports whether a repeated outcome has the recorded content. Agents are programs of third parties: the second of two
+// different outcomes of a call is refused.
+func sameOutcome(s *statemachine.Step, r work.Outcome, in Received) bool {
 	switch {
 	case s.State == statemachine.StepSucceeded:
 		return s.Output.Ref == in.Output.Ref && bytes.Equal(s.Output.Raw, in.Output.Raw)
@@ -108,7 +108,7 @@ func same(s *statemachine.Step, r work.Outcome, in Received) bool {
 	}
 }
 
-// recordRefused records a result of an attempt that is no longer current (I7).
+// recordRefused records the refusal of an outcome whose attempt is no longer current (I7).
 func (t Attempts) recordRefused(s *statemachine.Step, r work.Outcome) {
 	if s == nil || r.Unleased || endedFromOutside(s, r) && !s.ExpectsOutcome(r.Attempt, r.Worker) {
 		return
@@ -119,15 +119,15 @@ func (t Attempts) recordRefused(s *statemachine.Step, r work.Outcome) {
 	})
 }
 
-// endedFromOutside reports whether a late outcome only says that the call was ended from outside: by a stopping worker, or because
-// the step was cancelled.
+// endedFromOutside reports whether a late outcome only means that something outside the call ended it: the stop of the worker, or the
+// cancellation of the step.
 func endedFromOutside(s *statemachine.Step, r work.Outcome) bool {
 	return r.Class == fault.ClassCancelled || r.Class == fault.ClassShutdown ||
 		r.Class == fault.ClassWorkerLost && s.State == statemachine.StepCancelled
 }
 
-// outcome records the end of a call.
-func (t Attempts) outcome(s *statemachine.Step, r work.Outcome, in Received) {
+// recordOutcome records the outcome of a current attempt.
+func (t Attempts) recordOutcome(s *statemachine.Step, r work.Outcome, in Received) {
 	if r.ApprovalRequest != nil {
 		t.Approvals().park(s, r.ApprovalRequest, in.Lent)
 		return
@@ -162,7 +162,7 @@ func (t Attempts) outcome(s *statemachine.Step, r work.Outcome, in Received) {
 	}
 	switch {
 	case r.Error != nil:
-		t.retryWish = r.Retry
+		t.requestedRetry = r.Retry
 		t.Failed(s, r.Error, r.Class, r.Duration)
 	case in.Spawned != nil:
 		t.spawnChild(s, in.Spawned, r.Duration)
@@ -171,7 +171,8 @@ func (t Attempts) outcome(s *statemachine.Step, r work.Outcome, in Received) {
 	}
 }
 
-// Succeeded ends an attempt whose tool did not fail: with its result, unless the plan expects another result.
+// Succeeded ends an attempt with the result of its tool. The attempt fails if the plan does not expect this result. It is followed by
+// another one if the `until` condition of the step is not met.
 func (t Attempts) Succeeded(s *statemachine.Step, output events.Value, raw json.RawMessage, took time.Duration) {
 	if n := t.NodeByKey(s.Key); n != nil && s.Purpose == "" {
 		if err := n.Expected(raw); err != nil {
@@ -194,7 +195,7 @@ func classOfResult(err error) string {
 	return fault.ClassExpression
 }
 
-// nextRound repeats a call whose result is not yet the one that its plan waits for, or fails its step after the last round. It
+// nextRound repeats a call if its result does not meet the `until` condition of its step, or fails the step after the last round. It
 // returns false if the result is final.
 func (t Attempts) nextRound(n *plan.Node, s *statemachine.Step, output events.Value, raw json.RawMessage, took time.Duration) bool {
 	round := s.Repeats + 1
@@ -214,7 +215,7 @@ func (t Attempts) nextRound(n *plan.Node, s *statemachine.Step, output events.Va
 	return true
 }
 
-// record adds a fact of a call to the history. A request for approval makes the task wait (S0-162).
+// record adds a fact of a call to the history. The fact may be a request for approval, which makes the task wait (S0-162).
 func (t Attempts) record(f events.Event) {
 	a, ok := f.Data.(*events.Approval)
 	if !ok {
@@ -222,17 +223,17 @@ func (t Attempts) record(f events.Event) {
 		return
 	}
 	if owner, err := events.TaskOfApproval(a.ID); err != nil || owner != t.Task.ID || t.Task.Approval(a.ID) != nil {
-		return // nobody could decide about it
+		return // the id does not lead to this approval, so nobody could decide about it
 	}
 	details := events.Inline(dropDuplicateKeys(a.Details.Raw))
-	tool, digest := t.boundTo(details.Raw)
+	tool, digest := t.callIn(details.Raw)
 	t.Approvals().request(&events.Approval{
 		ID: a.ID, Type: a.Type, Description: a.Description, Rationale: a.Rationale, Details: details, Priority: a.Priority,
 		Tool: tool, ArgsSHA256: digest, ExpiresAt: a.ExpiresAt, OnReject: onRejectFail, OnExpiry: onExpiryBlock,
 	})
 }
 
-// RecordOnce records a fact unless the session has it already.
+// RecordOnce records a fact unless the history contains it already.
 func (t Attempts) RecordOnce(f events.Event) {
 	switch d := f.Data.(type) {
 	case *events.Read:
@@ -247,9 +248,9 @@ func (t Attempts) RecordOnce(f events.Event) {
 	t.record(f)
 }
 
-// boundTo returns the call that the details of a request name by `tool` and `arguments`, so that the grant lets exactly this
-// call through. It returns "" if they name no call of a tool in the catalogue.
-func (t Attempts) boundTo(details json.RawMessage) (tool, digest string) {
+// callIn returns the tool and the digest of the call that the details of a request contain as `tool` and `arguments`. The approval is
+// bound to this call. It returns "" if they do not contain a valid call.
+func (t Attempts) callIn(details json.RawMessage) (tool, digest string) {
 	var named map[string]json.RawMessage // a struct would accept Arguments for arguments
 	if json.Unmarshal(details, &named) != nil || json.Unmarshal(named["tool"], &tool) != nil {
 		return "", ""
@@ -269,17 +270,17 @@ func (t Attempts) boundTo(details json.RawMessage) (tool, digest string) {
 }
 
 // spawnChild continues a call as a child task, within the limit of child tasks.
-func (t Attempts) spawnChild(s *statemachine.Step, asked *events.Spawned, took time.Duration) {
-	err := t.steps().tooDeep()
-	if most := t.Rules.MaxSpawned; err == nil && t.Task.Spawned >= most {
-		err = fault.New(fault.QuotaExceeded, "the calls of a task start at most %d child tasks", most).
+func (t Attempts) spawnChild(s *statemachine.Step, requested *events.Spawned, took time.Duration) {
+	err := t.steps().checkDepth()
+	if limit := t.Rules.MaxSpawned; err == nil && t.Task.Spawned >= limit {
+		err = fault.New(fault.QuotaExceeded, "the calls of a task start at most %d child tasks", limit).
 			WithHint("let a child start some of them, or give several prompts to one")
 	}
 	if err != nil {
 		t.Failed(s, fault.From(err), fault.ClassBudget, took)
 		return
 	}
-	child := *asked
+	child := *requested
 	child.Step, child.Child = s.Key, events.TaskIDFrom(t.Now, t.Rules.Entropy)
 	t.Emit(events.StepSpawned, &child)
 }
@@ -294,7 +295,8 @@ func (t Attempts) continueElsewhere(s *statemachine.Step, r work.Outcome) {
 	}
 }
 
-// recordNote records a note. It also does so for a call that may not continue, because the note tells what continues elsewhere.
+// recordNote records a note. The note of a call that must not continue is recorded as well, because it identifies the work that
+// continues elsewhere.
 func (t Attempts) recordNote(s *statemachine.Step, note json.RawMessage, elsewhere bool) {
 	t.Emit(events.StepNoted, &events.Noted{Step: s.Key, Attempt: s.Attempt, Note: note, Elsewhere: elsewhere})
 }
@@ -304,6 +306,7 @@ func (t Attempts) failInvalid(s *statemachine.Step, err *fault.Error, took time.
 	t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: fault.ClassInvalidArgs, Duration: took})
 }
 
+// tooManyRounds returns the error of a call that has asked questions or stored notes too often.
 func tooManyRounds(field string) *fault.Error {
 	return fault.New(fault.ValidationError, "the call has asked or left a note %d times, the limit", tools.MaxRounds).WithField(field)
 }

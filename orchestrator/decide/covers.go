@@ -28,12 +28,15 @@ func lifeOf(a *statemachine.Approval) time.Duration {
 	return grantLife
 }
 
-// covered holds future calls that an approval covers: as the approval is bound to them, and as approvers see them.
+// covered holds the future calls that an approval covers.
 type covered struct {
+	// covers are the digests that bind the approval to the calls.
 	covers []events.Cover
-	calls  []coveredCall
-	size   int
-	shown  json.RawMessage
+	// calls are the calls as approvers see them, shown the same as JSON.
+	calls []coveredCall
+	shown json.RawMessage
+	// size is the size of their arguments in bytes.
+	size int
 }
 
 // coveredCall is a covered call as approvers see it.
@@ -43,8 +46,8 @@ type coveredCall struct {
 	Args json.RawMessage `json:"args"`
 }
 
-// covered evaluates the calls that an approve step covers.
-func (t Approvals) covered(n *plan.Node) (covered, error) {
+// coveredCalls evaluates the calls that an approve step covers.
+func (t Approvals) coveredCalls(n *plan.Node) (covered, error) {
 	var all covered
 	for _, c := range n.Covers {
 		if s := t.Task.Steps[TopOf(c)]; s != nil && s.State.Terminal() {
@@ -78,7 +81,7 @@ func (t Approvals) coverEach(all *covered, c plan.Cover) error {
 	return nil
 }
 
-// coverCall adds one call, with the arguments that its worker will get.
+// coverCall adds one call, with the arguments that its worker will receive.
 func (t Approvals) coverCall(all *covered, n *plan.Node, key string, sc plan.Scope) error {
 	if len(all.calls) == maxCovered {
 		return fault.New(fault.ValidationError, "covers has more than %d calls", maxCovered).WithField("covers").WithReason("LIMIT_EXCEEDED").
@@ -110,7 +113,8 @@ func (t Approvals) coverCall(all *covered, n *plan.Node, key string, sc plan.Sco
 	return nil
 }
 
-// coverOf returns the id of the grant that covers the call of a step, "" if there is none. Only grants of people cover calls.
+// coverOf returns the id of the grant that covers the call of a step, or "" if there is none. Grants by the node itself (ActorNode)
+// cover no calls.
 func (t Approvals) coverOf(key string) string {
 	for _, a := range t.Task.Approvals {
 		if len(a.Covers) > 0 && a.UsableFor(key, t.Now) && a.Decision.Approver != ActorNode {
@@ -120,8 +124,8 @@ func (t Approvals) coverOf(key string) string {
 	return ""
 }
 
-// otherThan returns a note for approvers if an approval covers the step of a call with other arguments; else "".
-func (t Approvals) otherThan(s *statemachine.Step) string {
+// coverDiffers returns a note for approvers if an approval covers the step of a call, but with different arguments; else "".
+func (t Approvals) coverDiffers(s *statemachine.Step) string {
 	if a := t.Task.Approval(s.Approval); a != nil && a.Cover(s.Key) != nil {
 		return fmt.Sprintf("; approval %s covers this step, but not this call: its arguments, or what it asks for, are others", a.ID)
 	}

@@ -1,6 +1,7 @@
-// Package decide computes the events of the next commit of one task from its history, its plan, a command or report, and facts
-// of the owner. It has no lock, starts no goroutine, reads no clock and does no I/O. A decision that needs a large value that
-// is not in memory adds it to Reading.Missing, and is repeated with the value.
+// Package decide computes the events of the next commit of one task. A decision depends on the state and the plan of the task, on a
+// command or report, and on the Facts that the orchestrator provides. The package has no lock, starts no goroutine, reads no clock
+// and does no I/O. If a decision needs a large value that is not in memory, it adds the value to Reading.Missing and is repeated when
+// the value has been read.
 package decide
 
 import (
@@ -30,19 +31,19 @@ type Rules struct {
 	MaxDeliveries, MaxSpawned int
 	// Overrun is how long after its time limit the call of a lost worker may still run.
 	Overrun time.Duration
-	// Gone names workers that have ended for certain.
+	// Gone names workers that have certainly ended.
 	Gone []string
-	// FourEyes keeps people from deciding about approvals of their own tasks.
+	// FourEyes forbids people to decide about approvals of their own tasks.
 	FourEyes bool
 	// Workspace returns the path of a task's workspace. Root is the root that tools are confined to.
 	Workspace func(id events.TaskID) string
 	Root      string
-	// Redact removes secrets from a text. FindSecret returns the rule by which data contains a secret.
+	// Redact removes secrets from a text. FindSecret reports whether data contains a secret, and the rule that found it.
 	Redact     func(data []byte) (clean []byte, changed bool)
 	FindSecret func(data []byte) (rule string, found bool)
-	// HandOn returns an error if an agent must not hand its call to others.
+	// HandOn returns an error if an agent must not hand its call to other agents.
 	HandOn func(HandOn) error
-	// Counted is set if the calls that a decision ends are counted.
+	// Counted is set if Turn.Calls must list the calls that a decision ends, for statistics.
 	Counted bool
 }
 
@@ -58,12 +59,12 @@ func (r *Rules) CleanText(s string) string {
 
 // redacted removes secrets from the message of an error.
 func (r *Rules) redacted(err error) error {
-	said := fault.From(err)
-	message, found := r.Redact([]byte(said.Message))
+	original := fault.From(err)
+	message, found := r.Redact([]byte(original.Message))
 	if !found {
 		return err
 	}
-	clean := *said
+	clean := *original
 	clean.Message = string(message)
 	return &clean
 }
@@ -75,8 +76,8 @@ func (r *Rules) effectOf(tool string) tools.Effect {
 	return tools.Write
 }
 
-// Barred reports whether a ready call must wait because its task awaits an approval (S0-163). A call with a note counts as
-// running and may continue.
+// Barred reports whether a ready call must wait because its task awaits an approval (S0-163). A call that continues work elsewhere
+// counts as running and need not wait.
 func (r *Rules) Barred(t *statemachine.Task, s *statemachine.Step) bool {
 	if t.State != statemachine.AwaitingApproval || s.RunsElsewhere() {
 		return false
@@ -93,8 +94,8 @@ func (r *Rules) ClassOf(tool string) tools.Rate {
 	return ""
 }
 
-// Lasting returns the offers of an approval that may be opened for all sessions of whoever submitted its task. It excludes the
-// root as a whole. There are none for agents, or where several people have to agree.
+// Lasting returns the offers of an approval that may be opened permanently, for all sessions of the submitter of its task. It
+// excludes access to the whole root. It returns none for tasks of agents, and if several people must agree.
 func (r *Rules) Lasting(t *statemachine.Task, a *statemachine.Approval) []string {
 	if ContextOf(t) == "" || !IsUser(t.Requestor) || r.FourEyes || a.Quorum > 1 || len(a.From) > 0 {
 		return nil
@@ -108,32 +109,33 @@ func (r *Rules) OpensRoot(scope string) bool {
 	return ok && r.Root != "" && strings.HasPrefix(r.Root+"/", strings.TrimSuffix(place, "/")+"/")
 }
 
-// HandOn describes a call that the agent holding it hands to others.
+// HandOn describes the handover of a call from the agent that holds it to other agents.
 type HandOn struct {
-	// Tool is the tool of the call. Requester is who it was made for, "" if that is not known. By is the agent, such as
-	// agent:ada.
+	// Tool is the tool of the call. Requester is the identity that the call acts for, "" if it is not known. By is the agent that
+	// holds the call, such as agent:ada.
 	Tool, Requester, By string
-	// From selects the agents that the call is for, To those that it will be for.
+	// From selects the agents that the call is for now, To the agents that it will be for.
 	From, To events.Agents
 }
 
-// Facts are what the owner of a task knows beside its history: who holds its calls, which keys it holds, and which values are
-// cached.
+// Facts gives decisions access to the state of the orchestrator that is not in the history of the task: who holds its calls, which
+// keys it holds, and which values are cached.
 type Facts interface {
-	// Wake sets a timer that lets the task be decided about again.
+	// Wake sets a timer. When it fires, the task is decided about again.
 	Wake(at time.Time)
-	// Acquire reports whether the task holds its concurrency key. It acquires the key if there is room.
+	// Acquire acquires the concurrency key of the task if its limit allows that, and reports whether the task holds the key.
 	Acquire() bool
-	// Requester returns who the task acts for: whoever submitted it or its topmost parent; "" if that is not known.
+	// Requester returns the identity that the task acts for: the submitter of the task or of its topmost parent; "" if it is not
+	// known.
 	Requester() string
-	// Holder returns the worker that holds the call of a step; false if none does.
+	// Holder returns the worker that holds the call of a step; false if no worker holds it.
 	Holder(step string) (worker string, held bool)
 	// Overdue returns how long the ready call of a step has been queued, once its start deadline has passed; 0 before.
 	Overdue(step string, now time.Time) time.Duration
-	// CachedValue returns a large value from the cache. CacheValue adds one to it.
+	// CachedValue returns a large value from the cache. CacheValue adds a value to the cache.
 	CachedValue(ref string) (json.RawMessage, bool)
 	CacheValue(ref string, raw json.RawMessage)
-	// TimeUp reports whether the decision has taken so long that its rest must come later, so that other tasks can be decided
-	// about.
+	// TimeUp reports whether the decision has taken so long that its rest is left to the next turn, so that other tasks can make
+	// progress.
 	TimeUp() bool
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// MayDecide returns why the actor may not decide about an approval: FORBIDDEN for this actor (S0-168), CONFLICT if it was
-// decided or has expired (S0-166).
+// MayDecide returns why the actor must not decide about an approval, or nil: FORBIDDEN for this actor (S0-168), CONFLICT if the
+// approval was decided or has expired (S0-166).
 func (t Approvals) MayDecide(a *statemachine.Approval, r api.DecideRequest) error {
 	switch {
 	case len(a.From) > 0 && !slices.Contains(a.From, r.Actor):
@@ -36,16 +36,16 @@ func (t Approvals) MayDecide(a *statemachine.Approval, r api.DecideRequest) erro
 	return nil
 }
 
-// Behind returns the people for whom a task requests an approval: who submitted it or its topmost parent, and who made the call
-// inside it.
+// Behind returns the identities for which a task requests an approval: the submitters of the task and of its topmost parent, and the
+// identity that made the call inside the task.
 func (t *Reading) Behind(a *statemachine.Approval) []string {
-	people := []string{t.Task.Requestor, t.Facts.Requester()}
+	identities := []string{t.Task.Requestor, t.Facts.Requester()}
 	if s := t.Task.Steps[a.Step]; s != nil {
-		people = append(people, s.By)
+		identities = append(identities, s.By)
 	}
-	people = slices.DeleteFunc(people, func(who string) bool { return who == "" })
-	slices.Sort(people)
-	return slices.Compact(people)
+	identities = slices.DeleteFunc(identities, func(who string) bool { return who == "" })
+	slices.Sort(identities)
+	return slices.Compact(identities)
 }
 
 // DecideApproval records a decision, or a vote while the quorum is not reached.
@@ -78,7 +78,7 @@ func (t Approvals) DecideApproval(a *statemachine.Approval, r api.DecideRequest,
 	return nil
 }
 
-// checkOpens refuses scopes that an approval does not offer.
+// checkOpens returns VALIDATION_ERROR for scopes that an approval does not offer.
 func checkOpens(a *statemachine.Approval, opens []string) error {
 	for _, scope := range opens {
 		if !slices.Contains(a.Offers, scope) {
@@ -89,7 +89,7 @@ func checkOpens(a *statemachine.Approval, opens []string) error {
 	return nil
 }
 
-// checkLasting refuses scopes that may not be opened permanently.
+// checkLasting returns VALIDATION_ERROR for scopes that must not be opened permanently.
 func (t Approvals) checkLasting(a *statemachine.Approval, always []string) error {
 	offers := t.Rules.Lasting(t.Task, a)
 	for _, scope := range always {
@@ -101,7 +101,7 @@ func (t Approvals) checkLasting(a *statemachine.Approval, always []string) error
 	return nil
 }
 
-// Revoke withdraws a grant of a session, or a permanent one. A call that has started with it continues.
+// Revoke withdraws a grant of a session, or a permanent grant. A call that was started with the grant continues.
 func (t Approvals) Revoke(a *statemachine.Approval, r api.DecideRequest) error {
 	switch {
 	case !IsSession(t.Task) || len(a.Scopes) == 0:
@@ -114,13 +114,14 @@ func (t Approvals) Revoke(a *statemachine.Approval, r api.DecideRequest) error {
 	return nil
 }
 
-// Lend uses up the grant of the session that matches the request of a call, nil if there is none.
+// Lend returns the grant of this session that matches the request for approval in an outcome, or nil. It records that the grant was
+// used. to is the task of the call.
 func (t Approvals) Lend(to *Reading, r *work.Outcome) *statemachine.Approval {
 	step := to.Task.Steps[r.Step]
 	if r.ApprovalRequest == nil || step == nil {
 		return nil
 	}
-	a := t.Task.Approval(t.matching(step, r.ApprovalRequest))
+	a := t.Task.Approval(t.matchingApproval(step, r.ApprovalRequest))
 	if a == nil || a.Status != statemachine.ApprovalGranted || !to.sameTerms(step, a) {
 		return nil
 	}
@@ -128,7 +129,7 @@ func (t Approvals) Lend(to *Reading, r *work.Outcome) *statemachine.Approval {
 	return a
 }
 
-// Adopt copies a grant of the session into the task whose call it lets through.
+// Adopt copies a grant from a session into this task, for the call of a step, and returns the id of the copy.
 func (t Approvals) Adopt(lent *statemachine.Approval, step string) string {
 	a, d := lent.Approval, *lent.Decision
 	a.ID = events.ApprovalIDFrom(t.Task.ID, t.Rules.Entropy)

@@ -15,8 +15,8 @@ import (
 // reapTime is how long the children of an ended process may take to end.
 const reapTime = 2 * time.Second
 
-// MayRunUntil returns until when the call of a step with a lost worker may still run. The worker enforces the time limit even
-// while the node cannot hear it, and needs time to end the call. It returns zero if that time has passed.
+// MayRunUntil returns until when the call of a step may still run although its worker is lost. The worker enforces the time limit of
+// the call even without a connection to the node, but needs time to end the call. MayRunUntil returns zero if that time has passed.
 func (t *Reading) MayRunUntil(s *statemachine.Step) time.Time {
 	until := s.CalledAt.Add(t.limitOf(s) + t.Rules.Overrun)
 	if reaped := t.Now.Add(reapTime); slices.Contains(t.Rules.Gone, s.Worker) && reaped.Before(until) {
@@ -37,14 +37,14 @@ func (t *Reading) WaitsToVerify(s *statemachine.Step) bool {
 	return n != nil && n.Verify != nil
 }
 
-// verifyCall calls the step's verify tool to resolve a call in doubt, once that call cannot run any more. While it may run, its
-// effect could come after the answer.
+// verifyCall calls the verify tool of a step to resolve a call in doubt. It waits until that call cannot run any more, because a
+// running call could have its effect after the answer of the verify tool.
 func (t steps) verifyCall(n *plan.Node, key string, in *Item) {
 	if n.Verify == nil || !failpoint.On(failpoint.AskEarly) && t.notYet(t.Task.Steps[key].Due) {
 		return // a person resolves it, or it may still run
 	}
-	asking := t.probeOf(key)
-	if probe := t.Task.Steps[asking]; probe != nil {
+	probeKey := t.probeKeyOf(key)
+	if probe := t.Task.Steps[probeKey]; probe != nil {
 		t.judge(n, key, probe)
 		return
 	}
@@ -53,27 +53,27 @@ func (t steps) verifyCall(n *plan.Node, key string, in *Item) {
 		return // a person resolves it
 	}
 	t.Emit(events.StepReady, &events.Ready{
-		Step: asking, Attempt: 1, Tool: tool, Args: t.value(args), Effect: string(tools.Read),
+		Step: probeKey, Attempt: 1, Tool: tool, Args: t.value(args), Effect: string(tools.Read),
 		Queue: t.queueOf(n, tool), Timeout: t.timeoutOf(n), Purpose: purposeVerify,
 	})
 }
 
-// probeOf returns the step key of the verify call for the newest attempt of a step. The result for an earlier attempt does not
-// count. A verify call that lost its worker is followed by another, up to the limit of deliveries.
-func (t steps) probeOf(key string) string {
+// probeKeyOf returns the step key of the verify call for the newest attempt of a step. Verify calls for earlier attempts do not
+// count. A verify call that lost its worker is followed by another one, up to the limit of deliveries.
+func (t steps) probeKeyOf(key string) string {
 	first := key + verifySuffix + strconv.Itoa(t.Task.Steps[key].Attempt)
-	asking := first
+	probeKey := first
 	for n := 2; n <= t.Rules.MaxDeliveries; n++ {
-		probe := t.Task.Steps[asking]
+		probe := t.Task.Steps[probeKey]
 		if probe == nil || probe.State != statemachine.StepFailed || !interrupted(probe.Class) {
 			break
 		}
-		asking = first + "." + strconv.Itoa(n)
+		probeKey = first + "." + strconv.Itoa(n)
 	}
-	return asking
+	return probeKey
 }
 
-// judge resolves a step in doubt by the result of its verify call, if it is conclusive.
+// judge resolves a step in doubt by the result of its verify call, if the result is conclusive.
 func (t steps) judge(n *plan.Node, key string, probe *statemachine.Step) {
 	if probe.State != statemachine.StepSucceeded {
 		return
@@ -84,7 +84,7 @@ func (t steps) judge(n *plan.Node, key string, probe *statemachine.Step) {
 		return
 	}
 	if !happened && t.Task.Steps[key].Lost >= t.Rules.MaxDeliveries {
-		return // a person decides whether this poison call is worth another worker
+		return // a person decides whether to risk another worker for this call
 	}
 	t.activate()
 	decision := &events.Resolved{Step: key, As: "retry", By: "the verify tool " + probe.Tool}

@@ -24,10 +24,12 @@ func (t steps) startEach(n *plan.Node, key string, sc plan.Scope) {
 	t.Emit(events.StepExpanded, &events.Expanded{Step: key, Items: values})
 }
 
+// defaultParallel is the default of max_parallel.
 const defaultParallel = 16
 
-// eachItem moves the items of a for_each, at most max_parallel at a time, and ends it.
-func (t steps) eachItem(n *plan.Node, s *statemachine.Step) {
+// moveItems moves the steps of the items of a for_each, at most max_parallel items at a time. It ends the for_each when its items
+// have ended.
+func (t steps) moveItems(n *plan.Node, s *statemachine.Step) {
 	parallel := n.MaxParallel
 	if parallel <= 0 {
 		parallel = defaultParallel
@@ -36,15 +38,15 @@ func (t steps) eachItem(n *plan.Node, s *statemachine.Step) {
 	first := t.Plan.ended[s.Key]
 	for i := first; i < len(s.Items) && active < parallel; i++ {
 		it := &Item{Node: n, Index: i, value: s.Items[i]}
-		over, bad := t.oneItem(it, failed != "")
+		ended, failedStep := t.moveItem(it, failed != "")
 		switch {
-		case !over:
+		case !ended:
 			active++
-		case i == first && (bad == "" || n.OnItemError == plan.OnErrorContinue):
+		case i == first && (failedStep == "" || n.OnItemError == plan.OnErrorContinue):
 			first++
 		}
-		if bad != "" && n.OnItemError != plan.OnErrorContinue {
-			failed = bad
+		if failedStep != "" && n.OnItemError != plan.OnErrorContinue {
+			failed = failedStep
 		}
 	}
 	t.Plan.recordEnded(s.Key, first)
@@ -54,7 +56,7 @@ func (t steps) eachItem(n *plan.Node, s *statemachine.Step) {
 		t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Error: stepFault(t.Task.Steps[failed]), Class: t.Task.Steps[failed].Class})
 	default:
 		outputs := t.itemOutputs(n, s)
-		if err := t.OutcomeOf(sizeOfItems(outputs)); err != nil {
+		if err := t.OutcomeOf(checkOutputSize(outputs)); err != nil {
 			t.failStep(s.Key, err)
 			return
 		}
@@ -62,9 +64,9 @@ func (t steps) eachItem(n *plan.Node, s *statemachine.Step) {
 	}
 }
 
-// oneItem moves the steps of one item. It reports whether the item has ended, and the key of a step that made it fail. If noNew
+// moveItem moves the steps of one item. It reports whether the item has ended, and the key of a step that made it fail. If noNew
 // is set, an item that has not started counts as ended.
-func (t steps) oneItem(it *Item, noNew bool) (over bool, bad string) {
+func (t steps) moveItem(it *Item, noNew bool) (ended bool, failedStep string) {
 	begun := false
 	for _, child := range it.Node.Children {
 		begun = begun || t.Task.Steps[it.Key(child.ID)] != nil
@@ -72,28 +74,28 @@ func (t steps) oneItem(it *Item, noNew bool) (over bool, bad string) {
 	if noNew && !begun {
 		return true, ""
 	}
-	over = true
+	ended = true
 	for _, child := range it.Node.Children {
 		key := it.Key(child.ID)
-		if bad == "" || t.Task.Steps[key] != nil {
+		if failedStep == "" || t.Task.Steps[key] != nil {
 			t.move(child, key, it)
 		}
 		s := t.Task.Steps[key]
 		switch {
 		case s != nil && s.State.Terminal():
 			if fatal(child, s) {
-				bad = key
+				failedStep = key
 			}
-		case s == nil && bad != "":
+		case s == nil && failedStep != "":
 		default:
-			over = false
+			ended = false
 		}
 	}
-	return over, bad
+	return ended, failedStep
 }
 
-// itemOutputs returns the output of a for_each: one object per item, with the output of each of its steps by id, or null. If a
-// step failed, there are also "error" and, under its name, the item.
+// itemOutputs returns the output of a for_each: one object per item, which maps the id of each step to its output or null. If a step
+// failed, the object also contains "error", and the item itself under the name in `as`.
 func (t steps) itemOutputs(n *plan.Node, s *statemachine.Step) json.RawMessage {
 	list := make([]map[string]json.RawMessage, len(s.Items))
 	for i := range s.Items {
@@ -101,7 +103,7 @@ func (t steps) itemOutputs(n *plan.Node, s *statemachine.Step) json.RawMessage {
 		list[i] = map[string]json.RawMessage{}
 		for _, child := range n.Children {
 			step := t.Task.Steps[it.Key(child.ID)]
-			list[i][child.ID] = nil // null: it did not run, failed, or has no output
+			list[i][child.ID] = nil // null: the step did not run, failed, or has no output
 			switch {
 			case step == nil:
 			case step.State == statemachine.StepFailed && step.Error != nil:
@@ -117,8 +119,8 @@ func (t steps) itemOutputs(n *plan.Node, s *statemachine.Step) json.RawMessage {
 	return MustJSON(list)
 }
 
-// sizeOfItems refuses an output of a for_each that is too large.
-func sizeOfItems(outputs json.RawMessage) error {
+// checkOutputSize returns VALIDATION_ERROR for an output of a for_each that is too large.
+func checkOutputSize(outputs json.RawMessage) error {
 	if len(outputs) <= maxCollected {
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// resolveApprovals follows up approvals that were decided or have expired.
+// resolveApprovals expires approvals that are due, and applies the consequences of decided and expired approvals.
 func (t Approvals) resolveApprovals() {
 	if len(t.Task.Approvals) == 0 {
 		return
@@ -28,7 +28,7 @@ func (t Approvals) resolveApprovals() {
 	}
 }
 
-// expireIfDue reminds the approvers of a pending approval, and expires it in time.
+// expireIfDue expires a pending approval, or records its reminder, when that is due.
 func (t Approvals) expireIfDue(a *statemachine.Approval) {
 	switch {
 	case !t.notYet(a.ExpiresAt):
@@ -38,7 +38,8 @@ func (t Approvals) expireIfDue(a *statemachine.Approval) {
 	}
 }
 
-// expireApproval expires an approval that nobody decided in time (A-43).
+// expireApproval applies the rule for an approval that nobody decided in time: it is granted, or expires and possibly escalates to a
+// new critical approval (A-43).
 func (t Approvals) expireApproval(a *statemachine.Approval) {
 	if a.OnExpiry == onExpiryApprove {
 		t.Emit(events.ApprovalGranted, &events.Decision{ID: a.ID, Approver: ActorNode, Reason: "nobody decided in time, and the plan says approve", At: t.Now})
@@ -54,7 +55,7 @@ func (t Approvals) expireApproval(a *statemachine.Approval) {
 	t.request(&next)
 }
 
-// Newest returns an approval, or the newest one that has replaced it.
+// Newest returns the approval with an id, or the newest approval that has replaced it. It returns nil for an unknown id.
 func (t *Reading) Newest(id string) *statemachine.Approval {
 	a := t.Task.Approval(id)
 	for _, next := range t.Task.Approvals {
@@ -75,7 +76,7 @@ func (t Approvals) unpark(s *statemachine.Step, a *statemachine.Approval) {
 	case s.Tool == "":
 		t.answerApproveStep(s, a)
 	case a.Status == statemachine.ApprovalGranted:
-		t.activate() // it may have been blocked meanwhile
+		t.activate() // the task may have been blocked meanwhile
 		t.readyAgain(s, GrantOf(t.Task, s, t.Now))
 	case a.Status == statemachine.ApprovalRejected && a.Decision.Disposition == "":
 		t.refuseStep(s, rejected(a))
@@ -88,7 +89,7 @@ func (t Approvals) unpark(s *statemachine.Step, a *statemachine.Approval) {
 	}
 }
 
-// readyAgain makes the call of a step ready again, with its grant. Without a grant, the worker will request approval again.
+// readyAgain makes the call of a step ready again, with a grant. Without a grant, the worker will request approval again.
 func (t Approvals) readyAgain(s *statemachine.Step, grant string) {
 	t.emitReady(&events.Ready{
 		Step: s.Key, Attempt: s.Attempt + 1, Tool: s.Tool, Args: s.Args, Effect: s.Effect,
@@ -96,14 +97,15 @@ func (t Approvals) readyAgain(s *statemachine.Step, grant string) {
 	})
 }
 
-// emitReady makes a call ready. If its tool runs only while the task awaits an approval, the task does (A-20).
+// emitReady makes a call ready. If the tool runs only in AWAITING_APPROVAL and the call has a grant, the task moves to that state
+// (A-20).
 func (t Approvals) emitReady(d *events.Ready) {
 	if t.Task.State == statemachine.Blocked && d.Purpose == "" {
-		t.activate() // its gate would not let it through
+		t.activate() // the gate of the tool does not allow BLOCKED
 	}
 	d.For = t.agentsFor(d.Step, d.Tool, d.Args)
 	t.Emit(events.StepReady, d)
-	if d.Approval != "" && t.runsWaiting(d.Tool) {
+	if d.Approval != "" && t.runsOnlyAwaiting(d.Tool) {
 		t.awaitApproval("")
 	}
 }
@@ -112,7 +114,8 @@ func (t Approvals) refuseStep(s *statemachine.Step, err *fault.Error) {
 	t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: fault.ClassDenied})
 }
 
-// revise returns the task for another version (A-42): it is paused, and asks again when it is resumed.
+// revise makes a step pending again after a decision "revise" (A-42). The task is paused (leaveAwaiting), and the step requests its
+// approval again when the task is resumed.
 func (t Approvals) revise(s *statemachine.Step, a *statemachine.Approval) {
 	t.Emit(events.StepResolved, &events.Resolved{Step: s.Key, As: "retry", By: a.Decision.Approver, Reason: a.Decision.Reason})
 }
@@ -121,14 +124,14 @@ func (t Approvals) revise(s *statemachine.Step, a *statemachine.Approval) {
 func (t Approvals) usingGrant() bool {
 	for _, key := range t.Task.Order {
 		s := t.Task.Steps[key]
-		if (s.State == statemachine.StepReady || s.State == statemachine.StepRunning) && s.Approval != "" && t.runsWaiting(s.Tool) {
+		if (s.State == statemachine.StepReady || s.State == statemachine.StepRunning) && s.Approval != "" && t.runsOnlyAwaiting(s.Tool) {
 			return true
 		}
 	}
 	return false
 }
 
-// leaveAwaiting moves the task out of AWAITING_APPROVAL, as the newest decision during the wait says.
+// leaveAwaiting moves the task out of AWAITING_APPROVAL, according to the decisions since it entered that state.
 func (t Approvals) leaveAwaiting() {
 	var last *statemachine.Approval
 	for _, a := range t.Task.Approvals {
@@ -154,10 +157,10 @@ func (t Approvals) leaveAwaiting() {
 	}
 }
 
-// blocks reports whether an expired approval keeps the task from continuing.
+// blocks reports whether an approval has expired and the task cannot continue without it.
 func (t Approvals) blocks(a *statemachine.Approval) bool {
-	goesOn := a.OnExpiry == onExpiryReject || a.OnExpiry == onExpiryDefault || a.OnExpiry == onExpiryContinue
-	if a.Status != statemachine.ApprovalExpired || goesOn {
+	canContinue := a.OnExpiry == onExpiryReject || a.OnExpiry == onExpiryDefault || a.OnExpiry == onExpiryContinue
+	if a.Status != statemachine.ApprovalExpired || canContinue {
 		return false
 	}
 	return a.Step == "" || t.anyStuck()
@@ -176,7 +179,8 @@ func (t *Reading) Stuck(s *statemachine.Step) bool {
 	return a != nil && a.Status == statemachine.ApprovalExpired
 }
 
-// rejectTask ends the task after its own request was rejected. It runs `always` steps first, if there are any.
+// rejectTask ends the task after the rejection of an approval that the task requested for itself. If there are `always` steps, they
+// run first.
 func (t Approvals) rejectTask(err *fault.Error) {
 	if len(t.Plan.Program.Always()) > 0 {
 		t.Emit(events.TaskDeclined, &events.Moved{Reason: err.Message})

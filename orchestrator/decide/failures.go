@@ -9,7 +9,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// Failed ends an attempt with an error: another attempt, doubt, or the end of the step.
+// Failed records the error of an attempt. Afterwards the step waits for another attempt, is in doubt, or has failed.
 func (t Attempts) Failed(s *statemachine.Step, err *fault.Error, class string, took time.Duration) {
 	if interrupted(class) && s.RunsElsewhere() && !t.outOfDeliveries(s, class) {
 		t.Emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took, At: t.Now})
@@ -40,16 +40,16 @@ func (t Attempts) Failed(s *statemachine.Step, err *fault.Error, class string, t
 	t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took})
 }
 
-// ruleFor returns the retry rule of a call: that of the plan, else the wish of the agent that held the call, if the call may be
-// repeated.
+// ruleFor returns the retry rule of a call: the rule of the plan, or else the rule that the agent has requested, if the call has no
+// effects.
 func (t Attempts) ruleFor(n *plan.Node, effect plan.Effect) *plan.Retry {
-	if rule := t.retryOf(n); rule != nil || t.retryWish == nil || effect != plan.EffectRead && effect != plan.EffectIdempotent {
+	if rule := t.retryOf(n); rule != nil || t.requestedRetry == nil || effect != plan.EffectRead && effect != plan.EffectIdempotent {
 		return rule
 	}
-	return plan.NewRetry(t.retryWish.Max+1, t.retryWish.Backoff)
+	return plan.NewRetry(t.requestedRetry.Max+1, t.requestedRetry.Backoff)
 }
 
-// nextAttempt returns when the next attempt of a failed call is due by its retry rule; false if there is none.
+// nextAttempt returns when the next attempt of a failed call is due according to its retry rule; false if there is none.
 func (t Attempts) nextAttempt(s *statemachine.Step, err *fault.Error, class string) (time.Time, bool) {
 	if s.Purpose != "" || t.Task.Cancelling || (interrupted(class) && t.outOfDeliveries(s, class)) {
 		return time.Time{}, false
@@ -66,17 +66,17 @@ func (t Attempts) nextAttempt(s *statemachine.Step, err *fault.Error, class stri
 	if end := t.Task.Submitted.Deadline; class == fault.ClassRateLimited && end != nil && err.RetryAt.After(*end) {
 		return time.Time{}, false // the rate limit lasts beyond the end of the task
 	}
-	judged := plan.Attempt{Number: failures, Class: class, Code: string(err.Code), Message: err.Message, Output: t.unexpected}
-	if !rule.Allows(class, failures, effect) || !n.RetryWhen(judged) {
+	attempt := plan.Attempt{Number: failures, Class: class, Code: string(err.Code), Message: err.Message, Output: t.unexpected}
+	if !rule.Allows(class, failures, effect) || !n.RetryWhen(attempt) {
 		return time.Time{}, false
 	}
 	return events.Time(t.Now.Add(rule.Delay(failures, t.Rules.Random()))), true
 }
 
-// stopsPerDelivery is how many worker shutdowns, which harm nobody else, count as one lost worker.
+// stopsPerDelivery is how many worker shutdowns count as one lost worker. A shutdown does less harm than a loss.
 const stopsPerDelivery = 10
 
-// outOfDeliveries reports whether a call has used up its deliveries when its worker has ended once more.
+// outOfDeliveries reports whether a call has reached the limit of deliveries with this loss or shutdown of its worker.
 func (t Attempts) outOfDeliveries(s *statemachine.Step, class string) bool {
 	if class == fault.ClassShutdown {
 		return s.Stopped+1 >= t.Rules.MaxDeliveries*stopsPerDelivery
@@ -84,7 +84,7 @@ func (t Attempts) outOfDeliveries(s *statemachine.Step, class string) bool {
 	return s.Lost+1 >= t.Rules.MaxDeliveries
 }
 
-// errOutOfDeliveries is the error of a call that has used up its deliveries.
+// errOutOfDeliveries returns the error of a call that has reached the limit of deliveries.
 func errOutOfDeliveries(s *statemachine.Step, class string, last *fault.Error) *fault.Error {
 	ended := s.Lost + s.Stopped + 1
 	switch {
@@ -99,21 +99,20 @@ func errOutOfDeliveries(s *statemachine.Step, class string, last *fault.Error) *
 		WithReason("MAX_DELIVERIES").WithHint("look at the log of the workers and mend the tool, then orch redrive")
 }
 
-// errUnwanted is the error of a call that agents returned or lost too often.
+// errUnwanted returns the error of a call that agents returned or lost too often.
 func errUnwanted(lost, back int, last *fault.Error) *fault.Error {
 	return fault.New(fault.WorkerLost, "%s; the last one: %s", Unended(lost, back), last.Message).
 		WithReason("MAX_DELIVERIES").WithHint("orch history says what the agents said; mend that, then orch redrive")
 }
 
-// Unended returns a sentence that says how often agents have returned a call, and how often it was lost with them or left in
-// doubt.
+// Unended returns a sentence: how often agents have returned a call, and how often it was lost with them or left in doubt.
 func Unended(lost, back int) string {
-	said := "agents have given it back " + times(back)
+	text := "agents have given it back " + times(back)
 	switch {
 	case lost == 0:
-		return said
+		return text
 	case back == 0:
 		return "it was lost with agents, or in doubt, " + times(lost)
 	}
-	return said + ", and it was lost with them, or in doubt, " + times(lost)
+	return text + ", and it was lost with them, or in doubt, " + times(lost)
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/orch-dev/orch/plan"
 )
 
-// Plan holds what is derived from the plan of a task.
+// Plan holds the data that is derived from the plan of a task.
 type Plan struct {
 	// Program is the compiled plan, empty until it is loaded.
 	Program *plan.Program
 	// Unusable is why the plan cannot be read; nil if it can.
 	Unusable *fault.Error
-	// ended is the number of leading items that have ended, by for_each step.
+	// ended maps a for_each step to the number of leading items that have ended.
 	ended map[string]int
 }
 
@@ -41,7 +41,7 @@ func (it *Item) Key(child string) string {
 	return fmt.Sprintf("%s[%d].%s", it.Node.ID, it.Index, child)
 }
 
-// ItemOf returns the id of the for_each of a step key, "" for any other key.
+// ItemOf returns the id of the for_each that a step key belongs to, or "" for a step outside a for_each.
 func ItemOf(key string) string {
 	if i := strings.IndexByte(key, '['); i > 0 {
 		return key[:i]
@@ -49,7 +49,7 @@ func ItemOf(key string) string {
 	return ""
 }
 
-// TopOf returns the id of the plan's top-level step that a covered call belongs to.
+// TopOf returns the id of the top-level step that a covered call belongs to.
 func TopOf(c plan.Cover) string {
 	if c.Each != nil {
 		return c.Each.ID

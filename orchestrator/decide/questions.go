@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// questionLife is how long a question waits for its answer.
+// questionLife is the time after which an open question expires.
 const questionLife = time.Hour
 
 // ask parks a call until its questions are answered. Questions that are not allowed fail the call.
@@ -36,7 +36,7 @@ func (t Questions) ask(s *statemachine.Step, r work.Outcome) {
 	t.Emit(events.StepParked, &events.Parked{Step: s.Key, Attempt: s.Attempt, Questions: ids})
 }
 
-// checkAsk returns why a call may not ask its questions, nil if it may.
+// checkAsk returns why a call must not ask its questions, or nil if it may.
 func (t Questions) checkAsk(s *statemachine.Step, asked []work.Question) *fault.Error {
 	switch {
 	case t.Task.State.Terminal():
@@ -52,7 +52,7 @@ func (t Questions) checkAsk(s *statemachine.Step, asked []work.Question) *fault.
 	return nil
 }
 
-// resolveQuestions expires questions that nobody will answer, and continues calls that have their answers.
+// resolveQuestions expires questions that are due, and continues calls when all their questions are answered.
 func (t Questions) resolveQuestions() {
 	if len(t.Task.Questions) == 0 {
 		return
@@ -69,7 +69,7 @@ func (t Questions) resolveQuestions() {
 	}
 }
 
-// expireIfDue expires a question if its call has ended or its time is over.
+// expireIfDue expires a question if its call has ended or its time has passed.
 func (t Questions) expireIfDue(q *statemachine.Question) {
 	s := t.Task.Steps[q.Step]
 	switch {
@@ -106,7 +106,7 @@ func (t Questions) resumeIfAnswered(s *statemachine.Step) {
 	}
 }
 
-// unblock unblocks the task if the question has blocked it. A single call never moves its task.
+// unblock unblocks the task if a question has blocked it. A single call never changes the state of its task.
 func (t Questions) unblock(s *statemachine.Step) {
 	if s.Purpose != PurposeCall {
 		t.activate()
@@ -120,7 +120,7 @@ func unanswered(id string, q *statemachine.Question) *fault.Error {
 	return fault.New(fault.Timeout, "question %s (%s) has no answer: %s", q.ID, q.Key, q.Reason)
 }
 
-// NextQuestion returns the first open question that a step waits for, nil if there is none.
+// NextQuestion returns the first open question of a step, or nil if there is none.
 func (t *Reading) NextQuestion(s *statemachine.Step) *statemachine.Question {
 	for _, id := range s.Questions {
 		if q := t.Task.Question(id); q != nil && q.Status == statemachine.QuestionOpen {
@@ -130,7 +130,7 @@ func (t *Reading) NextQuestion(s *statemachine.Step) *statemachine.Question {
 	return nil
 }
 
-// WaitsForAnswer returns a sentence that says which answer a step waits for.
+// WaitsForAnswer returns a sentence about the answer that a step waits for.
 func (t *Reading) WaitsForAnswer(s *statemachine.Step) string {
 	q := t.NextQuestion(s)
 	if q == nil {
@@ -143,7 +143,7 @@ func (t *Reading) WaitsForAnswer(s *statemachine.Step) string {
 	return text
 }
 
-// NoQuestion is the error for an unknown question.
+// NoQuestion returns the error for an unknown question.
 func NoQuestion(id string) error {
 	return fault.New(fault.NotFound, "there is no question %s", Clip(id)).WithField("question").WithHint("orch questions lists them")
 }
@@ -153,7 +153,7 @@ func (t Questions) Answer(q *statemachine.Question, action string, response json
 	t.Emit(events.QuestionAnswered, &events.Answer{ID: q.ID, By: t.Actor, Action: action, Response: t.value(response), At: t.Now})
 }
 
-// MayAnswer returns why a question cannot be answered: NOT_FOUND, or CONFLICT if it is closed.
+// MayAnswer returns why a question cannot be answered, or nil: NOT_FOUND, or CONFLICT if it was answered or has expired.
 func (t Questions) MayAnswer(q *statemachine.Question, id string) error {
 	switch {
 	case q == nil:

@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Reading is the input of decisions and views: a task and everything that they depend on.
+// Reading is the input of decisions and of views for clients: a task, its plan, and everything else that they depend on.
 type Reading struct {
 	Task  *statemachine.Task
 	Plan  *Plan
@@ -22,7 +22,7 @@ type Reading struct {
 	Facts Facts
 	// Now is the time of the decision.
 	Now time.Time
-	// Values are the large values that were fetched, by reference. Missing are those that must be fetched next.
+	// Values holds the large values that were fetched, by reference. Missing lists the values that must be fetched next.
 	Values  map[string]Fetched
 	Missing []events.Value
 
@@ -32,7 +32,7 @@ type Reading struct {
 	lost *fault.Error
 }
 
-// CheckOpen returns STATE_NOT_ALLOWED for a command on a task that has ended.
+// CheckOpen returns STATE_NOT_ALLOWED if the task has ended, so that the command is not possible.
 func (t *Reading) CheckOpen(command string) error {
 	if !t.Task.State.Terminal() {
 		return nil
@@ -48,7 +48,7 @@ func (t *Reading) overdue() bool {
 // Elapsed returns how long the call of a step has been running.
 func (t *Reading) Elapsed(step string) time.Duration { return t.Now.Sub(t.Task.Steps[step].CalledAt) }
 
-// CheckNotStanding refuses to end the task that stores the permanent grants of a person.
+// CheckNotStanding returns CONFLICT for a task that stores the permanent grants of a person: such a task must not be cancelled.
 func (t *Reading) CheckNotStanding() error {
 	if !IsStanding(t.Task) {
 		return nil
@@ -57,6 +57,7 @@ func (t *Reading) CheckNotStanding() error {
 		WithHint("orch grants lists it, orch revoke ID takes one back")
 }
 
+// nodeOf returns the plan node that an id refers to inside an item: a sibling first, then a step of the plan. in may be nil.
 func (t *Reading) nodeOf(id string, in *Item) *plan.Node {
 	if in != nil {
 		for _, child := range in.Node.Children {
@@ -68,7 +69,7 @@ func (t *Reading) nodeOf(id string, in *Item) *plan.Node {
 	return t.Plan.Program.Node(id)
 }
 
-// NodeByKey returns the node of a step instance, nil for calls that are not in the plan.
+// NodeByKey returns the plan node of a step instance, or nil for a call that is not in the plan.
 func (t *Reading) NodeByKey(key string) *plan.Node {
 	outer := ItemOf(key)
 	if outer == "" {
@@ -128,7 +129,7 @@ func (t *Reading) limitOf(s *statemachine.Step) time.Duration {
 	return work.DefaultTimeout
 }
 
-// effect returns the effect of the step, else that of its tool, else write.
+// effect returns the effect that the plan declares for a step, or else the effect of its tool, or else write.
 func (t *Reading) effect(n *plan.Node) tools.Effect {
 	if n.Effect != "" {
 		return tools.Effect(n.Effect)
@@ -146,26 +147,26 @@ func (t *Reading) Declared(s *statemachine.Step) bool {
 	return n != nil && n.Effect != ""
 }
 
-// resolved returns the effect that a worker determined for this call, or "" if the effect of the step counts: it is the same,
-// or the plan declares it. A tool that does not determine effects per call may have changed since the step was made ready. Then
-// only a graver effect is accepted.
-func (t *Reading) resolved(s *statemachine.Step, effect string) string {
-	graver := severity(effect) - severity(s.Effect)
-	if graver == 0 || severity(effect) < 0 || t.Declared(s) {
+// resolvedEffect returns the effect that a worker reports for this call. It returns "" if the effect of the step counts, because both
+// are the same or the plan declares it. A tool that does not determine the effect per call may have changed since the step was made
+// ready; then only a more severe effect is accepted.
+func (t *Reading) resolvedEffect(s *statemachine.Step, effect string) string {
+	difference := severity(effect) - severity(s.Effect)
+	if difference == 0 || severity(effect) < 0 || t.Declared(s) {
 		return ""
 	}
 	if tool, ok := t.Rules.Catalogue.Get(s.Tool); ok {
-		if _, tells := tool.(tools.Intender); tells {
+		if _, perCall := tool.(tools.Intender); perCall {
 			return effect
 		}
 	}
-	if graver < 0 {
+	if difference < 0 {
 		return ""
 	}
 	return effect
 }
 
-// SecretsOf returns the secrets of the call of a step. A verify call has none.
+// SecretsOf returns the secrets of the call of a step. Single calls and verify calls have none.
 func (t *Reading) SecretsOf(s *statemachine.Step) []work.Secret {
 	n := t.NodeByKey(s.Key)
 	if n == nil || s.Purpose != "" {
@@ -178,8 +179,8 @@ func (t *Reading) SecretsOf(s *statemachine.Step) []work.Secret {
 	return all
 }
 
-// agentsFor returns which agents may take a call; nil for a call that workers execute. If an earlier attempt was handed to
-// other agents, that selection remains.
+// agentsFor returns the selection of agents that may take a call; nil for a call that workers execute. If an earlier attempt was
+// handed to other agents, that selection remains.
 func (t *Reading) agentsFor(step, tool string, args events.Value) *events.Agents {
 	known, ok := t.Rules.Catalogue.Get(tool)
 	if !ok || !known.Spec().ForAgents {
@@ -188,14 +189,14 @@ func (t *Reading) agentsFor(step, tool string, args events.Value) *events.Agents
 	if s := t.Task.Steps[step]; s != nil && s.For != nil {
 		return s.For
 	}
-	given := t.Fetch(args)
-	var said events.Agents
-	if _, err := known.Check(given); err != nil || json.Unmarshal(given, &said) != nil {
-		return &events.Agents{} // whoever makes the call refuses its arguments
+	raw := t.Fetch(args)
+	var selection events.Agents
+	if _, err := known.Check(raw); err != nil || json.Unmarshal(raw, &selection) != nil {
+		return &events.Agents{} // the call will fail because of its arguments
 	}
-	slices.Sort(said.Requires)
-	said.Requires = slices.Compact(said.Requires)
-	return &said
+	slices.Sort(selection.Requires)
+	selection.Requires = slices.Compact(selection.Requires)
+	return &selection
 }
 
 // isAlways reports whether a step instance, or the step of a verify call, belongs to the `always` steps.
@@ -212,9 +213,9 @@ func (t *Reading) callActive(s *statemachine.Step) bool {
 	return s.Executing() || waitsElsewhere(s) || (s.State == statemachine.StepReady && held)
 }
 
-// Holds reports whether a worker may act for an attempt: it is the current attempt, its call has not ended, and no other worker
-// holds it. A worker may name a call that nobody holds, which is how it recovers its calls after a restart of the node. An
-// agent may not: its calls are in the log before it receives them.
+// Holds reports whether a worker may act for an attempt: the attempt is current, its call has not ended, and no other worker holds
+// it. A worker may also act for a ready call that nobody holds, because it keeps its calls over a restart of the node. An agent may
+// not, because the log records its calls before the agent receives them.
 func (t *Reading) Holds(r work.Ref, worker string) bool {
 	s := t.Task.Steps[r.Step]
 	if s == nil || s.Tool == "" || s.Attempt != r.Attempt {
@@ -231,8 +232,8 @@ func (t *Reading) Holds(r work.Ref, worker string) bool {
 	}
 }
 
-// runsWaiting reports whether a tool runs only while its task awaits an approval.
-func (t *Reading) runsWaiting(tool string) bool {
+// runsOnlyAwaiting reports whether a tool runs only while its task awaits an approval.
+func (t *Reading) runsOnlyAwaiting(tool string) bool {
 	found, ok := t.Rules.Catalogue.Get(tool)
 	return ok && found.Spec().Gate == tools.AwaitingApproval
 }

@@ -31,9 +31,9 @@ func (t steps) run() {
 	t.finish()
 }
 
-// section moves a list of steps and reports whether all of them have ended.
+// section moves the steps of one section of the plan and reports whether all of them have ended.
 func (t steps) section(nodes []*plan.Node) bool {
-	settled := true
+	ended := true
 	for _, n := range nodes {
 		if t.stopped() || t.Task.Ending {
 			return false
@@ -41,7 +41,7 @@ func (t steps) section(nodes []*plan.Node) bool {
 		t.move(n, n.ID, nil)
 		s := t.Task.Steps[n.ID]
 		if s == nil || !s.State.Terminal() {
-			settled = false
+			ended = false
 			continue
 		}
 		if fatal(n, s) {
@@ -49,10 +49,10 @@ func (t steps) section(nodes []*plan.Node) bool {
 			return false
 		}
 	}
-	return settled
+	return ended
 }
 
-// move takes the next transition of one step instance, if there is one. Once the task is ending, only its `always` steps move.
+// move makes the next transition of one step instance, if one is possible. When the task is ending, only its `always` steps move.
 func (t steps) move(n *plan.Node, key string, in *Item) {
 	s := t.Task.Steps[key]
 	switch {
@@ -70,7 +70,7 @@ func (t steps) move(n *plan.Node, key string, in *Item) {
 	case s.State == statemachine.StepInDoubt:
 		t.verifyCall(n, key, in)
 	case s.State == statemachine.StepRunning && n.Kind == plan.KindForEach:
-		t.eachItem(n, s)
+		t.moveItems(n, s)
 	case s.State == statemachine.StepRunning && n.Kind == plan.KindWait:
 		t.checkWait(s)
 	}
@@ -84,8 +84,8 @@ func (t steps) tryStart(n *plan.Node, key string, in *Item) {
 			return
 		}
 	}
-	if need := t.missing(n, in); need != "" {
-		t.Emit(events.StepSkipped, &events.Skipped{Step: key, Reason: becauseOf + need})
+	if need := t.unmetNeed(n, in); need != "" {
+		t.Emit(events.StepSkipped, &events.Skipped{Step: key, Reason: needPrefix + need})
 		return
 	}
 	if t.Late = t.Late || t.Facts.TimeUp(); t.Late {
@@ -107,11 +107,12 @@ func (t steps) tryStart(n *plan.Node, key string, in *Item) {
 	}
 }
 
-const becauseOf = "it needs "
+// needPrefix begins the reason of a step that is skipped because of a need.
+const needPrefix = "it needs "
 
-// missing returns a need that will never be met: one that failed and skips its dependents, was itself skipped for that reason,
-// or was cancelled.
-func (t steps) missing(n *plan.Node, in *Item) string {
+// unmetNeed returns a need that can never be met, with the reason: a step that failed, was cancelled, or was itself skipped because
+// of a need. It returns "" if there is none.
+func (t steps) unmetNeed(n *plan.Node, in *Item) string {
 	for _, need := range n.Needs {
 		s := t.Task.Steps[t.scopeKey(need, in)]
 		switch s.State {
@@ -120,7 +121,7 @@ func (t steps) missing(n *plan.Node, in *Item) string {
 				return need + ", which failed"
 			}
 		case statemachine.StepSkipped:
-			if len(s.Reason) > len(becauseOf) && s.Reason[:len(becauseOf)] == becauseOf {
+			if len(s.Reason) > len(needPrefix) && s.Reason[:len(needPrefix)] == needPrefix {
 				return need + ", which was skipped"
 			}
 		case statemachine.StepCancelled:
@@ -160,7 +161,7 @@ func (t steps) start(n *plan.Node, key string, sc plan.Scope) {
 	}
 }
 
-// valuesOf evaluates a step that ends at once.
+// valuesOf evaluates a set or switch step, which ends at once.
 func valuesOf(n *plan.Node, sc plan.Scope) (json.RawMessage, error) {
 	if n.Kind == plan.KindSwitch {
 		return n.Choose(sc)
@@ -192,17 +193,17 @@ func (t steps) failStep(key string, err error) {
 	t.Emit(events.StepFailed, &events.StepError{Step: key, Error: fault.From(err), Class: fault.ClassExpression})
 }
 
-// checkStart fails a call that was queued longer than its plan allows. After a pause, its time starts again.
+// checkStart fails a call that was queued longer than its plan allows. After a pause, the time starts again.
 func (t steps) checkStart(s *statemachine.Step) {
-	within := t.Facts.Overdue(s.Key, t.Now)
-	if within == 0 {
+	waited := t.Facts.Overdue(s.Key, t.Now)
+	if waited == 0 {
 		return
 	}
 	who, hint := "a worker of queue "+QueueName(s.Queue), "start one: orch worker --queue "+QueueName(s.Queue)
 	if s.For != nil {
 		who, hint = WantedAgents(s.For), "see who is there: orch agents"
 	}
-	err := fault.New(fault.Timeout, "nobody has taken the call within %s; it waited for %s", within, who).WithHint("%s", hint)
+	err := fault.New(fault.Timeout, "nobody has taken the call within %s; it waited for %s", waited, who).WithHint("%s", hint)
 	t.Attempts().Failed(s, err, fault.ClassExpired, 0)
 }
 
@@ -226,7 +227,7 @@ func (t steps) startWait(n *plan.Node, key string, sc plan.Scope) {
 	t.Emit(events.StepWaiting, data)
 }
 
-// checkWait ends a wait whose signal has arrived or whose time is over.
+// checkWait ends a wait if its signal has arrived or its time has passed.
 func (t steps) checkWait(s *statemachine.Step) {
 	for _, sig := range t.Task.Signals {
 		if s.Signal != "" && sig.Name == s.Signal {
@@ -253,7 +254,7 @@ func (t steps) startChild(n *plan.Node, key string, sc plan.Scope) {
 		inputs, err = n.Sub.CheckInputs(inputs)
 	}
 	if err == nil {
-		err = t.tooDeep()
+		err = t.checkDepth()
 	}
 	if err != nil {
 		t.failStep(key, err)
@@ -266,8 +267,8 @@ func (t steps) startChild(n *plan.Node, key string, sc plan.Scope) {
 // maxDepth limits how deep child tasks nest (S0-181).
 const maxDepth = 3
 
-// tooDeep returns why the task can have no child, nil if it can.
-func (t steps) tooDeep() error {
+// checkDepth returns QUOTA_EXCEEDED if the task must not have a child task.
+func (t steps) checkDepth() error {
 	if p := t.Task.Submitted.Parent; p != nil && p.Depth >= maxDepth {
 		return fault.New(fault.QuotaExceeded, "child tasks nest at most %d deep", maxDepth)
 	}

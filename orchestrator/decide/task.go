@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// ActorNode is the actor of decisions that the node takes by itself.
+// ActorNode is the actor of decisions that the node makes by itself.
 const ActorNode = "node"
 
 // IsUser reports whether an actor is a person with the operator's credential. Workers, agents and tasks are not.
@@ -26,7 +26,7 @@ func IsAgent(worker string) bool { return strings.HasPrefix(worker, events.Agent
 // IsSession reports whether a task is a session.
 func IsSession(t *statemachine.Task) bool { return t.Submitted.Session == t.ID }
 
-// ContextOf returns the session in whose context the calls of a task work, "" for none.
+// ContextOf returns the session that provides the context of the calls of a task, or "" for none.
 func ContextOf(t *statemachine.Task) events.TaskID {
 	if t.Submitted.Shares {
 		return t.Submitted.Session
@@ -35,19 +35,19 @@ func ContextOf(t *statemachine.Task) events.TaskID {
 }
 
 // StandingID returns the id of the task that stores the permanent grants of a person.
-func StandingID(of string) events.TaskID { return events.KeyedTaskID(of, api.GrantsName) }
+func StandingID(person string) events.TaskID { return events.KeyedTaskID(person, api.GrantsName) }
 
 // IsStanding reports whether a task stores the permanent grants of a person.
 func IsStanding(t *statemachine.Task) bool {
 	return IsSession(t) && t.Submitted.Name == api.GrantsName && t.ID == StandingID(t.Requestor)
 }
 
-// MayCall reports whether a tool is among those that a task may call.
+// MayCall reports whether a list of allowed tools contains a tool. An empty list allows every tool.
 func MayCall(allowed []string, tool string) bool {
 	return len(allowed) == 0 || slices.Contains(allowed, tool)
 }
 
-// submittedAt returns when a task was submitted.
+// submittedAt returns when a task was submitted, as expressions of its plan see it.
 func submittedAt(t *statemachine.Task) time.Time {
 	if t.Submitted.Created != nil {
 		return *t.Submitted.Created
@@ -55,7 +55,7 @@ func submittedAt(t *statemachine.Task) time.Time {
 	return t.CreatedAt
 }
 
-// GrantOf returns the id of a valid grant for a step, "" if it has none.
+// GrantOf returns the id of a valid grant for the call of a step, or "" if there is none.
 func GrantOf(t *statemachine.Task, s *statemachine.Step, now time.Time) string {
 	if s.Approval == "" {
 		return ""
@@ -69,7 +69,7 @@ func GrantOf(t *statemachine.Task, s *statemachine.Step, now time.Time) string {
 }
 
 const (
-	// PurposeCall is the purpose of a single call beside the plan, purposeVerify that of a verify call.
+	// PurposeCall is the purpose of a single call, which is not part of the plan. purposeVerify is the purpose of a verify call.
 	PurposeCall   = "call"
 	purposeVerify = "verify_call"
 	// verifySuffix is the suffix of the step key of a verify call.
@@ -81,7 +81,7 @@ func WaitsForAnswers(s *statemachine.Step) bool {
 	return s.State == statemachine.StepParked && len(s.Questions) > 0
 }
 
-// continues reports whether an outcome says that the call continues elsewhere.
+// continues reports whether an outcome means that the call continues elsewhere.
 func continues(r work.Outcome) bool {
 	return len(r.Note) > 0 && r.Error == nil && r.ApprovalRequest == nil && r.Spawn == nil && len(r.Output) == 0
 }
@@ -91,14 +91,14 @@ func waitsElsewhere(s *statemachine.Step) bool {
 	return s.RunsElsewhere() && (s.State == statemachine.StepReady || s.State == statemachine.StepPending)
 }
 
-// suspectFrom is the number of lost workers after which a call is a suspect. No worker gets two suspects at the same time, so
-// that an innocent call is not lost again together with a poisonous one.
+// suspectFrom is the number of lost workers after which a call is a suspect: it may be the call that kills its workers. No worker gets
+// two suspects at the same time, so that a harmless call is not lost again together with a harmful one.
 const suspectFrom = 2
 
 // Suspect reports whether the call of a step has lost so many workers that it must be isolated.
 func Suspect(s *statemachine.Step) bool { return s.Lost >= suspectFrom }
 
-// interrupted reports whether a call with this error class may have ended before its effect, or after it.
+// interrupted reports whether an error class means that the end of the worker interrupted the call, before or after its effect.
 func interrupted(class string) bool {
 	return class == fault.ClassWorkerLost || class == fault.ClassShutdown
 }
@@ -113,7 +113,7 @@ func HasEffects(s *statemachine.Step) bool {
 	return tools.Effect(s.Effect).AtMostOnce()
 }
 
-// severity orders effects by how much they change; -1 for an unknown one.
+// severity returns the rank of an effect by the harm it can do; -1 for an unknown effect.
 func severity(effect string) int {
 	return slices.Index([]tools.Effect{tools.Read, tools.Idempotent, tools.Write, tools.Destructive}, tools.Effect(effect))
 }
@@ -124,7 +124,7 @@ func fatal(n *plan.Node, s *statemachine.Step) bool {
 }
 
 // stepFault returns the error of a task that failed because of a step. The field of the step's error becomes part of the
-// message, because reasons and notifications show the message alone.
+// message, because reasons and notifications show only the message.
 func stepFault(s *statemachine.Step) *fault.Error {
 	f := *fault.From(s.Error)
 	f.Message, f.Field = "step "+s.Key+": "+f.Sentence(), ""

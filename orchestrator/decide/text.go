@@ -15,7 +15,7 @@ import (
 // Clock formats a time for a sentence.
 func Clock(at time.Time) string { return at.Format("2006-01-02 15:04:05 MST") }
 
-// Clip truncates a text from outside for a message.
+// Clip truncates a text from a client for a message.
 func Clip(s string) string {
 	const longest = 64
 	if len(s) > longest {
@@ -24,6 +24,7 @@ func Clip(s string) string {
 	return s
 }
 
+// times returns n as "once" or "n times".
 func times(n int) string {
 	if n == 1 {
 		return "once"
@@ -38,7 +39,7 @@ func joinOrNone(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-// dropDuplicateKeys removes duplicate keys of an object, so that people see the values that count.
+// dropDuplicateKeys removes duplicate keys of an object, so that people see the values that take effect.
 func dropDuplicateKeys(raw json.RawMessage) json.RawMessage {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
@@ -49,7 +50,7 @@ func dropDuplicateKeys(raw json.RawMessage) json.RawMessage {
 	return MustJSON(v)
 }
 
-// MustJSON encodes values that always can be encoded: maps, strings and decoded JSON.
+// MustJSON encodes values that can always be encoded: maps, strings and decoded JSON.
 func MustJSON(v any) json.RawMessage {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -58,7 +59,7 @@ func MustJSON(v any) json.RawMessage {
 	return data
 }
 
-// SecretIn is the error of a field that contains a secret by a rule.
+// SecretIn returns the error for a field that contains a secret. rule is the rule that found it.
 func SecretIn(field, rule string) error {
 	return fault.New(fault.SecretDetected, "holds what looks like a secret (%s); the log keeps everything for good", rule).
 		WithField(field).WithHint("let the tool read it from the environment or a file of the worker")
@@ -72,7 +73,7 @@ func QueueName(name string) string {
 	return name
 }
 
-// WantedAgents describes the agents that a call waits for, in words.
+// WantedAgents returns a text that describes the agents that a call waits for.
 func WantedAgents(a *events.Agents) string {
 	text := "an agent"
 	if a.Agent != "" {

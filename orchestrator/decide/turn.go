@@ -21,58 +21,59 @@ import (
 type Turn struct {
 	Reading
 
-	// Actor is who acts, such as user:ada. Cause is the id of the request that caused the turn, if there is one.
+	// Actor is the identity that makes the decision, such as user:ada. Cause is the id of the request that caused the turn, if any.
 	Actor, Cause string
 	// Events are the events of the commit. Calls are the calls that they end.
 	Events []events.Event
 	Calls  []stats.Call
 	// Blobs are the large values that must be stored before the commit.
 	Blobs []json.RawMessage
-	// Late is set if the turn took so long that its rest comes later.
+	// Late is set if the turn took so long that its rest is left to the next turn.
 	Late bool
-	// MayRun is until when the failed call may still run; zero if it is known to have ended.
+	// MayRun is until when the failed call may still run; zero if it has certainly ended.
 	MayRun time.Time
 
 	// eventBuffer is the initial buffer of Events; most turns need no more.
 	eventBuffer [4]events.Event
-	// err is the error of the first event that the tables refused. The turn is then void.
+	// err is the error of the first event that the state machine refused. The turn is then void.
 	err error
 	// inline is the size of the values inside the commit, in bytes.
 	inline int
-	// retryWish is the retry rule that the agent of the failed call wishes; nil for none.
-	retryWish *work.Retry
-	// unexpected is the result that made the call fail.
+	// requestedRetry is the retry rule that the agent requests for the failed call; nil for none.
+	requestedRetry *work.Retry
+	// unexpected is the result of a call that failed because the plan does not expect this result.
 	unexpected json.RawMessage
 }
 
-// Decide calls say, and then emits everything that follows from the resulting state. An error of say, or of an event that the
-// tables of the state machine refuse, makes the turn void. If a void turn has events, the task must be read again.
-func Decide(r Reading, actor string, say func(*Turn) error) (*Turn, error) {
+// Decide calls fn, which emits the events of a command or report, and then emits everything that follows from the resulting state. An
+// error of fn, or an event that the state machine refuses, makes the turn void. If a void turn has events, the task in memory is
+// wrong and must be read again.
+func Decide(r Reading, actor string, fn func(*Turn) error) (*Turn, error) {
 	t := &Turn{Reading: r, Actor: cmp.Or(actor, ActorNode)}
 	t.Events = t.eventBuffer[:0]
 	if t.Now.Before(t.Task.UpdatedAt) {
-		t.Now = t.Task.UpdatedAt // the clock was set back; a history never goes back
+		t.Now = t.Task.UpdatedAt // the clock was set back; the times in a history never decrease
 	}
-	if err := say(t); err != nil {
+	if err := fn(t); err != nil {
 		return t, err
 	}
 	t.advance()
 	return t, t.err
 }
 
-// Approvals returns the decisions about approvals of this turn.
+// Approvals returns the part of this turn that decides about approvals.
 func (t *Turn) Approvals() Approvals { return Approvals{t} }
 
 // Approvals decides about approvals.
 type Approvals struct{ *Turn }
 
-// Questions returns the decisions about questions of this turn.
+// Questions returns the part of this turn that decides about questions.
 func (t *Turn) Questions() Questions { return Questions{t} }
 
 // Questions decides about questions of running calls.
 type Questions struct{ *Turn }
 
-// Attempts returns the decisions about attempts of this turn.
+// Attempts returns the part of this turn that decides about attempts.
 func (t *Turn) Attempts() Attempts { return Attempts{t} }
 
 // Attempts decides about the calls that workers and agents hold, and about their outcomes.
@@ -80,10 +81,10 @@ type Attempts struct{ *Turn }
 
 func (t *Turn) steps() steps { return steps{t} }
 
-// steps moves the steps of the plan.
+// steps starts the steps of the plan and makes their transitions.
 type steps struct{ *Turn }
 
-// stopped reports whether the turn decides nothing more: it is void, or its rest comes later.
+// stopped reports whether the turn emits no more events: it is void, or its rest is left to a later turn.
 func (t *Turn) stopped() bool { return t.err != nil || t.Late || len(t.Missing) > 0 }
 
 // Emit applies an event and adds it to the commit.
@@ -113,7 +114,7 @@ func (t *Turn) activate() {
 	}
 }
 
-// Cancel starts the cancellation of a task. It ends at once, or after its `always` steps.
+// Cancel starts the cancellation of a task. The task ends at once, or after its `always` steps.
 func (t *Turn) Cancel(reason string) {
 	if t.Task.Cancelling {
 		return
@@ -121,14 +122,14 @@ func (t *Turn) Cancel(reason string) {
 	t.Emit(events.TaskCancelRequested, &events.CancelRequested{Reason: reason})
 }
 
-// ResumeAt records the restore of a checkpoint and removes what keeps the task from continuing. It returns the time of the
-// restore. A repetition of the request, because its answer was lost, changes nothing.
+// ResumeAt records the restore of a checkpoint, and ends the pause of the task or its block by expired approvals. It returns the time
+// of the restore. A repetition of the request, because its answer was lost, changes nothing.
 func (t *Turn) ResumeAt(id, by string) (time.Time, error) {
-	if t.Task.State.Terminal() || !t.Task.Paused && !t.blockedByTime() {
+	if t.Task.State.Terminal() || !t.Task.Paused && !t.blockedByExpiry() {
 		if done := t.Task.Resumed; done != nil && done.ID == id {
 			return done.At, nil
 		}
-		return time.Time{}, t.notResumable()
+		return time.Time{}, t.errNotResumable()
 	}
 	t.Emit(events.CheckpointRestored, &events.Restored{ID: id, At: t.Now, Resumed: true})
 	if t.Task.Paused {
@@ -138,13 +139,13 @@ func (t *Turn) ResumeAt(id, by string) (time.Time, error) {
 	return t.Now, nil
 }
 
-// blockedByTime reports whether the task is blocked because nobody decided in time. It can continue by asking again.
-func (t *Reading) blockedByTime() bool {
+// blockedByExpiry reports whether an expired approval blocks the task. AskAgain lets the task continue.
+func (t *Reading) blockedByExpiry() bool {
 	return t.Task.State == statemachine.Blocked && (t.Task.Block == BlockExpired || t.anyStuck())
 }
 
-// notResumable is the error of a resume when nothing can be resumed, with a hint what to do instead.
-func (t *Reading) notResumable() error {
+// errNotResumable returns the error for a resume of a task that cannot be resumed, with a hint for an alternative.
+func (t *Reading) errNotResumable() error {
 	err := fault.New(fault.StateNotAllowed, "task %s is %s: there is nothing to resume", t.Task.ID, t.Task.State)
 	switch {
 	case t.Task.State.Terminal():
@@ -156,7 +157,8 @@ func (t *Reading) notResumable() error {
 	}
 }
 
-// SingleCall makes a call ready, or records that its gate denies it (S0-003, S0-008).
+// SingleCall makes a single call ready, or records that it is denied by its gate or the list of allowed tools (S0-003, S0-008). It
+// returns the step key of the call.
 func (t *Turn) SingleCall(spec tools.Spec, args events.Value, by string) string {
 	n := 1
 	for t.Task.Steps[fmt.Sprintf("%s_%d!", PurposeCall, n)] != nil {

@@ -17,20 +17,20 @@ const maxNeeded = 64 << 20
 // Fetched is the result of fetching a large value.
 type Fetched struct {
 	Raw json.RawMessage
-	// Err is why the value is lost; nil if it is not.
+	// Err is why the value is lost; nil if it is not lost.
 	Err error
 }
 
 // bytesOf returns the size of the fetched values.
-func bytesOf(given map[string]Fetched) (n int64) {
-	for _, f := range given {
+func bytesOf(values map[string]Fetched) (n int64) {
+	for _, f := range values {
 		n += int64(len(f.Raw))
 	}
 	return n
 }
 
-// Fetch returns the JSON of a value. If the value is not in memory, it adds it to t.Missing, which stops the turn, and returns
-// nil. If the value is lost, it sets t.lost and returns nil.
+// Fetch returns the JSON of a value. If the value is not in memory, Fetch adds it to t.Missing, which stops the turn, and returns
+// nil. If the value is lost, Fetch sets t.lost and returns nil.
 func (t *Reading) Fetch(v events.Value) json.RawMessage {
 	if v.Ref == "" {
 		return v.Raw
@@ -55,17 +55,17 @@ func (t *Reading) Fetch(v events.Value) json.RawMessage {
 	return nil
 }
 
-// OutcomeOf returns the error of an evaluation. A lost value that it needed comes first. Results that contain a secret are
-// refused, because no check of the plan can have seen it (X-16).
-func (t *Reading) OutcomeOf(err error, made ...json.RawMessage) error {
-	if missing := t.lost; missing != nil {
+// OutcomeOf returns the error of an evaluation. The loss of a value takes precedence over err. If err is nil but a result contains a
+// secret, OutcomeOf returns SECRET_DETECTED, because the checks of the plan did not see the result (X-16).
+func (t *Reading) OutcomeOf(err error, results ...json.RawMessage) error {
+	if lost := t.lost; lost != nil {
 		t.lost = nil
-		return missing
+		return lost
 	}
 	if err != nil {
 		return t.Rules.redacted(err)
 	}
-	for _, raw := range made {
+	for _, raw := range results {
 		if rule, found := t.Rules.FindSecret(raw); found {
 			return SecretIn("", rule)
 		}
@@ -73,14 +73,14 @@ func (t *Reading) OutcomeOf(err error, made ...json.RawMessage) error {
 	return nil
 }
 
-// Unreadable is the error of an evaluation that needs a lost value.
+// Unreadable returns the error of an evaluation that needs a lost value.
 func Unreadable(err error) *fault.Error {
 	return fault.Wrap(fault.DataLoss, err, "a large value is not in the blob store any more, or it is damaged").
 		WithHint("orch doctor looks at the store")
 }
 
-// value returns raw as a value of an event. Large values, and many small ones once the commit has maxCommit bytes, are added to
-// t.Blobs instead. They are stored before the commit.
+// value returns raw as a value of an event. It adds large values to t.Blobs, which are stored before the commit; the event then
+// contains only the reference. Once the values inside the commit have maxCommit bytes, it does so with smaller values as well.
 func (t *Turn) value(raw json.RawMessage) events.Value {
 	const smallest = 256 // a reference is about 100 bytes
 	v := events.Inline(raw)
@@ -99,7 +99,7 @@ func (t *Turn) value(raw json.RawMessage) events.Value {
 // maxCommit limits the bytes of values inside one commit. A message of the log has at most 8 MiB.
 const maxCommit = 1 << 20
 
-// scope returns the values that expressions of a step can use.
+// scope returns the values that expressions of a step can use. in is the item of the step, or nil outside a for_each.
 func (t *Reading) scope(in *Item) plan.Scope {
 	sc := plan.Scope{
 		Inputs: t.Fetch(t.Task.Submitted.Inputs),
@@ -118,7 +118,7 @@ func (t *Reading) scope(in *Item) plan.Scope {
 	return sc
 }
 
-// verifyScope adds the arguments of the call in doubt as `args`.
+// verifyScope is scope with the arguments of the call in doubt as `args`.
 func (t steps) verifyScope(key string, in *Item) plan.Scope {
 	sc := t.scope(in)
 	vars := map[string]json.RawMessage{"args": t.Fetch(t.Task.Steps[key].Args)}
@@ -139,6 +139,7 @@ func (t *Reading) scopeKey(id string, in *Item) string {
 	return id
 }
 
+// result returns the result of a step instance for expressions; false if the step has not started.
 func (t *Reading) result(key string) (plan.StepResult, bool) {
 	s := t.Task.Steps[key]
 	if s == nil {

@@ -24,15 +24,16 @@ type Queued struct {
 	work.Ref
 
 	Lane Lane
-	// Since is when it was queued. MaxWait is how long it may stay queued; 0 for no limit.
+	// Since is when the call was queued. MaxWait is how long it may stay queued; 0 for no limit.
 	Since   time.Time
 	MaxWait time.Duration
 
 	calls    *Calls
 	priority int
-	age      time.Time
-	order    uint64
-	// index is its position in the heap.
+	// created is when the task was created. order numbers the calls in the order of Enqueue.
+	created time.Time
+	order   uint64
+	// index is the position of the call in the heap.
 	index int
 }
 
@@ -41,7 +42,7 @@ type Lease struct {
 	work.Ref
 
 	Worker, Tool string
-	// Share is the identity whose share the call counts against.
+	// Share is the identity that owns the share of the call (see shares).
 	Share string
 	// Called is set if the log records the start of the call. Suspect is set if the call has lost workers.
 	Called, Suspect bool
@@ -49,7 +50,7 @@ type Lease struct {
 	Undelivered bool
 	// LastHeartbeat is when the lease was last renewed; zero if it was not since the node restarted.
 	LastHeartbeat time.Time
-	// TTL is the time without a heartbeat after which the call is lost. Expires is when that will be.
+	// TTL is the time without a heartbeat after which the call is lost. Expires is the end of that time.
 	TTL     time.Duration
 	Expires time.Time
 }
@@ -57,7 +58,7 @@ type Lease struct {
 // Silent reports whether the worker has sent no heartbeat for half of the TTL. It returns false for nil.
 func (l *Lease) Silent(now time.Time) bool { return l != nil && now.Sub(l.LastHeartbeat) > l.TTL/2 }
 
-// callHeap orders by priority, then by the age of the task, then by arrival.
+// callHeap orders calls by priority, then by the age of the task, then by the order of Enqueue.
 type callHeap []*Queued
 
 func (q callHeap) Len() int           { return len(q) }
@@ -72,7 +73,7 @@ func (t *Queued) before(u *Queued) bool {
 	if t.priority != u.priority {
 		return t.priority < u.priority
 	}
-	if c := t.age.Compare(u.age); c != 0 {
+	if c := t.created.Compare(u.created); c != 0 {
 		return c < 0
 	}
 	return t.order < u.order

@@ -1,8 +1,8 @@
-// Package dispatch assigns ready calls to workers, in memory. Calls wait in lanes by priority and age. Workers wait with long
-// polls. A call that a worker holds is a lease, which expires if the worker is silent for too long.
+// Package dispatch assigns ready calls to workers, in memory. Calls wait in lanes (see Lane), ordered by priority and age. Workers
+// wait with long polls. A worker holds a call by a lease, which expires if the worker is silent for too long.
 //
 // A Dispatcher has no lock and no goroutine. The caller must hold the lock of the owner, and the dispatcher calls the owner
-// (Owner) under the same lock. Nothing in it blocks, because the channel of a Poller has room for its only delivery.
+// (Owner) under the same lock. Its methods do not block: the channel of a Poller has room for its only delivery.
 package dispatch
 
 import (
@@ -16,15 +16,15 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Owner owns the tasks whose calls are dispatched.
+// Owner is the part of the orchestrator that owns the tasks of the calls.
 type Owner interface {
-	// Halted reports whether all dispatch is paused, Paused whether that of a lane is.
+	// Halted reports whether the dispatch of all calls is paused, Paused whether the dispatch of a lane is paused.
 	Halted() bool
 	Paused(l Lane) bool
-	// Lease leases a call that was dequeued to a worker (Dispatcher.AddLease), and returns its offer. It returns false if the
-	// call changed because of a decision that is being written to the log.
+	// Lease leases a dequeued call to a worker, with Dispatcher.AddLease, and returns the offer for the worker. It returns false if
+	// a decision that is being written to the log has changed the call.
 	Lease(q *Queued, worker string) (Offer, bool)
-	// Requeue queues a call again that its worker never received.
+	// Requeue returns a leased call that its worker never received to its queue.
 	Requeue(worker string, call work.Ref)
 }
 
@@ -35,27 +35,28 @@ type Config struct {
 	Now func() time.Time
 	// OfflineAfter is the silence after which a worker counts as offline.
 	OfflineAfter time.Duration
-	// LastBatch is the number before the first batch. Batch numbers must be unique, also across restarts.
+	// LastBatch is the number before that of the first batch. Batch numbers must be unique, also across restarts.
 	LastBatch uint64
 }
 
-// Dispatcher assigns calls to workers. Its queued calls are exactly the ready calls that a worker may take, apart from pauses
-// of the node, of queues and of tools.
+// Dispatcher assigns calls to workers. Its queued calls are exactly the ready calls that a worker may take, or could take if the node,
+// the queue or the tool were not paused.
 type Dispatcher struct {
 	cfg     Config
 	lanes   map[Lane]*callHeap
 	workers map[string]*Worker
-	// loads has an entry for every known worker, and for every worker that held calls before a restart and has not been heard
-	// of yet.
+	// loads has an entry for every known worker, and for every worker that held calls before a restart and has not contacted the
+	// node since.
 	loads   map[string]*load
 	pollers pollers
-	// fresh holds the lanes with calls that were not offered to any poller yet. cancelled holds the workers with undelivered
-	// cancellations.
+	// fresh holds the lanes with calls that must be offered to the pollers at the next Dispatch. cancelled holds the workers with
+	// undelivered cancellations.
 	fresh     map[Lane]bool
 	cancelled []string
-	order     uint64
-	running   int
-	shares    shares
+	// order is the Queued.order of the newest call. running counts the leases.
+	order   uint64
+	running int
+	shares  shares
 	// batch is the number of the newest batch.
 	batch uint64
 }
@@ -68,13 +69,13 @@ func New(cfg Config) *Dispatcher {
 	}
 }
 
-// Enqueue queues a ready call. priority is that of its task, age is when the task was created.
-func (d *Dispatcher) Enqueue(c *Calls, step string, attempt int, l Lane, priority string, age time.Time) *Queued {
+// Enqueue queues a ready call. priority is the priority of its task, created is when the task was created.
+func (d *Dispatcher) Enqueue(c *Calls, step string, attempt int, l Lane, priority string, created time.Time) *Queued {
 	d.Remove(c, step)
 	d.order++
 	t := &Queued{
 		Ref: work.Ref{Task: c.Task, Step: step, Attempt: attempt}, Lane: l,
-		calls: c, order: d.order, priority: Urgency(priority), age: age,
+		calls: c, order: d.order, priority: Urgency(priority), created: created,
 	}
 	q := d.lanes[l]
 	if q == nil {
@@ -111,9 +112,10 @@ func (d *Dispatcher) RemoveAll(c *Calls) {
 // Refresh offers the calls of all lanes to the waiting workers again at the next Dispatch.
 func (d *Dispatcher) Refresh() { d.refresh(func(Lane) bool { return true }) }
 
-func (d *Dispatcher) refresh(which func(Lane) bool) {
+// refresh is Refresh for the lanes that selected accepts.
+func (d *Dispatcher) refresh(selected func(Lane) bool) {
 	for l := range d.lanes {
-		if which(l) {
+		if selected(l) {
 			d.fresh[l] = true
 		}
 	}
@@ -126,7 +128,7 @@ func (d *Dispatcher) dequeue(p work.Poll) []Offer {
 	}
 	var offers []Offer
 	for len(offers) < p.Free {
-		t := d.best(p)
+		t := d.nextFor(p)
 		if t == nil {
 			break
 		}
@@ -138,20 +140,20 @@ func (d *Dispatcher) dequeue(p work.Poll) []Offer {
 	return offers
 }
 
-// best returns the first queued call that a worker can take, nil if there is none.
-func (d *Dispatcher) best(p work.Poll) *Queued {
+// nextFor returns the first queued call that the worker of a poll may take, or nil if there is none.
+func (d *Dispatcher) nextFor(p work.Poll) *Queued {
 	var best *Queued
 	w := d.workers[p.Worker]
 	for l, q := range d.lanes {
-		if t := (*q)[0]; d.open(l, p) && (best == nil || d.shares.prefer(t, best)) && d.shares.admit(t, w) {
+		if t := (*q)[0]; d.mayTake(l, p) && (best == nil || d.shares.prefer(t, best)) && d.shares.admit(t, w) {
 			best = t
 		}
 	}
 	return best
 }
 
-// open reports whether the worker may take calls of the lane now.
-func (d *Dispatcher) open(l Lane, p work.Poll) bool {
+// mayTake reports whether the worker of a poll may take calls of a lane now.
+func (d *Dispatcher) mayTake(l Lane, p work.Poll) bool {
 	served := slices.Contains(queuesOf(p), l.Queue)
 	able := len(p.Tools) == 0 || slices.Contains(p.Tools, l.Tool)
 	if w := d.workers[p.Worker]; l.Suspect && w != nil && w.suspects > 0 {
@@ -160,7 +162,7 @@ func (d *Dispatcher) open(l Lane, p work.Poll) bool {
 	return served && able && l.matches(p.Agent) && !d.cfg.Owner.Paused(l)
 }
 
-// AddLease leases a call to its worker. No other worker can hold it meanwhile.
+// AddLease adds a lease, and removes the call from its queue.
 func (d *Dispatcher) AddLease(c *Calls, l *Lease) {
 	d.Remove(c, l.Step)
 	l.LastHeartbeat = d.cfg.Now()
@@ -178,7 +180,7 @@ func (d *Dispatcher) AddLease(c *Calls, l *Lease) {
 	}
 }
 
-// EndLease ends the lease of a step whose call has ended, if it has one.
+// EndLease removes the lease of a step, if there is one.
 func (d *Dispatcher) EndLease(c *Calls, step string) {
 	l := c.Leases[step]
 	if l == nil {
@@ -201,16 +203,16 @@ func (d *Dispatcher) EndLease(c *Calls, step string) {
 	d.running = max(d.running-1, 0)
 }
 
-// Running returns how many calls are leased.
+// Running returns the number of leased calls.
 func (d *Dispatcher) Running() int { return d.running }
 
-// Waiting returns how many workers wait for calls.
+// Waiting returns the number of workers that wait for calls.
 func (d *Dispatcher) Waiting() int { return len(d.pollers.byWorker) }
 
-// QueuedIn returns how many calls wait in a queue.
+// QueuedIn returns the number of calls that wait in a queue.
 func (d *Dispatcher) QueuedIn(queue string) (n int) { return d.Lengths()[queue] }
 
-// Lengths returns how many calls wait, by queue.
+// Lengths returns the number of calls that wait in each queue.
 func (d *Dispatcher) Lengths() map[string]int {
 	lengths := map[string]int{}
 	for l, q := range d.lanes {

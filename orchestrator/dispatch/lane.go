@@ -8,15 +8,15 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Lane identifies a queue of equivalent calls: of one tool in one named queue for one identity. Suspects, and calls for agents,
-// have lanes of their own.
+// Lane identifies a set of equivalent calls: calls of one tool, in one named queue, for one identity. A worker may take either all
+// calls of a lane or none, so only the first call of each lane is checked. Suspects, and calls for agents, have separate lanes.
 type Lane struct {
 	Queue, Tool string
-	// Suspect is set for calls that have lost workers. No worker gets two of them at the same time.
+	// Suspect is set for calls that have lost workers. No worker gets two suspects at the same time.
 	Suspect bool
 	// Agents is the Selection of agents that the calls are for; "" for workers.
 	Agents string
-	// Requester is whose calls they are. Share is the identity whose share they count against.
+	// Requester is the identity that the calls act for. Share is the identity that owns their share (see shares).
 	Requester, Share string
 	// Operator is set for an identity that may use the reserved slots.
 	Operator bool
@@ -33,8 +33,8 @@ func Selection(a *events.Agents) string {
 	return strings.Join(append([]string{a.Agent, a.Type}, a.Requires...), selectionSeparator)
 }
 
-// matches reports whether the sender of a poll may take calls of the lane. It runs for every lane and every dispatched call, so
-// it does not allocate.
+// matches reports whether the calls of the lane are for the sender of a poll: the agent p, or a worker if p is nil. It runs for every
+// lane and every dispatched call, so it does not allocate.
 func (l Lane) matches(p *work.Agent) bool {
 	if l.Agents == "" || p == nil {
 		return l.Agents == "" && p == nil
@@ -43,13 +43,13 @@ func (l Lane) matches(p *work.Agent) bool {
 		return false
 	}
 	name, rest, _ := strings.Cut(l.Agents, selectionSeparator)
-	kind, requires, some := strings.Cut(rest, selectionSeparator)
+	kind, requires, more := strings.Cut(rest, selectionSeparator)
 	if name != "" && name != p.Name || kind != "" && kind != p.Type {
 		return false
 	}
-	for some {
-		var one string
-		if one, requires, some = strings.Cut(requires, selectionSeparator); !slices.Contains(p.Capabilities, one) {
+	for more {
+		var capability string
+		if capability, requires, more = strings.Cut(requires, selectionSeparator); !slices.Contains(p.Capabilities, capability) {
 			return false
 		}
 	}

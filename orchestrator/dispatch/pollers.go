@@ -8,7 +8,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Offer is a call whose large arguments are still in the blob store.
+// Offer is a call for a worker before its large values are fetched from the blob store.
 type Offer struct {
 	Call         work.Call
 	Args, Handed events.Value
@@ -18,23 +18,23 @@ type Offer struct {
 
 // Delivery is the answer to a poll before large values are fetched.
 type Delivery struct {
-	// Number is the number of the batch, 0 for one without calls.
+	// Number is the number of the batch; 0 for a batch without calls.
 	Number uint64
 	Offers []Offer
 	Cancel []work.Ref
 }
 
-// Empty reports whether it contains nothing.
+// Empty reports whether a delivery contains neither calls nor cancellations.
 func (d Delivery) Empty() bool { return len(d.Offers) == 0 && len(d.Cancel) == 0 }
 
-// Poller is a worker that waits for calls. It was offered everything that was queued before. So only lanes with new calls, and
-// workers with new cancellations, are checked.
+// Poller is a worker that waits for calls. All calls that were queued before the poll have been offered to it. So Dispatch checks only
+// lanes with new calls, and workers with new cancellations.
 type Poller struct {
 	// Out receives the delivery that ends the wait.
 	Out chan Delivery
 
 	poll work.Poll
-	// element is its element in pollers.queue, nil for a worker without a free slot.
+	// element is the element of the poller in pollers.queue; nil for a worker without a free slot.
 	element *list.Element
 }
 
@@ -88,8 +88,8 @@ func (w *pollers) remove(p *Poller) {
 	}
 }
 
-// supersede ends the older poll of a worker, which has one at a time. Its delivery is empty, because nobody waits for it any
-// more.
+// supersede ends the older poll of a worker with an empty delivery: a worker has one poll at a time, and no longer waits for the older
+// one.
 func (w *pollers) supersede(worker string) {
 	if p := w.byWorker[worker]; p != nil {
 		w.remove(p)
@@ -97,45 +97,46 @@ func (w *pollers) supersede(worker string) {
 	}
 }
 
-// Poll returns the delivery for a worker, or a Poller that waits for it until EndPoll. The Poller is nil if the poll does not
-// wait.
+// Poll returns the delivery for a worker. If there is none and the poll may wait, it returns a Poller that waits for a delivery until
+// EndPoll. Otherwise the Poller is nil.
 func (d *Dispatcher) Poll(p work.Poll) (Delivery, *Poller) {
 	w := d.Touch(p.Worker, p.Queues, d.cfg.Now())
 	w.Agent, w.slots = p.Agent, p.Slots
 	d.pollers.supersede(p.Worker)
 	d.requeueIfLost(p, w)
-	if now := d.nextDelivery(p); !now.Empty() || p.Wait <= 0 {
-		return now, nil
+	if delivery := d.nextDelivery(p); !delivery.Empty() || p.Wait <= 0 {
+		return delivery, nil
 	}
 	waiting := &Poller{poll: p, Out: make(chan Delivery, 1)}
 	d.pollers.add(waiting)
 	return Delivery{}, waiting
 }
 
-// EndPoll ends the wait of a poller, and returns the delivery that it got in that moment.
+// EndPoll ends the wait of a poller, and returns the delivery that was assigned to it just before, if there is one.
 func (d *Dispatcher) EndPoll(p *Poller) Delivery {
 	d.pollers.remove(p)
 	select {
-	case now := <-p.Out:
-		return now
+	case delivery := <-p.Out:
+		return delivery
 	default:
 		return Delivery{}
 	}
 }
 
-// RequeueDelivery requeues what could not be delivered.
-func (d *Dispatcher) RequeueDelivery(worker string, back Delivery) {
+// RequeueDelivery requeues the calls and cancellations of a delivery that did not reach its worker.
+func (d *Dispatcher) RequeueDelivery(worker string, undelivered Delivery) {
 	if w := d.workers[worker]; w != nil {
-		w.cancel = append(back.Cancel, w.cancel...)
+		w.cancel = append(undelivered.Cancel, w.cancel...)
 		d.cancelled = append(d.cancelled, worker)
 	}
-	for _, of := range back.Offers {
+	for _, of := range undelivered.Offers {
 		d.cfg.Owner.Requeue(worker, of.Call.Ref)
 	}
 	d.Dispatch()
 }
 
-// RequeueBatch requeues the calls of a batch that nobody received.
+// RequeueBatch requeues the calls of the batch with a number, because no worker received it. It ignores a number that is not the newest
+// of its worker.
 func (d *Dispatcher) RequeueBatch(no uint64) {
 	for name, w := range d.workers {
 		if w.sentBatch == no {
@@ -146,7 +147,7 @@ func (d *Dispatcher) RequeueBatch(no uint64) {
 	}
 }
 
-// Cancel tells a worker to stop a call.
+// Cancel adds a cancellation of a call to the next delivery for its worker.
 func (d *Dispatcher) Cancel(worker string, call work.Ref) {
 	if w := d.workers[worker]; w != nil {
 		w.cancel = append(w.cancel, call)
@@ -156,17 +157,17 @@ func (d *Dispatcher) Cancel(worker string, call work.Ref) {
 
 // nextDelivery returns the delivery for a poll.
 func (d *Dispatcher) nextDelivery(p work.Poll) Delivery {
-	now := Delivery{Offers: d.dequeue(p), Cancel: d.dequeueCancels(p.Worker)}
+	delivery := Delivery{Offers: d.dequeue(p), Cancel: d.dequeueCancels(p.Worker)}
 	w := d.workers[p.Worker]
-	if len(now.Offers) == 0 || w == nil {
-		return now
+	if len(delivery.Offers) == 0 || w == nil {
+		return delivery
 	}
 	d.batch++
-	now.Number, w.sentBatch, w.sentCalls = d.batch, d.batch, w.sentCalls[:0]
-	for _, of := range now.Offers {
+	delivery.Number, w.sentBatch, w.sentCalls = d.batch, d.batch, w.sentCalls[:0]
+	for _, of := range delivery.Offers {
 		w.sentCalls = append(w.sentCalls, of.Call.Ref)
 	}
-	return now
+	return delivery
 }
 
 // requeueIfLost requeues the calls of a worker's last batch if the worker has not received it.
@@ -194,7 +195,7 @@ func (d *Dispatcher) dequeueCancels(worker string) []work.Ref {
 	return refs
 }
 
-// Dispatch serves the waiting workers.
+// Dispatch delivers new cancellations and the calls of fresh lanes to the waiting workers.
 func (d *Dispatcher) Dispatch() {
 	for _, worker := range d.cancelled {
 		if p := d.pollers.byWorker[worker]; p != nil {
@@ -204,7 +205,7 @@ func (d *Dispatcher) Dispatch() {
 	d.cancelled = d.cancelled[:0]
 	for at := d.pollers.queue.Front(); at != nil && d.hasFreshCalls(); {
 		next := at.Next()
-		if p, ok := at.Value.(*Poller); ok && d.wanted(p.poll) {
+		if p, ok := at.Value.(*Poller); ok && d.hasFreshFor(p.poll) {
 			d.serve(p)
 		}
 		at = next
@@ -212,7 +213,7 @@ func (d *Dispatcher) Dispatch() {
 	clear(d.fresh)
 }
 
-// hasFreshCalls removes the fresh lanes without calls that a waiting worker might get, and reports whether any is left.
+// hasFreshCalls removes the lanes from fresh that no waiting worker can be served from, and reports whether any lane is left.
 func (d *Dispatcher) hasFreshCalls() bool {
 	for l := range d.fresh {
 		if d.lanes[l] == nil || d.pollers.serving[l.Queue] == 0 || d.cfg.Owner.Halted() || d.cfg.Owner.Paused(l) {
@@ -222,10 +223,10 @@ func (d *Dispatcher) hasFreshCalls() bool {
 	return len(d.fresh) > 0
 }
 
-// wanted reports whether a poll can get new calls.
-func (d *Dispatcher) wanted(p work.Poll) bool {
+// hasFreshFor reports whether the worker of a poll may take calls of a fresh lane.
+func (d *Dispatcher) hasFreshFor(p work.Poll) bool {
 	for l := range d.fresh {
-		if d.open(l, p) {
+		if d.mayTake(l, p) {
 			return true
 		}
 	}
@@ -234,8 +235,8 @@ func (d *Dispatcher) wanted(p work.Poll) bool {
 
 // serve delivers to a poller if there is anything for it.
 func (d *Dispatcher) serve(p *Poller) {
-	if now := d.nextDelivery(p.poll); !now.Empty() {
+	if delivery := d.nextDelivery(p.poll); !delivery.Empty() {
 		d.pollers.remove(p)
-		p.Out <- now
+		p.Out <- delivery
 	}
 }

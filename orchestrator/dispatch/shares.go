@@ -2,17 +2,17 @@ package dispatch
 
 import "slices"
 
-// shares counts the running calls of each identity, and keeps one identity from occupying all workers (ADR 0021). Agents count
-// against the share of the identity that registered them.
+// shares counts the running calls of each identity, so that one identity cannot occupy all workers (ADR 0021). A share is the part of
+// the workers that an identity uses. The calls of an agent belong to the share of the identity that registered the agent.
 type shares struct {
 	running map[string]int
-	// urgent holds the lanes of critical calls that were refused a last slot because another call of their identity runs.
+	// urgent holds, by share, the lanes of critical calls that did not get a reserved slot, because another call of the share runs.
 	urgent map[string]map[Lane]bool
 }
 
 func newShares() shares { return shares{running: map[string]int{}, urgent: map[string]map[Lane]bool{}} }
 
-// prefer reports whether t comes before u: by priority, then by fewer running calls of the identity, then by age.
+// prefer reports whether t comes before u: by priority, then by fewer running calls of the share, then by age.
 func (s shares) prefer(t, u *Queued) bool {
 	if a, b := t.Lane.Share, u.Lane.Share; t.priority == u.priority && a != b && s.running[a] != s.running[b] {
 		return s.running[a] < s.running[b]
@@ -20,7 +20,7 @@ func (s shares) prefer(t, u *Queued) bool {
 	return t.before(u)
 }
 
-// admit reports whether a worker may take a call now. Its last free slots are reserved.
+// admit reports whether a worker may take a call now, considering the reserved slots (see reserved).
 func (s shares) admit(t *Queued, w *Worker) bool {
 	if w == nil || t.Lane.Operator {
 		return true
@@ -40,11 +40,11 @@ func (s shares) admit(t *Queued, w *Worker) bool {
 	return false
 }
 
-// manySlots is the number of slots from which on a worker reserves one for critical calls.
+// manySlots is the minimum number of slots with which a worker reserves one for critical calls.
 const manySlots = 4
 
-// reserved returns how many slots of the worker are reserved for operators, and how many for operators and for critical calls
-// of identities that have no other call running. A worker with a single slot reserves none.
+// reserved returns how many of its last free slots the worker reserves: operators for operators only, and urgent more for operators and
+// for critical calls of shares without a running call. A worker with a single slot reserves none.
 func (w *Worker) reserved() (operators, urgent int) {
 	switch {
 	case w.slots >= manySlots:
@@ -56,7 +56,7 @@ func (w *Worker) reserved() (operators, urgent int) {
 	}
 }
 
-// addUrgent records that a critical call of the lane waits until no other call of its identity runs.
+// addUrgent records that a critical call of the lane waits until no other call of its share runs.
 func (s shares) addUrgent(l Lane) {
 	if s.urgent[l.Share] == nil {
 		s.urgent[l.Share] = map[Lane]bool{}
@@ -64,7 +64,7 @@ func (s shares) addUrgent(l Lane) {
 	s.urgent[l.Share][l] = true
 }
 
-// release subtracts a running call of an identity. If it was the last one, it returns the lanes that waited for that.
+// release subtracts a running call of a share. If it was the last one, release returns the lanes that waited for that.
 func (s shares) release(share string) (urgent map[Lane]bool) {
 	if s.running[share]--; s.running[share] > 0 {
 		return nil
@@ -75,7 +75,7 @@ func (s shares) release(share string) (urgent map[Lane]bool) {
 	return urgent
 }
 
-// ReservedBy returns a worker that reserves its last free slot against a queued call, "" if none does.
+// ReservedBy returns a worker with a free slot that a queued call must not take because the slot is reserved; "" if there is none.
 func (d *Dispatcher) ReservedBy(t *Queued) string {
 	if t == nil {
 		return ""

@@ -10,22 +10,23 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Worker is a worker, or an agent, that was heard of.
+// Worker is a worker, or an agent, that has contacted the node.
 type Worker struct {
 	*load
 
 	Queues []string
 	// Agent describes the agent, nil for a worker.
 	Agent *work.Agent
-	// Seen is when it was last heard of.
+	// Seen is when the worker last contacted the node.
 	Seen time.Time
 
+	// cancel holds the cancellations for the next delivery.
 	cancel []work.Ref
-	// slots is how many calls it can hold, 0 if that is not known. reserving is set if it has refused a call for a reserved
-	// slot.
+	// slots is how many calls the worker can hold; 0 if that is not known. reserving is set if a call was not given to the worker
+	// because of a reserved slot.
 	slots     int
 	reserving bool
-	// sentBatch is the number of the last batch with calls. sentCalls are those calls.
+	// sentBatch is the number of the last batch with calls, sentCalls are its calls.
 	sentBatch uint64
 	sentCalls []work.Ref
 }
@@ -35,9 +36,9 @@ func (w *Worker) Running() int { return w.leases }
 
 // load counts the calls that a worker holds.
 type load struct {
-	// leases counts all of them, suspects those that have lost workers.
+	// leases counts all calls, suspects the calls that have lost workers.
 	leases, suspects int
-	// calls are those of an agent; nil for a worker.
+	// calls are the calls of an agent; nil for a worker.
 	calls map[work.Ref]bool
 }
 
@@ -49,7 +50,7 @@ func (l *load) add(call work.Ref) {
 	l.calls[call] = true
 }
 
-// Touch records that a worker was heard of, and which queues it serves. It registers a new worker.
+// Touch records that a worker has contacted the node, and the queues that it serves. It registers a new worker.
 func (d *Dispatcher) Touch(name string, queues []string, now time.Time) *Worker {
 	w := d.workers[name]
 	if w == nil {
@@ -64,7 +65,7 @@ func (d *Dispatcher) Touch(name string, queues []string, now time.Time) *Worker 
 	return w
 }
 
-// loadOf returns the load of a worker, whether it is known or not.
+// loadOf returns the load of a worker, and adds it if necessary.
 func (d *Dispatcher) loadOf(worker string) *load {
 	if d.loads[worker] == nil {
 		d.loads[worker] = &load{}
@@ -78,7 +79,7 @@ func (d *Dispatcher) Forget(worker string) {
 	d.pruneLoad(worker)
 }
 
-// ForgetIdle removes the workers that hold no calls and were not heard of for longer than after.
+// ForgetIdle removes the workers that hold no calls and have been silent for longer than after.
 func (d *Dispatcher) ForgetIdle(now time.Time, after time.Duration) {
 	for name, w := range d.workers {
 		if now.Sub(w.Seen) > after && w.leases == 0 {
@@ -97,7 +98,7 @@ func (d *Dispatcher) pruneLoad(worker string) {
 // Workers yields the known workers by name.
 func (d *Dispatcher) Workers() iter.Seq2[string, *Worker] { return maps.All(d.workers) }
 
-// Worker returns a known worker, nil for any other.
+// Worker returns a known worker, or nil.
 func (d *Dispatcher) Worker(name string) *Worker { return d.workers[name] }
 
 // CallsByAgent yields the agents that hold calls, with those calls.
@@ -119,7 +120,7 @@ func (d *Dispatcher) CallsOf(agent string) []work.Ref {
 	return slices.Collect(maps.Keys(d.loads[agent].calls))
 }
 
-// Offline reports whether a worker has been silent for longer than any live worker would be.
+// Offline reports whether a worker has been silent for at least Config.OfflineAfter.
 func (d *Dispatcher) Offline(w *Worker) bool { return d.cfg.Now().Sub(w.Seen) >= d.cfg.OfflineAfter }
 
 // Served reports whether an online worker serves a queue.
@@ -142,9 +143,10 @@ func (d *Dispatcher) OnlineForOthers(a *events.Agents, requester string) bool {
 	return !d.AgentOnline(a, requester) && d.anyAgent(func(p *work.Agent) bool { return Matches(p, a, p.For) })
 }
 
-func (d *Dispatcher) anyAgent(is func(*work.Agent) bool) bool {
+// anyAgent reports whether matches accepts an online agent.
+func (d *Dispatcher) anyAgent(matches func(*work.Agent) bool) bool {
 	for _, w := range d.workers {
-		if w.Agent != nil && is(w.Agent) && !d.Offline(w) {
+		if w.Agent != nil && matches(w.Agent) && !d.Offline(w) {
 			return true
 		}
 	}
