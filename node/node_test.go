@@ -332,7 +332,7 @@ func TestStartsOnFullDisk(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, why.Causes)
 	assert.Equal(t, "store", why.Causes[0].Kind)
-	assert.Regexp(t, `^The log takes nothing since .*: the disk of the data directory has \d+ bytes free`, why.Causes[0].Sentence)
+	assert.Regexp(t, `^The log accepts no changes since .*: the disk of the data directory has \d+ bytes free`, why.Causes[0].Sentence)
 	assert.Contains(t, why.Causes[0].Next, "free some space")
 	status, err := n.API().Status(t.Context(), api.StatusRequest{})
 	require.NoError(t, err)

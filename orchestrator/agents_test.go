@@ -59,7 +59,7 @@ func TestCallsForAgents(t *testing.T) {
 	why, err = n.Explain(n.ctx(), api.GetRequest{ID: id})
 	require.NoError(t, err)
 	for _, c := range why.Causes[:3] {
-		assert.Contains(t, c.Sentence, "those that are online work only for who registered them, and that is not user:test")
+		assert.Contains(t, c.Sentence, "those that are online work only for whoever registered them, not for user:test")
 	}
 	assert.Contains(t, why.Causes[3].Sentence, "the agent ada capable of cite, and no such agent is online")
 	assert.ElementsMatch(t, []string{"any"}, n.askAs(&work.Agent{Name: "bob", Type: "developer", Capabilities: []string{"cite"}}))

@@ -250,9 +250,9 @@ func checkDecision(r api.DecideRequest) error {
 	case r.As != "granted" && r.As != "rejected" && r.As != "revise" && r.As != decidedRevoked:
 		return fault.New(fault.ValidationError, "must be granted, rejected, revise or revoked").WithField("as")
 	case r.As != "granted" && (len(r.Opens) > 0 || len(r.Always) > 0):
-		return fault.New(fault.ValidationError, "only a grant opens something").WithField("opens")
+		return fault.New(fault.ValidationError, "only a grant opens scopes").WithField("opens")
 	case r.As != "granted" && r.As != decidedRevoked && strings.TrimSpace(r.Reason) == "":
-		return fault.New(fault.RequiredField, "a rejection says why").WithField("reason")
+		return fault.New(fault.RequiredField, "a rejection needs a reason").WithField("reason")
 	case !decide.IsUser(r.Actor):
 		return fault.New(fault.Forbidden, "only people decide about approvals, not %q", decide.Clip(r.Actor)).
 			WithHint("orch approve, by somebody with the operator's credential")

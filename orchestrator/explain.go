@@ -53,7 +53,7 @@ func refusalCause(r *api.Refusal) api.Cause {
 	}
 	return api.Cause{
 		Kind: "store", Next: r.Hint,
-		Sentence: fmt.Sprintf("The log takes nothing%s, so the task cannot go on: %s (%s).", since, strings.TrimSuffix(r.Message, "."), r.Code),
+		Sentence: fmt.Sprintf("The log accepts no changes%s, so the task cannot continue: %s (%s).", since, strings.TrimSuffix(r.Message, "."), r.Code),
 	}
 }
 
@@ -89,7 +89,7 @@ func (t *explanation) causes() iter.Seq[api.Cause] {
 				}
 			}
 		}
-		if none && !yield(api.Cause{Kind: "running", Sentence: "Nothing holds the task up; it is being decided about right now."}) {
+		if none && !yield(api.Cause{Kind: "running", Sentence: "Nothing blocks the task; its next step is being decided right now."}) {
 			return
 		}
 		for _, c := range t.limitCauses() {
@@ -343,7 +343,7 @@ func (t *explanation) becauseSilent(s *statemachine.Step, c *api.Cause) {
 	}
 	silence := "which was last heard of %s ago"
 	if w := t.o.engine.queue.dispatcher.Worker(l.Worker); w != nil && w.Seen.After(l.LastHeartbeat) {
-		silence = "which has not spoken of it for %s"
+		silence = "which has not reported it for %s"
 	}
 	c.Sentence = fmt.Sprintf("Step %s (%s) runs on %s, "+silence+"; at %s its call is given up.",
 		s.Key, s.Tool, named(l.Worker), t.Now.Sub(l.LastHeartbeat).Round(time.Second), decide.Clock(l.Expires))
@@ -383,7 +383,7 @@ func elsewhereText(s *statemachine.Step) string {
 	if !s.RunsElsewhere() {
 		return ""
 	}
-	return " to look after what it has begun elsewhere"
+	return " to observe the work that it has started elsewhere"
 }
 
 // pauseText returns who paused an object, since when, and why.

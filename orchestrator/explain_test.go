@@ -28,7 +28,7 @@ func TestExplainSilentWorker(t *testing.T) {
 		<-time.After(700 * time.Millisecond)
 		assert.Regexp(t, `^Step a \(WRITE\) runs on worker w, which was last heard of 1s ago; at .* its call is given up\.$`, n.cause(id).Sentence)
 		n.none("w")
-		assert.Contains(t, n.cause(id).Sentence, "which has not spoken of it for 1s")
+		assert.Contains(t, n.cause(id).Sentence, "which has not reported it for 1s")
 		n.beat("w", c)
 		assert.Contains(t, n.cause(id).Sentence, "is running on worker w since")
 		n.stop()

@@ -51,7 +51,7 @@ func (t *explanation) whyNoPoll(a *events.Agents, c *api.Cause) string {
 }
 
 func onlyForOthers(who string) string {
-	return "; those that are online work only for who registered them, and that is not " + who
+	return "; those that are online work only for whoever registered them, not for " + who
 }
 
 // whyNoAgent returns why no agent holds the call, judged by the registered agents.
@@ -80,7 +80,7 @@ func (r *roster) unregistered(a *events.Agents) string {
 	case a.Agent == "":
 		return ", and no such agent is registered"
 	case slices.ContainsFunc(r.agents, sameName):
-		return "; " + a.Agent + " is registered, but not as that"
+		return "; " + a.Agent + " is registered, but not with this type or these capabilities"
 	case r.removed(a.Agent):
 		return ", which was removed"
 	default:

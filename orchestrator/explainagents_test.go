@@ -32,13 +32,13 @@ func TestExplainAgents(t *testing.T) {
 	}{
 		"never registered": {want: "Step ada waits for the agent ada capable of cite, which was never registered."},
 		"removed":          {gone: true, want: ", which was removed."},
-		"another ability":  {ada(func(r *orchestrator.RegisteredAgent) { r.Capabilities = nil }), false, "; ada is registered, but not as that."},
+		"another ability":  {ada(func(r *orchestrator.RegisteredAgent) { r.Capabilities = nil }), false, "; ada is registered, but not with this type or these capabilities."},
 		"offline":          {ada(func(r *orchestrator.RegisteredAgent) { r.Online = false }), false, ", and all are offline: ada (since 2026-01-02 03:04:05 UTC)."},
 		"not heard of": {
 			ada(func(r *orchestrator.RegisteredAgent) { r.Online, r.LastSeen = false, time.Time{} }), false,
 			"ada (not heard of since the node started).",
 		},
-		"for others": {ada(func(r *orchestrator.RegisteredAgent) { r.For = "user:eve" }), false, "work only for who registered them"},
+		"for others": {ada(func(r *orchestrator.RegisteredAgent) { r.For = "user:eve" }), false, "work only for whoever registered them"},
 		"free":       {ada(func(*orchestrator.RegisteredAgent) {}), false, " to ask for it; ada is online, with a free slot."},
 		"busy": {
 			ada(func(r *orchestrator.RegisteredAgent) { r.Calls = []orchestrator.HeldCall{call} }), false,

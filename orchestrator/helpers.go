@@ -26,7 +26,7 @@ func compact(raw json.RawMessage) (json.RawMessage, error) {
 	}
 	var b bytes.Buffer
 	if err := json.Compact(&b, raw); err != nil {
-		return nil, fault.Wrap(fault.InvalidFormat, err, "is no valid JSON")
+		return nil, fault.Wrap(fault.InvalidFormat, err, "is not valid JSON")
 	}
 	return b.Bytes(), nil
 }

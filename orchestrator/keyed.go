@@ -126,7 +126,7 @@ func (sm *submitter) errTaken(s *submission, t *statemachine.Task) error {
 // takenHint returns the hint about a task that holds the key.
 func takenHint(t *statemachine.Task) string {
 	if (t.State == statemachine.Failed || t.State == statemachine.Cancelled) && t.Submitted.KeyScope == plan.ScopeForever {
-		return "orch redrive " + string(t.ID) + " goes on with it, other work needs another key"
+		return "orch redrive " + string(t.ID) + " continues it; different work needs a different key"
 	}
 	return "orch get " + string(t.ID)
 }
@@ -135,9 +135,9 @@ func takenHint(t *statemachine.Task) string {
 func keyScopeText(sub *events.Submitted) string {
 	switch sub.KeyScope {
 	case "":
-		return "for ever, unless it fails or is cancelled"
+		return "forever, unless it fails or is cancelled"
 	case plan.ScopeForever:
-		return "for ever"
+		return "forever"
 	case plan.ScopeUntilEnd:
 		return "until it is over"
 	default:

@@ -83,6 +83,6 @@ func (rd *reader) findLastOf(ctx context.Context, actor string, lines []api.Summ
 			return api.FindReply{ID: line.ID}, nil
 		}
 	}
-	return api.FindReply{}, fault.New(fault.NotFound, "%s has submitted no task, of which @last would be the newest", actor).
+	return api.FindReply{}, fault.New(fault.NotFound, "%s has submitted no task that @last could mean", actor).
 		WithHint("orch list shows the tasks of all")
 }

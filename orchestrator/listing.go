@@ -239,7 +239,7 @@ func checkList(r *api.ListRequest) error {
 		return fault.New(fault.ValidationError, "does not go with a tree, which has one page").WithField("cursor")
 	}
 	if _, err := path.Match(r.Name, ""); err != nil {
-		return fault.New(fault.InvalidFormat, "is no valid pattern").WithField("name")
+		return fault.New(fault.InvalidFormat, "is not a valid pattern").WithField("name")
 	}
 	for _, s := range r.States {
 		if !slices.Contains(statemachine.States(), s) {
@@ -267,7 +267,7 @@ func lastOfPageBefore(cursor string) (*api.Summary, error) {
 		_, err = events.ParseTaskID(id)
 	}
 	if err != nil {
-		return nil, fault.New(fault.InvalidFormat, "is no cursor of a list").WithField("cursor")
+		return nil, fault.New(fault.InvalidFormat, "is not a cursor of a list").WithField("cursor")
 	}
 	return &api.Summary{ID: events.TaskID(id), CreatedAt: time.UnixMicro(micros)}, nil
 }

@@ -102,7 +102,7 @@ func (op *operations) restorePauses(ctx context.Context) error {
 	}
 	var pauses []api.PauseView
 	if err := json.Unmarshal(data, &pauses); err != nil {
-		return fault.Wrap(fault.DataLoss, err, "the list of what is paused is damaged")
+		return fault.Wrap(fault.DataLoss, err, "the stored list of pauses is damaged")
 	}
 	op.lock()
 	defer op.unlock()

@@ -170,7 +170,7 @@ func checkAnswer(q *statemachine.Question, response json.RawMessage) (string, er
 		} `json:"roots"`
 	}
 	if err := json.Unmarshal(response, &a); err != nil || bytes.Equal(response, []byte("null")) {
-		return "", fault.New(fault.ValidationError, "is no result of the MCP request").WithField("response")
+		return "", fault.New(fault.ValidationError, "is not a result of the MCP request").WithField("response")
 	}
 	invalid := func(field, problem string) error {
 		return fault.New(fault.ValidationError, "%s", problem).WithField(field)

@@ -47,7 +47,7 @@ func (ap *approver) createStanding(ctx context.Context, task events.TaskID) erro
 		case !decide.IsStanding(e.task) || e.task.State.Terminal():
 			return fault.New(fault.Conflict, "the task %s does not keep the grants of %s", id, owner).WithField("always")
 		case len(revocableGrants(e.task)) >= maxStanding:
-			return fault.New(fault.QuotaExceeded, "%s has %d grants for good, the limit", owner, maxStanding).WithField("always").
+			return fault.New(fault.QuotaExceeded, "%s has %d permanent grants, the limit", owner, maxStanding).WithField("always").
 				WithHint("orch grants lists them, orch revoke takes one back")
 		}
 		return nil

@@ -285,7 +285,7 @@ func checkClient(c *events.Client) error {
 	}
 	for _, root := range c.Roots {
 		if !strings.HasPrefix(root, "/") || len(root) > 4096 {
-			return fault.New(fault.InvalidFormat, "%q is no absolute path", decide.Clip(root)).WithField("client.roots")
+			return fault.New(fault.InvalidFormat, "%q is not an absolute path", decide.Clip(root)).WithField("client.roots")
 		}
 	}
 	return nil

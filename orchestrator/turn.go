@@ -289,7 +289,7 @@ func (en *engine) stepSkipped(e *entry, step string) {
 }
 
 // parentEnded is the reason of child tasks that are cancelled because the parent no longer waits for them.
-const parentEnded = "the parent task went on without it"
+const parentEnded = "the parent task continued without it"
 
 // taskEnded applies the consequences of the end of a task. mu must be held.
 func (en *engine) taskEnded(e *entry) {

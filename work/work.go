@@ -36,7 +36,7 @@ func ParseRef(text string) (Ref, error) {
 	attempt, err := strconv.Atoi(number)
 	id, bad := events.ParseTaskID(task)
 	if err != nil || bad != nil || attempt < 1 || step == "" || len(step) > maxStepKey {
-		return Ref{}, fault.New(fault.InvalidFormat, "is no call, which is TASK_…/ATTEMPT/STEP")
+		return Ref{}, fault.New(fault.InvalidFormat, "is not a call; a call is TASK_…/ATTEMPT/STEP")
 	}
 	return Ref{Task: id, Step: step, Attempt: attempt}, nil
 }

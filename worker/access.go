@@ -110,7 +110,7 @@ func (r *access) denied(hidden policy.HiddenPaths) ([]string, error) {
 	for _, pattern := range hidden.OutsidePatterns() {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
-			return nil, fault.Wrap(fault.Internal, err, "the pattern "+pattern+" cannot be looked for")
+			return nil, fault.Wrap(fault.Internal, err, "the pattern "+pattern+" cannot be searched for")
 		}
 		places = append(places, found...)
 	}
@@ -122,7 +122,7 @@ func (r *access) denied(hidden policy.HiddenPaths) ([]string, error) {
 	slices.Sort(places)
 	places = slices.Compact(places)
 	if len(places) > MaxDenied {
-		return nil, fault.New(fault.Forbidden, "the policy file closes %d files and folders to the call, and a program can be kept from %d", len(places), MaxDenied).
+		return nil, fault.New(fault.Forbidden, "the policy file forbids the call %d files and folders; at most %d can be hidden from a program", len(places), MaxDenied).
 			WithReason("LIMIT_EXCEEDED").WithHint("let the rule name a folder that holds them, with /** behind it")
 	}
 	return places, nil

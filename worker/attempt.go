@@ -177,7 +177,7 @@ func (a *attempt) logAttrs(cause error) []slog.Attr {
 func (a *attempt) withSecrets(values map[string]string) (json.RawMessage, error) {
 	var args map[string]json.RawMessage
 	if err := json.Unmarshal(a.args, &args); err != nil {
-		return nil, fault.Wrap(fault.InvalidFormat, err, "the arguments are no valid JSON")
+		return nil, fault.Wrap(fault.InvalidFormat, err, "the arguments are not valid JSON")
 	}
 	for _, s := range a.Secrets {
 		var entries map[string]string

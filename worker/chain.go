@@ -72,7 +72,7 @@ func (x *executor) lookup(_ context.Context, a *attempt) error {
 	}
 	a.tool, a.spec = tool, tool.Spec()
 	if n, enough := x.attempts.hangs(a.spec.Name); enough {
-		return fault.New(fault.ToolUnavailable, "%d calls of %s go on here although they were ended", n, a.spec.Name).
+		return fault.New(fault.ToolUnavailable, "%d calls of %s still run here although they were ended", n, a.spec.Name).
 			WithHint("restart the worker, and mend the tool")
 	}
 	return nil
@@ -96,7 +96,7 @@ func (x *executor) resolve(_ context.Context, a *attempt) error {
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(a.args, &fields); err != nil {
-		return fault.Wrap(fault.InvalidFormat, err, "the arguments are no valid JSON")
+		return fault.Wrap(fault.InvalidFormat, err, "the arguments are not valid JSON")
 	}
 	a.paths = make(map[string]string, len(a.spec.Paths))
 	for _, p := range a.spec.Paths {

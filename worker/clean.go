@@ -43,7 +43,7 @@ func (cl *cleaner) vet(a *attempt, output json.RawMessage) (json.RawMessage, err
 		output = clean
 	}
 	if len(output) > 0 && !json.Valid(output) {
-		return nil, fault.New(fault.Internal, "the tool returned no valid JSON")
+		return nil, fault.New(fault.Internal, "the tool returned invalid JSON")
 	}
 	if events.Nesting(output) > maxDepth {
 		return nil, fault.New(fault.ValidationError, "is nested more than %d deep", maxDepth).WithField("output").
@@ -104,7 +104,7 @@ func (cl *cleaner) cleanResult(a *attempt, output json.RawMessage) (result, erro
 func (cl *cleaner) cleanFact(a *attempt, fact *events.Event) (int, error) {
 	data, err := json.Marshal(fact)
 	if err != nil {
-		return 0, fault.Wrap(fault.Internal, err, "the tool recorded something that is no valid JSON")
+		return 0, fault.Wrap(fault.Internal, err, "the tool recorded invalid JSON")
 	}
 	clean, found := cl.redact(a, data)
 	if !found {

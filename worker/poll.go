@@ -20,7 +20,7 @@ const linger = 2 * time.Millisecond
 func (w *Worker) poll(ctx context.Context, launch func(work.Call)) error {
 	for failures := 0; ctx.Err() == nil; {
 		if w.attempts.stuck() {
-			return fault.New(fault.Unavailable, "calls that go on after their end hold every slot of the worker").
+			return fault.New(fault.Unavailable, "calls that still run after their end hold every slot of the worker").
 				WithHint("restart the worker, and mend the tools that its log names")
 		}
 		batch, err := w.pollOnce(ctx)

@@ -93,7 +93,7 @@ func (v *suspensionGuard) check() {
 	v.last = now
 	var lost []*attempt
 	for _, a := range v.attempts.stale(now, elapsed) {
-		a.cancel(leaseLost("the worker stood still for longer than the lease of the call"))
+		a.cancel(leaseLost("the worker was suspended for longer than the lease of the call"))
 		if a.inTool.Load() {
 			lost = append(lost, a)
 		}
@@ -101,7 +101,7 @@ func (v *suspensionGuard) check() {
 	if len(lost) == 0 {
 		return
 	}
-	v.log.Warn("the worker stood still; it ends the calls whose leases ran out",
+	v.log.Warn("the worker was suspended; it ends the calls with expired leases",
 		slog.Duration("for", elapsed), slog.Int("calls", len(lost)))
 	limit := time.After(killTime)
 	for _, a := range lost {

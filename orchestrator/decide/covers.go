@@ -127,7 +127,7 @@ func (t Approvals) coverOf(key string) string {
 // coverDiffers returns a note for approvers if an approval covers the step of a call, but with different arguments; else "".
 func (t Approvals) coverDiffers(s *statemachine.Step) string {
 	if a := t.Task.Approval(s.Approval); a != nil && a.Cover(s.Key) != nil {
-		return fmt.Sprintf("; approval %s covers this step, but not this call: its arguments, or what it asks for, are others", a.ID)
+		return fmt.Sprintf("; approval %s covers this step, but not this call: its arguments or what it asks for differ", a.ID)
 	}
 	return ""
 }

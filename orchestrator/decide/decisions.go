@@ -94,8 +94,8 @@ func (t Approvals) checkLasting(a *statemachine.Approval, always []string) error
 	offers := t.Rules.Lasting(t.Task, a)
 	for _, scope := range always {
 		if !slices.Contains(offers, scope) {
-			return fault.New(fault.ValidationError, "the approval does not offer %q for good", Clip(scope)).WithField("always").
-				WithHint("for good it offers %s", joinOrNone(offers))
+			return fault.New(fault.ValidationError, "the approval does not offer %q permanently", Clip(scope)).WithField("always").
+				WithHint("permanently it offers %s", joinOrNone(offers))
 		}
 	}
 	return nil
@@ -105,7 +105,7 @@ func (t Approvals) checkLasting(a *statemachine.Approval, always []string) error
 func (t Approvals) Revoke(a *statemachine.Approval, r api.DecideRequest) error {
 	switch {
 	case !IsSession(t.Task) || len(a.Scopes) == 0:
-		return fault.New(fault.Conflict, "approval %s opens nothing for a session or for good", a.ID).
+		return fault.New(fault.Conflict, "approval %s opens nothing for a session or permanently", a.ID).
 			WithHint("orch grants lists what can be revoked; orch cancel %s ends a task", t.Task.ID)
 	case a.Status != statemachine.ApprovalGranted:
 		return fault.New(fault.Conflict, "approval %s is %s", a.ID, a.Status)

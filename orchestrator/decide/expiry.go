@@ -149,7 +149,7 @@ func (t Approvals) leaveAwaiting() {
 		t.Emit(events.TaskApproved, &events.Moved{})
 	case last.Decision.Disposition != "":
 		t.Emit(events.TaskRevised, &events.Moved{Reason: last.Decision.Reason})
-		t.Emit(events.TaskPaused, &events.Paused{Reason: "a revision was asked for: " + last.Decision.Reason})
+		t.Emit(events.TaskPaused, &events.Paused{Reason: "a revision was requested: " + last.Decision.Reason})
 	case last.OnReject == onRejectFail && last.Step == "":
 		t.rejectTask(rejected(last))
 	default:

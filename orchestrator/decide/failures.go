@@ -102,7 +102,7 @@ func errOutOfDeliveries(s *statemachine.Step, class string, last *fault.Error) *
 // errUnwanted returns the error of a call that agents returned or lost too often.
 func errUnwanted(lost, back int, last *fault.Error) *fault.Error {
 	return fault.New(fault.WorkerLost, "%s; the last one: %s", Unended(lost, back), last.Message).
-		WithReason("MAX_DELIVERIES").WithHint("orch history says what the agents said; mend that, then orch redrive")
+		WithReason("MAX_DELIVERIES").WithHint("orch history shows their reasons; remove these, then orch redrive")
 }
 
 // Unended returns a sentence: how often agents have returned a call, and how often it was lost with them or left in doubt.

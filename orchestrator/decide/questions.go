@@ -134,7 +134,7 @@ func (t *Reading) NextQuestion(s *statemachine.Step) *statemachine.Question {
 func (t *Reading) WaitsForAnswer(s *statemachine.Step) string {
 	q := t.NextQuestion(s)
 	if q == nil {
-		return "it goes on with the answers"
+		return "it continues with the answers"
 	}
 	text := fmt.Sprintf("it waits for an answer to %s (%s, %s) until %s", q.ID, q.Kind, q.Key, Clock(q.ExpiresAt))
 	if n := len(s.Questions) - 1; n > 0 {

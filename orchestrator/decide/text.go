@@ -61,7 +61,7 @@ func MustJSON(v any) json.RawMessage {
 
 // SecretIn returns the error for a field that contains a secret. rule is the rule that found it.
 func SecretIn(field, rule string) error {
-	return fault.New(fault.SecretDetected, "holds what looks like a secret (%s); the log keeps everything for good", rule).
+	return fault.New(fault.SecretDetected, "holds what looks like a secret (%s); the log keeps everything permanently", rule).
 		WithField(field).WithHint("let the tool read it from the environment or a file of the worker")
 }
 

@@ -149,9 +149,9 @@ func (t *Reading) errNotResumable() error {
 	err := fault.New(fault.StateNotAllowed, "task %s is %s: there is nothing to resume", t.Task.ID, t.Task.State)
 	switch {
 	case t.Task.State.Terminal():
-		return err.WithHint("orch retry %s runs it anew", t.Task.ID)
+		return err.WithHint("orch retry %s runs it again", t.Task.ID)
 	case t.Task.State == statemachine.Blocked, t.Task.State == statemachine.AwaitingApproval:
-		return err.WithHint("orch explain %s says what it waits for", t.Task.ID)
+		return err.WithHint("orch explain %s shows what it waits for", t.Task.ID)
 	default:
 		return err.WithHint("orch pause %s first", t.Task.ID)
 	}
