@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Repeat says when a request may be repeated after an error that leaves its result unknown.
+// Repeat defines when a request may be repeated after an error that leaves its result unknown.
 type Repeat int
 
 const (

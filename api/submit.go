@@ -44,7 +44,7 @@ type SubmitRequest struct {
 	// For is the call that the task is submitted for, if the actor is an agent that works on a call. An agent that holds exactly
 	// one call may leave it empty.
 	For *work.Ref `json:"for,omitempty"`
-	// Tools are the only tools that the task and its children may call, whatever the plan says; empty for any.
+	// Tools lists the tools that the task and its children may call, regardless of the plan; empty for any.
 	Tools []string `json:"tools,omitempty"`
 	// Within restricts the `allow` section of the plan: it opens only the resources that every entry of Within covers.
 	Within []events.Allow `json:"within,omitempty"`

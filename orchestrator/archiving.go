@@ -423,8 +423,9 @@ func (ar *archiver) oldHeads(ctx context.Context, before time.Time) iter.Seq2[ev
 const archiveGrace = 2 * time.Second
 
 // archive moves one finished task to the archive. The entry is busy meanwhile, so that nothing is appended between the copy and
-// the removal. A move that has started is completed even if the node stops. Otherwise the log would complete the move without an
-// answer, and the folder of the task would not be removed until the next start.
+// the removal; a later append fails because its condition no longer holds. A move that has started is completed even if the node
+// stops. Otherwise the log would complete the move without an answer, and the folder of the task would not be removed until the next
+// start.
 func (ar *archiver) archive(ctx context.Context, id events.TaskID) error {
 	var held *entry
 	done := false

@@ -177,7 +177,7 @@ type unreadTask struct {
 	err *fault.Error
 }
 
-// loadFailed removes an entry whose history could not be read. mu must be held.
+// loadFailed removes an entry after its history could not be read. mu must be held.
 func (en *engine) loadFailed(e *entry, err error) {
 	_, known := en.keyring.unread[e.id]
 	if !known && !absent(err) { // only the first failure is logged

@@ -62,8 +62,9 @@ func (kr *keyring) acquire(e *entry) bool {
 	return true
 }
 
-// reviveKey restores the concurrency key of a loaded task from its history: the task holds the key if it has started. mu must be
-// held.
+// reviveKey restores the concurrency key of a loaded task from its history: the task holds the key if it has started. A task that
+// acquired the key before keeps it even if its history shows no start: the append of the start returned an error, but may still reach
+// the log. mu must be held.
 func (kr *keyring) reviveKey(e *entry) {
 	c := e.task.Submitted.Concurrency
 	if c == nil {

@@ -169,7 +169,7 @@ func (x *executor) admit(_ context.Context, a *attempt) error {
 	return x.rules.Admit(a.policyCall)
 }
 
-// queryIntent sets the intent of the call, if the tool can tell it from the arguments.
+// queryIntent sets the intent of the call, if the tool can determine it from the arguments.
 func (x *executor) queryIntent(ctx context.Context, a *attempt) error {
 	tool, ok := a.tool.(tools.Intender)
 	if !ok {

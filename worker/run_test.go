@@ -159,7 +159,7 @@ func TestToolsThatIgnoreTheEndAreAbandoned(t *testing.T) {
 		out := <-b.owner.outcomes
 		require.NotNil(t, out.Error)
 		assert.Equal(t, fault.ToolUnavailable, out.Error.Code)
-		assert.Contains(t, out.Error.Message, "4 calls of HANG go on here")
+		assert.Contains(t, out.Error.Message, "4 calls of HANG still run here")
 		good := call("ECHO", `{"text":"x"}`)
 		b.owner.calls <- []work.Call{good}
 		assert.Nil(t, (<-b.owner.outcomes).Error)
