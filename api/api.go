@@ -1,14 +1,14 @@
-// Package api defines the requests to a node, the views that it returns, and the interface API with all methods. The command line,
-// the MCP servers and the HTTP server use it. The orchestrator implements API inside the process of the node. Client implements API
-// over a connection.
+// Package api defines the requests to a node, the views that it returns, and the interface API with all methods. The command
+// line, the MCP servers and the HTTP server use it. The orchestrator implements API inside the process of the node. Client
+// implements API over a connection.
 package api
 
 import (
 	"context"
 )
 
-// API is the interface of a node, for callers in its process and over the bus. All errors are *fault.Error. Methods accept full ids
-// only; Find resolves a prefix to an id.
+// API is the interface of a node, for callers in its process and over the bus. All errors are *fault.Error. Methods accept full
+// ids only; Find resolves a prefix to an id.
 type API interface {
 	// Submit makes a task durable and returns its id (S0-034, X-04). Errors: CONFLICT if the idempotency key was used with a
 	// different input, INVALID_PLAN, VALIDATION_ERROR, SECRET_DETECTED, DISK_FULL.
@@ -41,8 +41,8 @@ type API interface {
 	Resume(ctx context.Context, r PauseRequest) (ControlReply, error)
 	// Retry submits a new task that continues a failed or cancelled one. It reuses the recorded results of succeeded steps.
 	Retry(ctx context.Context, r RetryRequest) (SubmitReply, error)
-	// Redrive continues a task of the dead letter (ListRequest.Dead). It works like Retry, but starts at most one new task, however
-	// often it is called. A task that was retried before is not started again.
+	// Redrive continues a task of the dead letter (ListRequest.Dead). It works like Retry, but starts at most one new task,
+	// however often it is called. A task that was retried before is not started again.
 	Redrive(ctx context.Context, r RedriveRequest) (SubmitReply, error)
 	// Signal delivers data to a step that waits for a signal of this name, now or later.
 	Signal(ctx context.Context, r SignalRequest) (TaskView, error)

@@ -11,7 +11,8 @@ type Repeat int
 const (
 	// Never is for requests that have a further effect each time. They must not be repeated.
 	Never Repeat = iota
-	// IfUnrecorded is for requests with an effect of one commit. They may be repeated only if the log has not accepted that commit.
+	// IfUnrecorded is for requests with an effect of one commit. They may be repeated only if the log has not accepted that
+	// commit.
 	IfUnrecorded
 	// Idempotent is for requests that have one effect however often they are made. They may be repeated like IfUnrecorded, and a
 	// client that lost its node may send them to another node. A submission is idempotent only if the client chooses its id.

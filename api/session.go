@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// OwnPrefix is the prefix of the names of internal tasks, in which the node records its own events. A request lists internal tasks
-// only if it names them. @last never means an internal task.
+// OwnPrefix is the prefix of the names of internal tasks, in which the node records its own events. A request lists internal
+// tasks only if it names them. @last never means an internal task.
 const OwnPrefix = "orch/"
 
 // SessionName is the prefix of the names of the tasks that represent sessions.

@@ -54,7 +54,8 @@ type SubmitRequest struct {
 	Actor string `json:"actor,omitempty"`
 	// Cause is the id of the request that caused the task. It is recorded in the first commit.
 	Cause string `json:"cause,omitempty"`
-	// Via is the command with which a person submits the task, such as "submit". A task without Via is never the @last of a person.
+	// Via is the command with which a person submits the task, such as "submit". A task without Via is never the @last of a
+	// person.
 	Via string `json:"via,omitempty"`
 }
 
@@ -88,8 +89,8 @@ type SubmitBatchItem struct {
 // RetryRequest asks for a new task that continues a failed one.
 type RetryRequest struct {
 	ID events.TaskID `json:"id"`
-	// From is a step to run again together with all steps that depend on it. Empty means the failed and the cancelled steps, and all
-	// steps that depend on them. Steps that never started run in any case.
+	// From is a step to run again together with all steps that depend on it. Empty means the failed and the cancelled steps, and
+	// all steps that depend on them. Steps that never started run in any case.
 	From  string `json:"from,omitempty"`
 	Actor string `json:"actor,omitempty"`
 	// Via is the same as in SubmitRequest.

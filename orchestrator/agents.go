@@ -25,7 +25,8 @@ func laneOf(t *statemachine.Task, s *statemachine.Step) dispatch.Lane {
 	return l
 }
 
-// shareOf returns the identity that owns the share of a task: the tasks of one identity share its part of the workers and limits.
+// shareOf returns the identity that owns the share of a task: the tasks of one identity share its part of the workers and
+// limits.
 func shareOf(t *statemachine.Task) string { return cmp.Or(t.Submitted.Share, originalRequester(t)) }
 
 // originalRequester returns who submitted a task; for a child task, who submitted its topmost parent.

@@ -32,8 +32,8 @@ func accessOf(e *entry) *work.Access {
 	return access
 }
 
-// recentCalls returns how many calls of a rate class the task started in the last minute, and the time until the oldest of them is
-// a minute old. Both are 0 for a class without a limit.
+// recentCalls returns how many calls of a rate class the task started in the last minute, and the time until the oldest of them
+// is a minute old. Both are 0 for a class without a limit.
 func (rd *reader) recentCalls(t *statemachine.Task, class tools.Rate) (n int, after time.Duration) {
 	if !rd.cfg.Hooks.Limited(class) {
 		return 0, 0

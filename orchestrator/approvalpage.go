@@ -15,9 +15,9 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// This file chooses the approvals of one answer. There may be more approvals than an answer can hold, and most of them may belong
-// to one submitter. Each submitter, together with the agents that it registered, therefore gets an equal part of the answer, filled
-// with its most urgent approvals.
+// This file chooses the approvals of one answer. There may be more approvals than an answer can hold, and most of them may
+// belong to one submitter. Each submitter, together with the agents that it registered, therefore gets an equal part of the
+// answer, filled with its most urgent approvals.
 
 // maxApprovals limits the approvals in one answer.
 const maxApprovals = 1000
@@ -122,8 +122,8 @@ func (rd *reader) chosenViews(ctx context.Context, chosen []approvalRef) ([]api.
 	return views, nil
 }
 
-// fitAnswer replaces the parts of approvals that do not fit into the answer. The answer to a request for a single approval contains
-// them.
+// fitAnswer replaces the parts of approvals that do not fit into the answer. The answer to a request for a single approval
+// contains them.
 func fitAnswer(views []api.ApprovalView) []api.ApprovalView {
 	room := maxAnswer
 	for i := range views {

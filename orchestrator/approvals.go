@@ -68,8 +68,8 @@ func noApproval(id string) error {
 	return fault.New(fault.NotFound, "there is no approval %s", decide.Clip(id)).WithField("approval_id").WithHint("orch approvals lists them")
 }
 
-// openTasks returns the open tasks that wanted selects, the sleeping tasks that asleep selects, and the tasks that are still being
-// read. unread counts the tasks that could not be read.
+// openTasks returns the open tasks that wanted selects, the sleeping tasks that asleep selects, and the tasks that are still
+// being read. unread counts the tasks that could not be read.
 func (rd *reader) openTasks(wanted func(*statemachine.Task) bool, asleep func(*sleeper) bool) (ids []events.TaskID, unread int) {
 	rd.lock()
 	defer rd.unlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// This file moves finished tasks to the archive when they are old enough, and earlier on request. One goroutine does both in small
-// steps. A requested run is recorded in the checkpoint store, so that it continues after a restart.
+// This file moves finished tasks to the archive when they are old enough, and earlier on request. One goroutine does both in
+// small steps. A requested run is recorded in the checkpoint store, so that it continues after a restart.
 
 // archiveID is the key of the recorded run in the checkpoint store, under controlTask like the pauses.
 const archiveID = "archive"
@@ -255,8 +255,8 @@ const (
 	archivePart = 64
 )
 
-// archiveAll archives tasks, except those in use. While the node is busy, it works half of the time, one task at a time; while the
-// node is idle, it archives tasks concurrently. It returns only errors that every other task would get as well.
+// archiveAll archives tasks, except those in use. While the node is busy, it works half of the time, one task at a time; while
+// the node is idle, it archives tasks concurrently. It returns only errors that every other task would get as well.
 func (ar *archiver) archiveAll(ctx context.Context, ids []events.TaskID, run *archiveRun, failed map[events.TaskID]time.Time) error {
 	seen := ar.log.sent()
 	width := 1
@@ -341,8 +341,8 @@ func (ar *archiver) countArchived(run *archiveRun, err error) {
 	}
 }
 
-// archivable returns at most limit finished tasks that have not changed since a time: first tasks in the list, then tasks that were
-// evicted from memory. With an error it returns the tasks found so far.
+// archivable returns at most limit finished tasks that have not changed since a time: first tasks in the list, then tasks that
+// were evicted from memory. With an error it returns the tasks found so far.
 func (ar *archiver) archivable(ctx context.Context, before time.Time, limit int) ([]events.TaskID, error) {
 	ids, forgotten := ar.archivableListed(before, limit)
 	if len(ids) == limit || forgotten.IsZero() {
@@ -398,8 +398,8 @@ func (ar *archiver) listed(id events.TaskID) bool {
 	return ar.engine.listed.lines[id] != nil
 }
 
-// oldHeads yields the heads of the live log that are older than a time. Indexes yields heads in the order of the log, so the first
-// newer head ends the sequence.
+// oldHeads yields the heads of the live log that are older than a time. Indexes yields heads in the order of the log, so the
+// first newer head ends the sequence.
 func (ar *archiver) oldHeads(ctx context.Context, before time.Time) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
 		ordered := ar.cfg.Indexes != nil
@@ -423,9 +423,9 @@ func (ar *archiver) oldHeads(ctx context.Context, before time.Time) iter.Seq2[ev
 const archiveGrace = 2 * time.Second
 
 // archive moves one finished task to the archive. The entry is busy meanwhile, so that nothing is appended between the copy and
-// the removal; a later append fails because its condition no longer holds. A move that has started is completed even if the node
-// stops. Otherwise the log would complete the move without an answer, and the folder of the task would not be removed until the next
-// start.
+// the removal; a later append fails because its condition no longer holds. A move that has started is completed even if the
+// node stops. Otherwise the log would complete the move without an answer, and the folder of the task would not be removed
+// until the next start.
 func (ar *archiver) archive(ctx context.Context, id events.TaskID) error {
 	var held *entry
 	done := false

@@ -19,7 +19,8 @@ type sleeper struct {
 	Share string `json:"share,omitempty"`
 	// Wake is when the next timer is due, nil for none.
 	Wake *time.Time `json:"wake,omitempty"`
-	// Approvals is set if the task has approvals, Undecided if an approval is pending, Unanswered if the task has an open question.
+	// Approvals is set if the task has approvals, Undecided if an approval is pending, Unanswered if the task has an open
+	// question.
 	Approvals  bool `json:"approvals,omitempty"`
 	Undecided  bool `json:"undecided,omitempty"`
 	Unanswered bool `json:"unanswered,omitempty"`
@@ -77,8 +78,8 @@ func dormantStep(s *statemachine.Step) bool {
 	}
 }
 
-// removeSleeper removes the sleeper of a task, if there is one, and copies its data to the entry. The caller then loads the entry.
-// mu must be held.
+// removeSleeper removes the sleeper of a task, if there is one, and copies its data to the entry. The caller then loads the
+// entry. mu must be held.
 func (en *engine) removeSleeper(e *entry) {
 	a := en.asleep[e.id]
 	if a == nil {

@@ -51,14 +51,15 @@ func (cq *callQueue) leaseOf(e *entry, step string) time.Duration {
 // maxParents limits how far up the parents of a task are followed.
 const maxParents = 64
 
-// caller returns the identity that a call acts for: the identity that made the call inside the task, or else the submitter of the
-// task. mu must be held.
+// caller returns the identity that a call acts for: the identity that made the call inside the task, or else the submitter of
+// the task. mu must be held.
 func (en *engine) caller(e *entry, s *statemachine.Step) string {
 	return cmp.Or(s.By, en.requester(e))
 }
 
-// CallerOf returns the identity that a running call acts for, such as agent:builder. Errors: CONFLICT if no worker holds the attempt
-// any more; UNAVAILABLE if a worker may hold it again soon, as after a restart of the node; FORBIDDEN if the identity is not known.
+// CallerOf returns the identity that a running call acts for, such as agent:builder. Errors: CONFLICT if no worker holds the
+// attempt any more; UNAVAILABLE if a worker may hold it again soon, as after a restart of the node; FORBIDDEN if the identity
+// is not known.
 func (rd *reader) CallerOf(_ context.Context, ref work.Ref) (string, error) {
 	if err := rd.serving(); err != nil {
 		return "", err
@@ -83,8 +84,9 @@ func (rd *reader) CallerOf(_ context.Context, ref work.Ref) (string, error) {
 	return "", fault.New(fault.Forbidden, "nobody is known to have made the call %s of task %s", ref.Step, ref.Task)
 }
 
-// requester returns who submitted the task; for a child task, who submitted its topmost parent. Histories of earlier versions do
-// not record the latter: for them, requester looks for the parents in memory, and returns "" without success. mu must be held.
+// requester returns who submitted the task; for a child task, who submitted its topmost parent. Histories of earlier versions
+// do not record the latter: for them, requester looks for the parents in memory, and returns "" without success. mu must be
+// held.
 func (en *engine) requester(e *entry) string {
 	for range maxParents {
 		parent := e.task.Submitted.Parent
@@ -176,9 +178,9 @@ func (cq *callQueue) revoke(e *entry, step string) {
 	cq.endLease(e, step)
 }
 
-// startWithin returns how long a call that is queued now may wait for a worker; 0 for no limit. A call that continues work outside
-// the worker has no limit. After a restart the limit is at least one lease, so that a worker that already runs the call can report
-// it.
+// startWithin returns how long a call that is queued now may wait for a worker; 0 for no limit. A call that continues work
+// outside the worker has no limit. After a restart the limit is at least one lease, so that a worker that already runs the call
+// can report it.
 func (cq *callQueue) startWithin(e *entry, s *statemachine.Step) time.Duration {
 	n := e.nodeOf(s.Key)
 	switch {
@@ -200,8 +202,8 @@ func (cq *callQueue) startBy(q *dispatch.Queued) time.Time {
 	return q.Since.Add(q.MaxWait)
 }
 
-// setTimer sets the timer of an open task to its next deadline after decided. Deadlines up to decided have been handled. A deadline
-// that has passed meanwhile wakes the task at once. mu must be held.
+// setTimer sets the timer of an open task to its next deadline after decided. Deadlines up to decided have been handled. A
+// deadline that has passed meanwhile wakes the task at once. mu must be held.
 func (cq *callQueue) setTimer(e *entry, decided time.Time) {
 	sub := e.task.Submitted
 	for _, at := range []*time.Time{sub.NotBefore, sub.Deadline} {
@@ -228,8 +230,8 @@ func (cq *callQueue) setTimer(e *entry, decided time.Time) {
 	}
 }
 
-// queueStep queues a call that an event of a commit made ready. It does nothing if a later event of the commit withdrew the call.
-// If an earlier event, such as a resume, has queued the call already, the call keeps its position.
+// queueStep queues a call that an event of a commit made ready. It does nothing if a later event of the commit withdrew the
+// call. If an earlier event, such as a resume, has queued the call already, the call keeps its position.
 func (cq *callQueue) queueStep(e *entry, d *events.Ready) {
 	s := e.task.Steps[d.Step]
 	if s.State == statemachine.StepReady && s.Attempt == d.Attempt && e.calls.Leases[d.Step] == nil && !cq.mustWait(e, s) {

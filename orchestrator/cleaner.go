@@ -59,7 +59,8 @@ func factKinds() []events.Kind {
 	return []events.Kind{events.FileRead, events.FileChanged, events.LogWritten, events.CheckpointCreated, events.CheckpointRestored, events.ApprovalRequested}
 }
 
-// cleanOutcome normalizes an outcome: compact, without secrets. Afterwards the facts contain their large values instead of references.
+// cleanOutcome normalizes an outcome: compact, without secrets. Afterwards the facts contain their large values instead of
+// references.
 func (cl *cleaner) cleanOutcome(r *work.Outcome) error {
 	var err error
 	if r.Output, err = cl.normalize(r.Output); err != nil {
@@ -97,8 +98,8 @@ func (cl *cleaner) cleanOutcome(r *work.Outcome) error {
 	return nil
 }
 
-// cleanAsk returns a worker's request for approval without secrets. It replaces unknown values of Type and Risk. Scopes are never
-// changed: a scope with a secret is an error.
+// cleanAsk returns a worker's request for approval without secrets. It replaces unknown values of Type and Risk. Scopes are
+// never changed: a scope with a secret is an error.
 func (cl *cleaner) cleanAsk(ask work.ApprovalRequest) (*work.ApprovalRequest, error) {
 	if len(ask.Impact) > maxNamed || len(ask.Scopes) > maxNamed {
 		return nil, fault.New(fault.ValidationError, "the request for approval names more than %d targets", maxNamed).WithField("ask")
@@ -175,8 +176,8 @@ func (cl *cleaner) cleanOutput(calls []work.CallHeartbeat) {
 	}
 }
 
-// checkSecrets returns an error if a plan uses secrets from sources that the operator does not allow, or if its submitter may not
-// use secrets. A sub-plan was checked together with the outer plan.
+// checkSecrets returns an error if a plan uses secrets from sources that the operator does not allow, or if its submitter may
+// not use secrets. A sub-plan was checked together with the outer plan.
 func (cl *cleaner) checkSecrets(p *plan.Plan, r api.SubmitRequest, extra submitExtra) error {
 	sources := p.SecretSources()
 	if len(sources) == 0 {

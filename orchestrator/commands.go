@@ -112,7 +112,8 @@ func (op *operations) Resolve(ctx context.Context, r api.ResolveRequest) (api.Ta
 	return op.reader.Get(ctx, api.GetRequest{ID: r.ID})
 }
 
-// Call implements api.API. The call becomes a step in addition to those of the plan. It never changes the state of the task.
+// Call implements api.API. The call becomes a step in addition to those of the plan. It never changes the state of the task
+//
 func (op *operations) Call(ctx context.Context, r api.CallRequest) (api.CallReply, error) {
 	tool, ok := op.cfg.Catalogue.Get(r.Tool)
 	if !ok || tool.Spec().Internal {
@@ -146,8 +147,8 @@ func (op *operations) Call(ctx context.Context, r api.CallRequest) (api.CallRepl
 	return op.awaitCall(ctx, r, key)
 }
 
-// waitsForApproval returns the error for a client with a call that waits for approval (S0-004). The call continues by itself once
-// the approval is granted.
+// waitsForApproval returns the error for a client with a call that waits for approval (S0-004). The call continues by itself
+// once the approval is granted.
 func waitsForApproval(s *statemachine.Step) *fault.Error {
 	return fault.New(fault.ApprovalRequired, "the call waits for approval %s", s.Approval).WithReason(s.Approval).
 		WithHint("orch approvals %s", s.Approval)

@@ -30,8 +30,8 @@ type RegisteredAgent struct {
 	Slots int
 }
 
-// Notice informs people about an event without delay. It is sent once, when the commit is durable. A restart or a replay does not
-// repeat it, so a receiver that is not connected at that moment misses it.
+// Notice informs people about an event without delay. It is sent once, when the commit is durable. A restart or a replay does
+// not repeat it, so a receiver that is not connected at that moment misses it.
 type Notice struct {
 	Kind string
 	Task events.TaskID
@@ -112,8 +112,8 @@ type Limits struct {
 	MaxOpenSteps, MaxOpenStepsEach int
 	// MaxWaiting limits the requests that wait for a change. Default 12,000.
 	MaxWaiting int
-	// KeepOpen is how many finished tasks stay in memory completely, KeepListed how many stay as a summary for lists. Default 8,192
-	// and 50,000. Older tasks are read from the log on request.
+	// KeepOpen is how many finished tasks stay in memory completely, KeepListed how many stay as a summary for lists. Default
+	// 8,192 and 50,000. Older tasks are read from the log on request.
 	KeepOpen, KeepListed int
 	// ArchiveAfter is how long after its end a task moves to the archive. Default 1 h.
 	ArchiveAfter time.Duration

@@ -13,8 +13,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// An agent can submit a task for a call that it holds. The task of that call is then the parent of the delegated task. A delegated
-// task has at most the access and the deadline of its parent. It is cancelled when the parent fails or is cancelled.
+// An agent can submit a task for a call that it holds. The task of that call is then the parent of the delegated task. A
+// delegated task has at most the access and the deadline of its parent. It is cancelled when the parent fails or is cancelled.
 
 const (
 	// maxLevel limits the nesting of agent calls.
@@ -23,8 +23,8 @@ const (
 	maxDelegated = 1000
 )
 
-// boundsOf returns the bounds of a requested task: those in the request, and those of the call that the task is delegated for. It
-// returns FORBIDDEN if the actor does not hold that call.
+// boundsOf returns the bounds of a requested task: those in the request, and those of the call that the task is delegated for.
+// It returns FORBIDDEN if the actor does not hold that call.
 func (sm *submitter) boundsOf(ctx context.Context, r api.SubmitRequest) (submitExtra, error) {
 	extra := submitExtra{tools: r.Tools, within: r.Within}
 	call := sm.callFor(r)
@@ -41,8 +41,8 @@ func (sm *submitter) boundsOf(ctx context.Context, r api.SubmitRequest) (submitE
 	return extra, err
 }
 
-// callFor returns the call that a request is for: the call that it names, or the only call that the agent holds. It returns nil for
-// none.
+// callFor returns the call that a request is for: the call that it names, or the only call that the agent holds. It returns nil
+// for none.
 func (sm *submitter) callFor(r api.SubmitRequest) *work.Ref {
 	if r.For != nil || r.Session != "" && r.Session == r.ID || !decide.IsAgent(r.Actor) {
 		return r.For
@@ -61,8 +61,8 @@ func errNotHeld(actor string, call work.Ref) error {
 		WithHint("name a call that you were given and have not reported yet")
 }
 
-// delegate sets the parent and the bounds of a task that an agent submits for a call. It returns FORBIDDEN if the agent does not
-// hold the call, and QUOTA_EXCEEDED if the parent task has reached a limit. mu must be held.
+// delegate sets the parent and the bounds of a task that an agent submits for a call. It returns FORBIDDEN if the agent does
+// not hold the call, and QUOTA_EXCEEDED if the parent task has reached a limit. mu must be held.
 func (sm *submitter) delegate(e *entry, call work.Ref, actor string, extra *submitExtra) error {
 	if !sm.holdsCall(e, call, actor) {
 		return errNotHeld(actor, call)

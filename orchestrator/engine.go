@@ -7,8 +7,8 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// engine holds tasks in memory and makes decisions about them, one at a time for each task. It writes the decisions to the log, and
-// applies their consequences once they are durable.
+// engine holds tasks in memory and makes decisions about them, one at a time for each task. It writes the decisions to the log,
+// and applies their consequences once they are durable.
 type engine struct {
 	*core
 

@@ -15,8 +15,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// entry is a task in memory. While an append is in flight, task already contains the new events. All other requests for the task
-// wait meanwhile, so that no client sees an event that is not durable.
+// entry is a task in memory. While an append is in flight, task already contains the new events. All other requests for the
+// task wait meanwhile, so that no client sees an event that is not durable.
 type entry struct {
 	owner *engine
 	id    events.TaskID
@@ -96,8 +96,8 @@ func waitFor(c *chan struct{}) <-chan struct{} {
 	return *c
 }
 
-// withEntry runs fn with a task when no append or load is in flight for it, and loads the task first if necessary. fn receives an
-// error if the task cannot be loaded, such as NOT_FOUND. mu must be held; it is also held while fn runs.
+// withEntry runs fn with a task when no append or load is in flight for it, and loads the task first if necessary. fn receives
+// an error if the task cannot be loaded, such as NOT_FOUND. mu must be held; it is also held while fn runs.
 func (en *engine) withEntry(id events.TaskID, fn func(*entry, error)) {
 	e := en.tasks[id]
 	if e == nil {
@@ -233,8 +233,8 @@ func (en *engine) fold(ctx context.Context, id events.TaskID) (*statemachine.Tas
 	return task, newest, nil
 }
 
-// recordDamage records in loss that the log has lost or changed data, if err means that. From then on nothing is appended, because
-// further writes could destroy data that can still be recovered. mu must not be held.
+// recordDamage records in loss that the log has lost or changed data, if err means that. From then on nothing is appended,
+// because further writes could destroy data that can still be recovered. mu must not be held.
 func (en *engine) recordDamage(id events.TaskID, err error) {
 	if !unreadableHistory(err) {
 		return
@@ -335,8 +335,8 @@ func (en *engine) dropCalls(e *entry) {
 	}, ignore)
 }
 
-// catchUp checks the dependencies, the parent and the children of a task, which may have changed while the task was not in memory.
-// mu must be held.
+// catchUp checks the dependencies, the parent and the children of a task, which may have changed while the task was not in
+// memory. mu must be held.
 func (en *engine) catchUp(e *entry) {
 	e.unsynced = false
 	task := e.task

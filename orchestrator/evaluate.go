@@ -68,8 +68,8 @@ func allowWith(a *plan.Allow, programs []events.Program) *events.Allow {
 	return &events.Allow{Paths: a.Paths, Endpoints: a.Endpoints, Connections: a.Connections, Packages: a.Packages, Programs: programs}
 }
 
-// allowOf returns the resources that the plan of a task allows, or nil for none. Programs are allowed only if the first event of
-// the task contains them.
+// allowOf returns the resources that the plan of a task allows, or nil for none. Programs are allowed only if the first event
+// of the task contains them.
 func allowOf(e *entry) *events.Allow {
 	if e.task.Submitted.Allow != nil {
 		return e.task.Submitted.Allow

@@ -100,8 +100,8 @@ func (t *explanation) causes() iter.Seq[api.Cause] {
 	}
 }
 
-// waitsFor returns the reason that a list shows for an open task: the first cause of a task that waits. It returns "" if the state
-// machine has recorded a reason, and while a decision is being written to the log.
+// waitsFor returns the reason that a list shows for an open task: the first cause of a task that waits. It returns "" if the
+// state machine has recorded a reason, and while a decision is being written to the log.
 func (rd *reader) waitsFor(e *entry) string {
 	if e == nil || e.task == nil || e.busy || e.task.Reason != "" || e.task.State.Terminal() {
 		return ""
@@ -324,8 +324,8 @@ func (t *explanation) progressText(key string) string {
 	}
 }
 
-// waitsForResume reports whether the pause of the task is the only reason why a step is not dispatched, or why a wait that is due
-// does not end.
+// waitsForResume reports whether the pause of the task is the only reason why a step is not dispatched, or why a wait that is
+// due does not end.
 func (e *entry) waitsForResume(s *statemachine.Step, now time.Time) bool {
 	waits := s.State == statemachine.StepReady || s.State == statemachine.StepPending
 	waited := s.State == statemachine.StepRunning && s.Tool == "" && !s.Due.IsZero() && !now.Before(s.Due)
@@ -377,8 +377,8 @@ func (t *explanation) becauseReady(s *statemachine.Step, c *api.Cause) {
 	}
 }
 
-// elsewhereText returns a clause for a call that only observes the work that it has started outside the worker; "" for any other
-// call.
+// elsewhereText returns a clause for a call that only observes the work that it has started outside the worker; "" for any
+// other call.
 func elsewhereText(s *statemachine.Step) string {
 	if !s.RunsElsewhere() {
 		return ""

@@ -36,8 +36,8 @@ func (t *explanation) becauseAgents(s *statemachine.Step, c *api.Cause) {
 	c.Sentence = fmt.Sprintf("Step %s waits for %s%s.", s.Key, decide.WantedAgents(s.For), why)
 }
 
-// whyNoPoll returns why no agent holds the call, judged by the polls of agents alone. It serves when the registered agents are not
-// known.
+// whyNoPoll returns why no agent holds the call, judged by the polls of agents alone. It serves when the registered agents are
+// not known.
 func (t *explanation) whyNoPoll(a *events.Agents, c *api.Cause) string {
 	switch who := originalRequester(t.Task); {
 	case t.o.engine.queue.dispatcher.OnlineForOthers(a, who):
@@ -105,8 +105,8 @@ func allOffline(all []RegisteredAgent) string {
 	return ", and all are offline: " + strings.Join(parts, ", ") + andMore(len(all))
 }
 
-// busyOrFree returns the end of the sentence for online agents: one with a free slot if there is one, or else the calls that they
-// hold, and when the first of them is free at the latest.
+// busyOrFree returns the end of the sentence for online agents: one with a free slot if there is one, or else the calls that
+// they hold, and when the first of them is free at the latest.
 func busyOrFree(all []RegisteredAgent) string {
 	var free time.Time
 	parts := make([]string, 0, maxNamedAgents)

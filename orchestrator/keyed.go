@@ -16,9 +16,10 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// Several tasks can use the same idempotency key one after the other. They are the generations of the key. The id of a generation
-// is computed from the key and the number of the generation, and a generation is created only after the previous one has released
-// the key. So a search by number finds the newest generation with few lookups, and concurrent requests find the same task.
+// Several tasks can use the same idempotency key one after the other. They are the generations of the key. The id of a
+// generation is computed from the key and the number of the generation, and a generation is created only after the previous one
+// has released the key. So a search by number finds the newest generation with few lookups, and concurrent requests find the
+// same task.
 
 // scopeOf returns how long a task holds its key.
 func scopeOf(p *plan.Plan, r api.SubmitRequest) string {
@@ -36,8 +37,8 @@ func createdOf(t *statemachine.Task) time.Time {
 	return events.Time(t.CreatedAt)
 }
 
-// keyFree reports whether a new task may use the key: the former task e has released it, or was removed (err). A repetition of the
-// same request still finds the former task, whatever its state.
+// keyFree reports whether a new task may use the key: the former task e has released it, or was removed (err). A repetition of
+// the same request still finds the former task, whatever its state.
 func (sm *submitter) keyFree(s *submission, e *entry, err error) bool {
 	switch {
 	case s.payload.IdempotencyKey == "":
@@ -51,8 +52,8 @@ func (sm *submitter) keyFree(s *submission, e *entry, err error) bool {
 	return ends && !sm.now().Before(until)
 }
 
-// keyReleasedAt returns when a task releases its key. It returns false if the time is not known yet, or if the task never releases
-// it.
+// keyReleasedAt returns when a task releases its key. It returns false if the time is not known yet, or if the task never
+// releases it.
 func keyReleasedAt(t *statemachine.Task) (time.Time, bool) {
 	if !t.State.Terminal() {
 		return time.Time{}, false
@@ -86,9 +87,9 @@ func (sm *submitter) afterReleased(s *submission, actor string, extra submitExtr
 	})
 }
 
-// newestGeneration finds the number of the newest generation of a key, and calls found with it. Generation low exists. While growing
-// is set, high is the next number to try, and the distance doubles each time. Afterwards generation high does not exist, and a
-// binary search finds the newest one below it. mu must be held; it is also held when found is called.
+// newestGeneration finds the number of the newest generation of a key, and calls found with it. Generation low exists. While
+// growing is set, high is the next number to try, and the distance doubles each time. Afterwards generation high does not
+// exist, and a binary search finds the newest one below it. mu must be held; it is also held when found is called.
 func (sm *submitter) newestGeneration(s *submission, low, high int, growing bool, found func(int, error)) {
 	if !growing && low+1 >= high {
 		found(low, nil)
@@ -112,8 +113,8 @@ func (sm *submitter) newestGeneration(s *submission, low, high int, growing bool
 	})
 }
 
-// errTaken returns the error for a request with the id or the idempotency key of a task that was submitted with a different plan or
-// different inputs.
+// errTaken returns the error for a request with the id or the idempotency key of a task that was submitted with a different
+// plan or different inputs.
 func (sm *submitter) errTaken(s *submission, t *statemachine.Task) error {
 	differs := difference(t.Submitted, s.payload)
 	if s.payload.IdempotencyKey == "" {

@@ -41,8 +41,8 @@ func (kr *keyring) semaphore(key string) *semaphore {
 // while an open task could not be read.
 func (kr *keyring) knowsHolders() bool { return kr.serving() == nil && len(kr.unread) == 0 }
 
-// acquire acquires the concurrency key of a task if its limit allows that, and reports whether the task holds the key. Otherwise
-// the task waits for the key.
+// acquire acquires the concurrency key of a task if its limit allows that, and reports whether the task holds the key.
+// Otherwise the task waits for the key.
 func (kr *keyring) acquire(e *entry) bool {
 	c := e.task.Submitted.Concurrency
 	if c == nil {
@@ -62,9 +62,9 @@ func (kr *keyring) acquire(e *entry) bool {
 	return true
 }
 
-// reviveKey restores the concurrency key of a loaded task from its history: the task holds the key if it has started. A task that
-// acquired the key before keeps it even if its history shows no start: the append of the start returned an error, but may still reach
-// the log. mu must be held.
+// reviveKey restores the concurrency key of a loaded task from its history: the task holds the key if it has started. A task
+// that acquired the key before keeps it even if its history shows no start: the append of the start returned an error, but may
+// still reach the log. mu must be held.
 func (kr *keyring) reviveKey(e *entry) {
 	c := e.task.Submitted.Concurrency
 	if c == nil {
@@ -80,8 +80,8 @@ func (kr *keyring) reviveKey(e *entry) {
 	}
 }
 
-// begun reports whether a step of the task's plan has ever started. The state of the task does not show that: a single call that
-// needs an approval changes the state as well.
+// begun reports whether a step of the task's plan has ever started. The state of the task does not show that: a single call
+// that needs an approval changes the state as well.
 func (e *entry) begun() bool {
 	if e.task.State == statemachine.Completed {
 		return true
@@ -119,8 +119,8 @@ func (kr *keyring) releaseKey(e *entry) {
 	kr.offerKey(e.key)
 }
 
-// removeFromKeys removes a task that was never created from every key, because its first turn may have acquired one. It offers the
-// keys to the next waiting tasks. mu must be held.
+// removeFromKeys removes a task that was never created from every key, because its first turn may have acquired one. It offers
+// the keys to the next waiting tasks. mu must be held.
 func (kr *keyring) removeFromKeys(id events.TaskID) {
 	for _, key := range sortedKeys(kr.keys) {
 		s := kr.keys[key]
@@ -187,8 +187,8 @@ func (kr *keyring) markRead(id events.TaskID) {
 	}
 }
 
-// nextWaiting returns the waiting task that gets the key next: of the tasks that can acquire it, the one with the highest priority,
-// and of equal priorities the oldest. Tasks that are being loaded are skipped; they acquire their key by themselves.
+// nextWaiting returns the waiting task that gets the key next: of the tasks that can acquire it, the one with the highest
+// priority, and of equal priorities the oldest. Tasks that are being loaded are skipped; they acquire their key by themselves.
 func (kr *keyring) nextWaiting(s *semaphore) *entry {
 	var best *entry
 	for id := range s.waiting {

@@ -44,8 +44,8 @@ func (ws *workSource) extendLeases(stall time.Duration) {
 	}
 }
 
-// startGrace renews the leases of all calls in the log, because their workers could not send heartbeats while the log was read. The
-// leases of workers that have certainly ended (Config.Gone) expire at once.
+// startGrace renews the leases of all calls in the log, because their workers could not send heartbeats while the log was read.
+// The leases of workers that have certainly ended (Config.Gone) expire at once.
 func (ws *workSource) startGrace() {
 	ws.lock()
 	defer ws.unlock()
@@ -77,8 +77,8 @@ func (ws *workSource) expired(now time.Time) []work.Ref {
 	return ws.leasedCalls(func(l *dispatch.Lease) bool { return now.After(l.Expires) })
 }
 
-// GiveUp ends the leases of a worker at once, without waiting for their expiry. It is for a worker that will send no heartbeat, such
-// as an agent that was removed. It returns UNAVAILABLE while the node is stopping.
+// GiveUp ends the leases of a worker at once, without waiting for their expiry. It is for a worker that will send no heartbeat,
+// such as an agent that was removed. It returns UNAVAILABLE while the node is stopping.
 func (ws *workSource) GiveUp(worker string) error {
 	if err := ws.serving(); err != nil {
 		return err
@@ -94,8 +94,8 @@ func (ws *workSource) GiveUp(worker string) error {
 	return nil
 }
 
-// leasedCalls returns the calls with a lease that selected accepts, in a fixed order, so that the same history leads to the same
-// decisions. mu must be held.
+// leasedCalls returns the calls with a lease that selected accepts, in a fixed order, so that the same history leads to the
+// same decisions. mu must be held.
 func (ws *workSource) leasedCalls(selected func(*dispatch.Lease) bool) []work.Ref {
 	var calls []work.Ref
 	for _, e := range ws.engine.tasks {
@@ -111,8 +111,8 @@ func (ws *workSource) leasedCalls(selected func(*dispatch.Lease) bool) []work.Re
 	return calls
 }
 
-// recordLost ends the lease of a call and records the loss of its worker. what completes the message "worker NAME …". A call
-// that was not delivered returns to its queue instead. mu must be held.
+// recordLost ends the lease of a call and records the loss of its worker. what completes the message "worker NAME …". A
+// call that was not delivered returns to its queue instead. mu must be held.
 func (ws *workSource) recordLost(e *entry, l dispatch.Lease, what string) {
 	if l.Undelivered {
 		ws.engine.requeueCall(l.Worker, l.Ref)

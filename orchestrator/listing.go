@@ -17,8 +17,8 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// listing holds the summaries of tasks for lists. This package calls a summary a line. There is a line for every open task and for
-// the newest finished tasks. The lines of older finished tasks are read from the log.
+// listing holds the summaries of tasks for lists. This package calls a summary a line. There is a line for every open task and
+// for the newest finished tasks. The lines of older finished tasks are read from the log.
 type listing struct {
 	// keep limits the finished tasks with lines, keepWhole the tasks in whole.
 	keep, keepWhole int
@@ -277,8 +277,8 @@ func newestFirst(a, b api.Summary) int {
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 }
 
-// addForgotten adds the finished tasks that are not in memory, from the log's index. The archived tasks are read last, so that a
-// task that is archived meanwhile is not missed.
+// addForgotten adds the finished tasks that are not in memory, from the log's index. The archived tasks are read last, so that
+// a task that is archived meanwhile is not missed.
 func (rd *reader) addForgotten(ctx context.Context, lines []api.Summary) ([]api.Summary, error) {
 	known := make(map[events.TaskID]bool, len(lines))
 	for _, line := range lines {
@@ -391,8 +391,8 @@ func matchesComplete(r api.ListRequest, s api.Summary) bool {
 	return (r.Since.IsZero() || !s.CreatedAt.Before(r.Since)) && (r.Until.IsZero() || s.CreatedAt.Before(r.Until))
 }
 
-// complete completes a line from the history of the task, and stores it. For a task in state DONE, which has no reason, the first
-// commit is enough.
+// complete completes a line from the history of the task, and stores it. For a task in state DONE, which has no reason, the
+// first commit is enough.
 func (rd *reader) complete(ctx context.Context, line api.Summary) (api.Summary, error) {
 	found := false
 	for stored, err := range rd.cfg.Log.Read(ctx, line.ID, 1) {

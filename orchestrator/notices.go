@@ -39,8 +39,8 @@ func (c *core) announce(t *decide.Turn) {
 	}
 }
 
-// announceMove sends the notice for a task that is blocked or has failed. The notice has low priority if a dependency blocks the
-// task, or if the task consists of a single call.
+// announceMove sends the notice for a task that is blocked or has failed. The notice has low priority if a dependency blocks
+// the task, or if the task consists of a single call.
 func (c *core) announceMove(t *decide.Turn, kind events.Kind, d *events.Moved) {
 	n := Notice{Priority: "high", Text: d.Reason}
 	switch {

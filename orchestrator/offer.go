@@ -81,9 +81,9 @@ func (ws *workSource) offer(e *entry, s *statemachine.Step) dispatch.Offer {
 	return of
 }
 
-// gateState returns the task state that the gate of a tool checks. For a step of the plan, it is the state after the start of the
-// task; for a single call, the current state. A call that continues work elsewhere has passed the gate before, so the result is a
-// state that the gate allows.
+// gateState returns the task state that the gate of a tool checks. For a step of the plan, it is the state after the start of
+// the task; for a single call, the current state. A call that continues work elsewhere has passed the gate before, so the
+// result is a state that the gate allows.
 func (rd *reader) gateState(t *statemachine.Task, s *statemachine.Step) string {
 	tool, known := rd.cfg.Catalogue.Get(s.Tool)
 	switch {

@@ -1,8 +1,8 @@
 // Package orchestrator owns tasks: it is the single writer of their histories.
 //
-// Every command becomes a decision about the current state of a task, and one commit in the log. Once the log has acknowledged the
-// commit, its consequences follow: calls for workers, timers, child tasks, answers. Queues, leases, timers and lists are derived
-// from the log. They are kept in memory and rebuilt after a restart.
+// Every command becomes a decision about the current state of a task, and one commit in the log. Once the log has acknowledged
+// the commit, its consequences follow: calls for workers, timers, child tasks, answers. Queues, leases, timers and lists are
+// derived from the log. They are kept in memory and rebuilt after a restart.
 //
 // A turn is one decision about one task with its commit.
 package orchestrator
@@ -17,9 +17,9 @@ import (
 // Orchestrator owns all tasks of a log. It implements api.API for clients and work.Owner for workers. All methods are safe for
 // concurrent use. They return UNAVAILABLE until Run has read the log, and after it has ended.
 //
-// Each part has one job. All parts share core, which contains the lock. New creates the parts from the lowest to the highest. A part
-// has fields only for lower parts. The parts below engine know only the tasks in their arguments. The parts above engine use it to
-// read tasks and to decide about them.
+// Each part has one job. All parts share core, which contains the lock. New creates the parts from the lowest to the highest. A
+// part has fields only for lower parts. The parts below engine know only the tasks in their arguments. The parts above engine
+// use it to read tasks and to decide about them.
 type Orchestrator struct {
 	*core
 	*engine

@@ -48,8 +48,8 @@ func (s *shownOutput) add(p api.Output, now time.Time) {
 	}
 }
 
-// showOutput stores a piece of output of a running call if the task is watched, and reports whether it is still watched, so that
-// the worker should send more. mu must be held.
+// showOutput stores a piece of output of a running call if the task is watched, and reports whether it is still watched, so
+// that the worker should send more. mu must be held.
 func (ws *workSource) showOutput(e *entry, p work.CallHeartbeat, now time.Time) (watched bool) {
 	if e.output == nil {
 		return false

@@ -9,14 +9,14 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The programs that a plan names (`allow.programs`) are pinned: the first event of the task records the hashes of their content. A
-// file that changes later is no longer the program that was submitted.
+// The programs that a plan names (`allow.programs`) are pinned: the first event of the task records the hashes of their
+// content. A file that changes later is no longer the program that was submitted.
 
 // maxPinned limits the programs that a plan names.
 const maxPinned = 100
 
-// pin returns the programs that a plan names, with the hashes of their content. A child task, or a task that continues another task,
-// gets the programs that were pinned for that task. If an entry of extra.within allows no programs, pin returns none.
+// pin returns the programs that a plan names, with the hashes of their content. A child task, or a task that continues another
+// task, gets the programs that were pinned for that task. If an entry of extra.within allows no programs, pin returns none.
 func (cp *compiler) pin(names []string, extra submitExtra) ([]events.Program, error) {
 	if len(names) == 0 || slices.ContainsFunc(extra.within, func(a events.Allow) bool { return len(a.Programs) == 0 }) {
 		return nil, nil

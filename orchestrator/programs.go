@@ -129,8 +129,8 @@ func unusablePlan(err error) *fault.Error {
 	return fault.Wrap(fault.InvalidPlan, err, fault.From(err).Message)
 }
 
-// toolInfo returns the description of a tool for the plan checker. It returns false for an unknown tool, and for an internal tool
-// unless internal is set.
+// toolInfo returns the description of a tool for the plan checker. It returns false for an unknown tool, and for an internal
+// tool unless internal is set.
 func (cp *compiler) toolInfo(name string, internal bool) (plan.ToolInfo, bool) {
 	tool, ok := cp.cfg.Catalogue.Get(name)
 	if !ok || (tool.Spec().Internal && !internal) {

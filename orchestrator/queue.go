@@ -21,7 +21,8 @@ const (
 	defaultQueuePage = 20
 )
 
-// Queue implements api.API. It answers from memory, which contains a line with the durable state of every open task (see listing).
+// Queue implements api.API. It answers from memory, which contains a line with the durable state of every open task (see
+// listing).
 func (rd *reader) Queue(ctx context.Context, r api.QueueRequest) (api.QueueReply, error) {
 	if err := checkQueue(&r); err != nil {
 		return api.QueueReply{}, err
@@ -213,8 +214,8 @@ func compareQueued(priority string, created time.Time, id events.TaskID, b *api.
 	return cmp.Or(cmp.Compare(dispatch.Urgency(priority), dispatch.Urgency(b.Priority)), created.Compare(b.CreatedAt), cmp.Compare(id, b.ID))
 }
 
-// matchesAgent reports whether a task matches the agent of a request: the task is assigned to that agent, or it is unassigned and
-// the agent may take it. Without an agent in the request, every task matches.
+// matchesAgent reports whether a task matches the agent of a request: the task is assigned to that agent, or it is unassigned
+// and the agent may take it. Without an agent in the request, every task matches.
 func matchesAgent(r api.QueueRequest, q queued) bool {
 	switch {
 	case q.AssignedTo != "" && r.Status == "" && !r.IncludeAssigned:

@@ -9,8 +9,8 @@ import (
 	"github.com/orch-dev/orch/orchestrator/decide"
 )
 
-// quota counts the open tasks, their steps and the waiting requests of a node. It is in memory only, and rebuilt from the
-// open tasks after a restart.
+// quota counts the open tasks, their steps and the waiting requests of a node. It is in memory only, and rebuilt from
+// the open tasks after a restart.
 type quota struct {
 	// open counts all open tasks. each counts the open tasks of each share.
 	open int
@@ -72,8 +72,8 @@ func (q *quota) uncount(e *entry) {
 	}
 }
 
-// checkQuota returns RATE_LIMITED if the node, or QUOTA_EXCEEDED if a share has reached a limit and can have no further task. mu
-// must be held.
+// checkQuota returns RATE_LIMITED if the node, or QUOTA_EXCEEDED if a share has reached a limit and can have no further task.
+// mu must be held.
 func (c *core) checkQuota(share string) error {
 	switch {
 	case c.quota.open >= c.cfg.Limits.MaxOpen:

@@ -103,7 +103,8 @@ func checkpointViews(t *statemachine.Task) []api.CheckpointView {
 	return views
 }
 
-// stepViews lists the steps of the plan in order, each followed by its instances, and then the calls that are not part of the plan.
+// stepViews lists the steps of the plan in order, each followed by its instances, and then the calls that are not part of the
+// plan.
 func (t *viewer) stepViews() []api.StepView {
 	views := []api.StepView{}
 	seen := map[string]bool{}
@@ -211,8 +212,8 @@ func (rd *reader) Result(ctx context.Context, r api.ResultRequest) (api.ResultRe
 	return reply, err
 }
 
-// waitsForPeople reports whether a task cannot continue without a person. A task is in state AWAITING_APPROVAL also while it runs a
-// call that was just approved; such a task does not wait.
+// waitsForPeople reports whether a task cannot continue without a person. A task is in state AWAITING_APPROVAL also while it
+// runs a call that was just approved; such a task does not wait.
 func waitsForPeople(t *statemachine.Task) bool {
 	if decide.IsSession(t) {
 		return t.HasPendingApproval()

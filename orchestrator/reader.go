@@ -18,8 +18,8 @@ type reader struct {
 	pauses *pauseList
 }
 
-// await calls check with a task at once, and again whenever the channel from changes is closed, until check returns true or an error,
-// or wait has passed. changes is called before each wait.
+// await calls check with a task at once, and again whenever the channel from changes is closed, until check returns true or an
+// error, or wait has passed. changes is called before each wait.
 func (rd *reader) await(ctx context.Context, id events.TaskID, wait time.Duration, changes func(*entry) <-chan struct{}, check func(*entry) (bool, error)) error {
 	if wait > 0 {
 		done, err := rd.waiting()
@@ -64,8 +64,8 @@ func (en *engine) inspect(ctx context.Context, id events.TaskID, fn func(*entry)
 		return err
 	}
 	done := make(chan error, 1)
-	// claimed is set by the callback that runs fn, or by inspect when it gives up. fn writes to variables of the caller, so fn must
-	// not run after inspect has returned.
+	// claimed is set by the callback that runs fn, or by inspect when it gives up. fn writes to variables of the caller, so fn
+	// must not run after inspect has returned.
 	var claimed atomic.Bool
 	en.lock()
 	en.withEntry(id, func(e *entry, err error) {

@@ -25,9 +25,9 @@ type recovery struct {
 	operations *operations
 }
 
-// A restart must find the open tasks among all tasks in the log. To avoid reading the head of every task, an index of the open and
-// the newest finished tasks is written next to the log, from time to time and at the end. A restart reads only the index and the
-// heads of later commits.
+// A restart must find the open tasks among all tasks in the log. To avoid reading the head of every task, an index of the open
+// and the newest finished tasks is written next to the log, from time to time and at the end. A restart reads only the index
+// and the heads of later commits.
 
 // An index is written every indexEvery if the log has grown by indexGrowth commits since the last one.
 const (
@@ -195,8 +195,8 @@ func (l *listing) ids() []events.TaskID {
 	return append(ids, l.ended...)
 }
 
-// restoreSleepers adds the sleepers of an index that have not changed since, so that their histories are not read now. mu must be
-// held.
+// restoreSleepers adds the sleepers of an index that have not changed since, so that their histories are not read now. mu must
+// be held.
 func (rc *recovery) restoreSleepers(all []events.Sleeper, f *recoveryScan) {
 	for _, s := range all {
 		a := &sleeper{}

@@ -212,8 +212,8 @@ func (sm *submitter) createChild(s *submission, actor string, extra submitExtra,
 	})
 }
 
-// followChild checks the child of a running step: it submits a missing child again, and reports the end of a finished child to the
-// parent. mu must be held.
+// followChild checks the child of a running step: it submits a missing child again, and reports the end of a finished child to
+// the parent. mu must be held.
 func (en *engine) followChild(parent, child events.TaskID) {
 	en.withEntry(child, func(c *entry, err error) {
 		switch {

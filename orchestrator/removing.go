@@ -11,8 +11,8 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// This file removes archived tasks when their retention has expired, in the background and in small steps. It stores no progress: a
-// run that was interrupted is repeated.
+// This file removes archived tasks when their retention has expired, in the background and in small steps. It stores no
+// progress: a run that was interrupted is repeated.
 
 const (
 	// removeEvery is the interval between two scans for expired tasks. removeFirst is the delay of the first scan after the
@@ -94,8 +94,9 @@ func (ar *archiver) removeSome(ctx context.Context, ids []events.TaskID) (int, e
 	return len(ids), nil
 }
 
-// dueTasks returns the archived tasks to remove. A family of tasks, which is a topmost parent with all its descendants, is removed
-// together when the retention of all of them has expired. So no remaining task refers to a parent or a child that was removed.
+// dueTasks returns the archived tasks to remove. A family of tasks, which is a topmost parent with all its descendants, is
+// removed together when the retention of all of them has expired. So no remaining task refers to a parent or a child that was
+// removed.
 func (ar *archiver) dueTasks(ctx context.Context) ([]events.TaskID, error) {
 	now, f := ar.now(), families{parent: map[events.TaskID]events.TaskID{}, kept: map[events.TaskID]bool{}}
 	for h, err := range ar.archivedHeads(ctx) {
@@ -114,7 +115,8 @@ func (ar *archiver) dueTasks(ctx context.Context) ([]events.TaskID, error) {
 	return f.due(func(id events.TaskID) (bool, error) { return ar.exists(ctx, id) })
 }
 
-// archivedHeads yields the heads of the archived tasks. There may be millions, so it reads them one by one if the log supports that.
+// archivedHeads yields the heads of the archived tasks. There may be millions, so it reads them one by one if the log supports
+// that.
 func (ar *archiver) archivedHeads(ctx context.Context) iter.Seq2[events.Head, error] {
 	type ordered interface {
 		ArchivedAfter(ctx context.Context, position uint64) iter.Seq2[events.Head, error]

@@ -13,8 +13,8 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// resumeAt restores a checkpoint of a task and resumes the task, in one commit. It reads the state data of the checkpoint first, so
-// that a task is not resumed if the data cannot be read.
+// resumeAt restores a checkpoint of a task and resumes the task, in one commit. It reads the state data of the checkpoint
+// first, so that a task is not resumed if the data cannot be read.
 func (op *operations) resumeAt(ctx context.Context, r api.PauseRequest) (api.ControlReply, error) {
 	var checkpoint events.Checkpointed
 	err := op.engine.inspect(ctx, r.ID, func(e *entry) (err error) { checkpoint, err = checkpointOf(e.task, r.Checkpoint); return err })

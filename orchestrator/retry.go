@@ -111,8 +111,8 @@ func (sm *submitter) unblockPlan(ctx context.Context, r api.RedriveRequest, sub 
 	return reply, err
 }
 
-// redriveOf returns the id of the first task that continues a failed task. It is derived from the id of the failed task. So a task
-// is redriven only once, and a lookup of that id shows whether it was.
+// redriveOf returns the id of the first task that continues a failed task. It is derived from the id of the failed task. So a
+// task is redriven only once, and a lookup of that id shows whether it was.
 func redriveOf(id events.TaskID) events.TaskID { return events.KeyedTaskID("", "redrive:"+string(id)) }
 
 // mayRedrive returns why a task cannot be redriven, or nil if it can.
@@ -151,8 +151,8 @@ func deadLetter(lines []api.Summary) []api.Summary {
 	})
 }
 
-// doubtfulStep returns a step that may have had its effect: a step in doubt, or a call with effects that was cancelled while it ran.
-// Requested steps do not count, because their repetition is intended. It returns "" if there is no such step.
+// doubtfulStep returns a step that may have had its effect: a step in doubt, or a call with effects that was cancelled while it
+// ran. Requested steps do not count, because their repetition is intended. It returns "" if there is no such step.
 func doubtfulStep(t *statemachine.Task, requested map[string]bool) string {
 	for _, key := range t.Order {
 		s := t.Steps[key]
@@ -164,8 +164,8 @@ func doubtfulStep(t *statemachine.Task, requested map[string]bool) string {
 	return ""
 }
 
-// repeatedSteps returns the steps that a retry repeats: from, or all failed and cancelled steps if from is empty, and all steps that
-// depend on one of them.
+// repeatedSteps returns the steps that a retry repeats: from, or all failed and cancelled steps if from is empty, and all steps
+// that depend on one of them.
 func repeatedSteps(e *entry, from string) (map[string]bool, error) {
 	if from != "" && e.plan.Program.Node(from) == nil {
 		return nil, fault.New(fault.NotFound, "the plan has no step %q", decide.Clip(from)).WithField("from")
@@ -186,8 +186,8 @@ func repeatedSteps(e *entry, from string) (map[string]bool, error) {
 	return again, nil
 }
 
-// reusable returns the recorded outputs that a retry can reuse. An approve step that covers repeated calls must request its approval
-// again, because the grant belongs to the former task.
+// reusable returns the recorded outputs that a retry can reuse. An approve step that covers repeated calls must request its
+// approval again, because the grant belongs to the former task.
 func reusable(e *entry, again map[string]bool) []events.Reused {
 	var list []events.Reused
 	for _, n := range e.plan.Program.Steps() {

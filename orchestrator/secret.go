@@ -10,8 +10,8 @@ import (
 	"github.com/orch-dev/orch/plan"
 )
 
-// secretPlace returns the position of a secret in a plan: the name of an argument for a single call, the path of a field for a plan
-// as JSON, the line for a plan as text. It returns "plan" if the secret is in no single field or line.
+// secretPlace returns the position of a secret in a plan: the name of an argument for a single call, the path of a field for a
+// plan as JSON, the line for a plan as text. It returns "plan" if the secret is in no single field or line.
 func (cl *cleaner) secretPlace(text []byte) string {
 	var p struct {
 		Steps []map[string]json.RawMessage `json:"steps"`
@@ -48,8 +48,8 @@ func (cl *cleaner) secretPlace(text []byte) string {
 	return "plan"
 }
 
-// secretPart returns the name of the first field that contains a secret. Some secrets are recognized only by the name of the field,
-// so the name is searched together with the value.
+// secretPart returns the name of the first field that contains a secret. Some secrets are recognized only by the name of the
+// field, so the name is searched together with the value.
 func (cl *cleaner) secretPart(fields map[string]json.RawMessage) string {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		field, err := json.Marshal(map[string]json.RawMessage{name: fields[name]})

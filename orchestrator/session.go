@@ -23,8 +23,8 @@ import (
 // arguments are sent.
 const maxSessionReads = 500
 
-// checkSession returns an error for a task in a session: CONFLICT if the session has ended, NOT_FOUND if it belongs to a different
-// identity.
+// checkSession returns an error for a task in a session: CONFLICT if the session has ended, NOT_FOUND if it belongs to a
+// different identity.
 func (sm *submitter) checkSession(ctx context.Context, r api.SubmitRequest) error {
 	if r.Session == "" || r.Session == r.ID {
 		return nil
@@ -82,8 +82,8 @@ func withScopes(access *work.Access, granted []string) *work.Access {
 	return access
 }
 
-// readsFor returns the entries of all, the files that were read. Of more than maxSessionReads entries, it returns only those that
-// the arguments may refer to.
+// readsFor returns the entries of all, the files that were read. Of more than maxSessionReads entries, it returns only those
+// that the arguments may refer to.
 func readsFor(all map[string]string, args json.RawMessage) map[string]string {
 	some := make(map[string]string, min(len(all), maxSessionReads))
 	names := map[string]bool{}
@@ -119,9 +119,9 @@ func textsIn(args json.RawMessage) (texts []string) {
 	return texts
 }
 
-// shareOutcome records the facts of an outcome in the session of the call, before the outcome itself is recorded. So a client that has
-// received the outcome finds the facts in the session at its next call. If the call requests an approval that was already granted to
-// the session, lent is that approval. mu must be held; it is also held when then is called.
+// shareOutcome records the facts of an outcome in the session of the call, before the outcome itself is recorded. So a client
+// that has received the outcome finds the facts in the session at its next call. If the call requests an approval that was
+// already granted to the session, lent is that approval. mu must be held; it is also held when then is called.
 func (ws *workSource) shareOutcome(r *work.Outcome, then func(lent *statemachine.Approval, err error)) {
 	e := ws.engine.tasks[r.Task]
 	if e == nil || e.task == nil || decide.ContextOf(e.task) == "" || len(r.Facts) == 0 && r.ApprovalRequest == nil {
@@ -160,8 +160,8 @@ func sessionOnly(kind events.Kind) bool {
 	return kind == events.CheckpointCreated || kind == events.CheckpointRestored || kind == events.ApprovalRequested
 }
 
-// openForSession grants to the session of a task the scopes that a decision about an approval of the task has granted. mu must be
-// held.
+// openForSession grants to the session of a task the scopes that a decision about an approval of the task has granted. mu must
+// be held.
 func (en *engine) openForSession(e *entry, kind events.Kind, d *events.Decision) {
 	session := decide.ContextOf(e.task)
 	a := e.task.Approval(d.ID)

@@ -18,13 +18,13 @@ import (
 )
 
 // This file handles child tasks that calls start (TASK_SPAWN). A worker reports the plan of the child instead of a result. From
-// then on no worker holds the call, and it ends when the child ends. A child never has more access than the task that started it
-// (S0-181).
+// then on no worker holds the call, and it ends when the child ends. A child never has more access than the task that started
+// it (S0-181).
 
 const spawnedStatus = string(statemachine.Done)
 
-// acceptSpawn checks the child that a call starts and stores its large values. If the child is invalid, acceptSpawn sets the error
-// of the outcome. It returns only errors that do not concern the child.
+// acceptSpawn checks the child that a call starts and stores its large values. If the child is invalid, acceptSpawn sets the
+// error of the outcome. It returns only errors that do not concern the child.
 func (ws *workSource) acceptSpawn(ctx context.Context, r *work.Outcome) (*events.Spawned, error) {
 	var err error
 	var spawned *events.Spawned
@@ -66,8 +66,8 @@ func inFile(file string, err error) error {
 	return &named
 }
 
-// bind sets the bounds of a child that a call of the task starts: the resources that the plan of the task allows, and the time left
-// for the call.
+// bind sets the bounds of a child that a call of the task starts: the resources that the plan of the task allows, and the time
+// left for the call.
 func (e *entry) bind(step string, child *submitExtra) {
 	allow := events.Allow{}
 	if own := allowOf(e); own != nil {
@@ -87,8 +87,8 @@ func earliest(a, b *time.Time) *time.Time {
 	return a
 }
 
-// toolsFor returns the tools that a task may call: those in `limits.tools` of its plan that the parent task may call as well (above).
-// nil means any tool. It returns FORBIDDEN if the plan calls any other tool.
+// toolsFor returns the tools that a task may call: those in `limits.tools` of its plan that the parent task may call as well
+// (above). nil means any tool. It returns FORBIDDEN if the plan calls any other tool.
 func toolsFor(p *plan.Plan, above []string) ([]string, error) {
 	allowed := above
 	if own := p.Limits.Tools; len(own) > 0 {
@@ -200,8 +200,8 @@ func childFault(child events.TaskID, failure *fault.Error) *fault.Error {
 	return fault.New(failure.Code, "child task %s: %s", child, failure.Message)
 }
 
-// rootsOnly returns the client of a child task, which contains only the roots of the parent's client: a client answers no questions
-// of a child.
+// rootsOnly returns the client of a child task, which contains only the roots of the parent's client: a client answers no
+// questions of a child.
 func rootsOnly(c *events.Client) *events.Client {
 	if c == nil || len(c.Roots) == 0 {
 		return nil

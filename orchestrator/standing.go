@@ -13,8 +13,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// A standing grant is a permanent grant to all sessions of a person. The standing grants of a person are the approvals of one task
-// that only waits. Its history records who granted and who revoked each of them (ADR 0033).
+// A standing grant is a permanent grant to all sessions of a person. The standing grants of a person are the approvals of one
+// task that only waits. Its history records who granted and who revoked each of them (ADR 0033).
 
 // maxStanding limits the standing grants of a person.
 const maxStanding = 200
@@ -29,8 +29,8 @@ func standingPlan() map[string]any {
 	}
 }
 
-// createStanding creates the task for the standing grants of the person who submitted a task, if it does not exist yet. The caller
-// does that before it records a decision, so that storing the grant afterwards cannot fail for lack of the task.
+// createStanding creates the task for the standing grants of the person who submitted a task, if it does not exist yet. The
+// caller does that before it records a decision, so that storing the grant afterwards cannot fail for lack of the task.
 func (ap *approver) createStanding(ctx context.Context, task events.TaskID) error {
 	var owner string
 	err := ap.engine.inspect(ctx, task, func(e *entry) error { owner = e.task.Requestor; return nil })
@@ -86,8 +86,8 @@ func (ap *approver) storeStanding(ctx context.Context, task events.TaskID, id st
 	})
 }
 
-// addStanding adds the standing grants of the owner of a session to a call of the session. The task that stores them is always open;
-// if it is not in memory, it does not exist. Grants that the node would no longer offer are left out: all grants with
+// addStanding adds the standing grants of the owner of a session to a call of the session. The task that stores them is always
+// open; if it is not in memory, it does not exist. Grants that the node would no longer offer are left out: all grants with
 // Config.FourEyes, and grants for the root.
 func (ap *approver) addStanding(ctx context.Context, owner string, call *work.Call) error {
 	id := decide.StandingID(owner)

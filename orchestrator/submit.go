@@ -391,8 +391,8 @@ func sameWork(a, b *events.Submitted) bool {
 	return a.PlanSHA256 == b.PlanSHA256 && a.Inputs.Ref == b.Inputs.Ref && bytes.Equal(a.Inputs.Raw, b.Inputs.Raw)
 }
 
-// applyConcurrency applies the concurrency rule of a new task if the limit of its key is reached. With reject it returns CONFLICT.
-// With cancel_running it cancels the tasks that hold the key or wait for it.
+// applyConcurrency applies the concurrency rule of a new task if the limit of its key is reached. With reject it returns
+// CONFLICT. With cancel_running it cancels the tasks that hold the key or wait for it.
 func (sm *submitter) applyConcurrency(p *events.Submitted) error {
 	c := p.Concurrency
 	if c == nil || sm.engine.keyring.keys[c.Key] == nil || len(sm.engine.keyring.keys[c.Key].holders) < c.Limit {

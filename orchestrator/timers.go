@@ -10,8 +10,8 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// timers wakes open tasks at the times in their histories. Each task has at most one timer, for the next of these times. Timers are
-// in memory only. A restart sets the pending timers again from the log, so none is lost.
+// timers wakes open tasks at the times in their histories. Each task has at most one timer, for the next of these times. Timers
+// are in memory only. A restart sets the pending timers again from the log, so none is lost.
 type timers struct {
 	mu     sync.Mutex
 	queue  timerHeap
@@ -112,8 +112,8 @@ func (t *timers) clear(id events.TaskID) {
 	}
 }
 
-// maxTimerWait limits one wait, so that timers are not late after a sleep of the machine: Go timers stand still during the sleep,
-// while the wall clock advances.
+// maxTimerWait limits one wait, so that timers are not late after a sleep of the machine: Go timers stand still during the
+// sleep, while the wall clock advances.
 const maxTimerWait = time.Minute
 
 // due removes the timers that are due, and returns them with the time until the next one.

@@ -7,8 +7,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// trackedLog wraps a log and tracks the position up to which all commits have been processed: the log has acknowledged them, and
-// their consequences have been applied.
+// trackedLog wraps a log and tracks the position up to which all commits have been processed: the log has acknowledged them,
+// and their consequences have been applied.
 type trackedLog struct {
 	events.Log
 

@@ -8,8 +8,8 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// tree returns a page with the tasks in the tree of r.Tree. If there are more than r.Limit, it returns the oldest ones, so that no
-// task is listed without its ancestors.
+// tree returns a page with the tasks in the tree of r.Tree. If there are more than r.Limit, it returns the oldest ones, so that
+// no task is listed without its ancestors.
 func (rd *reader) tree(ctx context.Context, r api.ListRequest, lines []api.Summary) (api.ListReply, error) {
 	lines = linesInTree(r.Tree, lines)
 	slices.SortFunc(lines, func(a, b api.Summary) int { return newestFirst(b, a) })

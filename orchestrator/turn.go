@@ -37,8 +37,8 @@ func (c *core) awaitTurn(ctx context.Context, done <-chan error) error {
 	}
 }
 
-// turn queues a decision about a task: fn makes the decision, and done receives the result once it is durable. mu must be held; it is
-// also held when fn and done are called.
+// turn queues a decision about a task: fn makes the decision, and done receives the result once it is durable. mu must be held;
+// it is also held when fn and done are called.
 func (en *engine) turn(id events.TaskID, actor string, fn func(*decide.Turn) error, done func(error)) {
 	en.withEntry(id, func(e *entry, err error) {
 		if err != nil {
@@ -69,8 +69,8 @@ func (en *engine) wake(id events.TaskID) {
 	})
 }
 
-// wakeTurn runs the turn of a woken task. It does not call catchUp: wake has done that, and if its result could not be written, this
-// turn cannot write it either.
+// wakeTurn runs the turn of a woken task. It does not call catchUp: wake has done that, and if its result could not be written,
+// this turn cannot write it either.
 func (en *engine) wakeTurn(e *entry, err error) {
 	if err != nil {
 		return

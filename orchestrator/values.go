@@ -13,8 +13,8 @@ import (
 	"github.com/orch-dev/orch/orchestrator/decide"
 )
 
-// Decisions and views read large values from the blob store, but never with mu held. If a value is not in memory, the decision or
-// view stops and releases mu. It is repeated when the value has been read.
+// Decisions and views read large values from the blob store, but never with mu held. If a value is not in memory, the decision
+// or view stops and releases mu. It is repeated when the value has been read.
 
 // maxValues limits the bytes of cached large values.
 const maxValues = 32 << 20
@@ -71,8 +71,8 @@ func (v *valueCache) put(ref string, raw json.RawMessage) {
 	}
 }
 
-// fetchAll reads values from the blob store, and returns them by reference. A lost value has an error in the result; the error of
-// fetchAll is transient. mu must not be held.
+// fetchAll reads values from the blob store, and returns them by reference. A lost value has an error in the result; the error
+// of fetchAll is transient. mu must not be held.
 func (bs *blobStore) fetchAll(ctx context.Context, wanted []events.Value) (map[string]decide.Fetched, error) {
 	results := make(map[string]decide.Fetched, len(wanted))
 	for _, v := range wanted {
@@ -97,7 +97,8 @@ type viewer struct {
 	shown int64
 }
 
-// view runs fn with a task. If fn needs large values that are not in memory, view reads them and runs fn again. fn runs with mu held.
+// view runs fn with a task. If fn needs large values that are not in memory, view reads them and runs fn again. fn runs with mu
+// held.
 func (en *engine) view(ctx context.Context, id events.TaskID, fn func(*viewer) error) error {
 	fetched := map[string]decide.Fetched{}
 	for {
@@ -163,8 +164,8 @@ func (en *engine) fetchMissing(ctx context.Context, e *entry, wanted []events.Va
 	}
 }
 
-// render returns the JSON of a value. For a lost value it returns the reference and the error. A value that does not fit into the
-// answer is replaced by $omitted.
+// render returns the JSON of a value. For a lost value it returns the reference and the error. A value that does not fit into
+// the answer is replaced by $omitted.
 func (t *viewer) render(v events.Value) json.RawMessage {
 	size := max(v.Size, int64(len(v.Raw)))
 	if t.shown += size; t.shown > maxAnswer && size > maxAnswer/64 {
@@ -213,8 +214,8 @@ func (bs *blobStore) fetch(ctx context.Context, v events.Value) (json.RawMessage
 	return bs.cfg.Blobs.Get(ctx, v.Ref)
 }
 
-// offload returns a value with the given JSON. If it is large, offload writes the JSON to the blob store, and the value contains only
-// the reference.
+// offload returns a value with the given JSON. If it is large, offload writes the JSON to the blob store, and the value
+// contains only the reference.
 func (bs *blobStore) offload(ctx context.Context, raw json.RawMessage) (events.Value, error) {
 	v := events.Inline(raw)
 	if !v.MustOffload() {

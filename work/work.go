@@ -1,8 +1,8 @@
 // Package work defines the messages between the owner of tasks, which is the orchestrator, and the workers that execute tool
 // calls. Both sides depend only on this package. They run in one process or communicate over the bus.
 //
-// A worker polls for calls, reports the start of calls with effects, renews its leases with heartbeats, and reports each outcome
-// with the attempt of the call. The attempt is the fencing token: the owner refuses reports of an older attempt.
+// A worker polls for calls, reports the start of calls with effects, renews its leases with heartbeats, and reports each
+// outcome with the attempt of the call. The attempt is the fencing token: the owner refuses reports of an older attempt.
 package work
 
 import (
@@ -81,26 +81,26 @@ type Call struct {
 	Approvals map[string]json.RawMessage `json:"approvals,omitempty"`
 	// Answers holds the answers to the questions that the call has asked so far, by key.
 	Answers map[string]json.RawMessage `json:"answers,omitempty"`
-	// Note is the newest note of the call, or nil. A note identifies work that the call has started outside the worker. A call with
-	// a note only observes that work, so it may be repeated any number of times.
+	// Note is the newest note of the call, or nil. A note identifies work that the call has started outside the worker. A call
+	// with a note only observes that work, so it may be repeated any number of times.
 	Note json.RawMessage `json:"note,omitempty"`
 	// Away is true if the work that the note identifies continues outside the worker.
 	Away bool `json:"away,omitempty"`
 	// Anew is true if a person decided to repeat a call that was in doubt.
 	Anew bool `json:"anew,omitempty"`
-	// Recent is the number of calls in the rate class of the tool that the task made in the last minute. RetryAfter is the time until
-	// the oldest of them is a minute old (S0-113). Both are zero for a class without a limit.
+	// Recent is the number of calls in the rate class of the tool that the task made in the last minute. RetryAfter is the time
+	// until the oldest of them is a minute old (S0-113). Both are zero for a class without a limit.
 	Recent     int           `json:"recent,omitempty"`
 	RetryAfter time.Duration `json:"retry_after,omitempty"`
-	// Session is the session that provides the context of the call: workspace, reads, checkpoints and approvals belong to it. It is
-	// empty for a call in the context of its task.
+	// Session is the session that provides the context of the call: workspace, reads, checkpoints and approvals belong to it. It
+	// is empty for a call in the context of its task.
 	Session events.TaskID `json:"session,omitempty"`
 	// Writes is the rule for writes of the session in its project: ask, session or allow (policy.Call).
 	Writes string `json:"writes,omitempty"`
 	// Name is the name of the task, for logs and workspace notes.
 	Name string `json:"name,omitempty"`
-	// Requester is the identity that made this single call inside the task; for the calls of a plan, the submitter of the task or of
-	// its topmost parent. It is empty if the identity is not known.
+	// Requester is the identity that made this single call inside the task; for the calls of a plan, the submitter of the task or
+	// of its topmost parent. It is empty if the identity is not known.
 	Requester string `json:"requester,omitempty"`
 	// Client describes the capabilities of the submitting program that the task can use; nil for none.
 	Client *events.Client `json:"client,omitempty"`
@@ -110,8 +110,8 @@ type Call struct {
 	KeyOf events.TaskID `json:"key_of,omitempty"`
 }
 
-// Secret is one secret in the arguments of a call: the entry Key of the field Field. Call.Args contain Text in its place. The tool
-// receives Prefix and the value of the secret, which the worker reads from Source.
+// Secret is one secret in the arguments of a call: the entry Key of the field Field. Call.Args contain Text in its place. The
+// tool receives Prefix and the value of the secret, which the worker reads from Source.
 type Secret struct {
 	Field  string `json:"field"`
 	Key    string `json:"key"`
@@ -174,8 +174,8 @@ type Question struct {
 	Params json.RawMessage `json:"params,omitempty"`
 }
 
-// Key returns the idempotency key of the call (task/step). It is the same for every attempt, and also for the calls of a task that
-// continues a failed one.
+// Key returns the idempotency key of the call (task/step). It is the same for every attempt, and also for the calls of a task
+// that continues a failed one.
 func (c Call) Key() string {
 	if c.KeyOf != "" {
 		return string(c.KeyOf) + "/" + c.Step
@@ -266,8 +266,8 @@ type Progress struct {
 // MaxOutput limits the text of one Output, in bytes before secrets are removed.
 const MaxOutput = 16 << 10
 
-// Output is a piece of the output that the programs of a running call write to stdout and stderr. It is sent to watchers and not
-// stored.
+// Output is a piece of the output that the programs of a running call write to stdout and stderr. It is sent to watchers and
+// not stored.
 type Output struct {
 	// From and To are the byte offsets of the piece in the whole output. There may be gaps between pieces.
 	From int64 `json:"from"`
@@ -338,23 +338,23 @@ type Outcome struct {
 	Values map[string]json.RawMessage `json:"values,omitempty"`
 	// Spawn is set instead of Output and Error if the call continues as a child task. The call ends when the child ends.
 	Spawn *Spawn `json:"spawn,omitempty"`
-	// HandTo selects the agents that the reporting agent hands the call over to. It is set together with Error. The reporting agent
-	// confirms with it that the call is not in doubt.
+	// HandTo selects the agents that the reporting agent hands the call over to. It is set together with Error. The reporting
+	// agent confirms with it that the call is not in doubt.
 	HandTo *events.Agents `json:"hand_to,omitempty"`
 	// Handed is data that is handed over with the call.
 	Handed json.RawMessage `json:"handed,omitempty"`
 	// Retry is the retry rule that the agent requests for the call. It is used only inside the process.
 	Retry *Retry `json:"-"`
-	// AgentCall is set instead of Output and Error if the call has passed all gates and an agent makes it and reports its end. It is
-	// used only inside the process.
+	// AgentCall is set instead of Output and Error if the call has passed all gates and an agent makes it and reports its end. It
+	// is used only inside the process.
 	AgentCall *AgentCall `json:"-"`
 	// Unleased is set if it is not known that the worker held the attempt. A refusal of the outcome is then not recorded in the
 	// log, because any client could fill the log that way. It is used only inside the process.
 	Unleased bool `json:"-"`
 }
 
-// Retry is a retry rule that an agent requests. The rule of the plan takes precedence. A call with effects is not repeated because
-// of a requested rule.
+// Retry is a retry rule that an agent requests. The rule of the plan takes precedence. A call with effects is not repeated
+// because of a requested rule.
 type Retry struct {
 	// Max is the maximum number of retries.
 	Max int
@@ -384,8 +384,8 @@ type Spawn struct {
 // MaxFacts limits the bytes of the facts of a call and their values, so that they fit into one commit.
 const MaxFacts = 2 << 20
 
-// Owner is the interface of the orchestrator for workers. Errors are *fault.Error: CONFLICT if the attempt is no longer current,
-// UNAVAILABLE if the owner cannot be reached and the worker should try again.
+// Owner is the interface of the orchestrator for workers. Errors are *fault.Error: CONFLICT if the attempt is no longer
+// current, UNAVAILABLE if the owner cannot be reached and the worker should try again.
 type Owner interface {
 	// Poll waits up to p.Wait for calls. A worker has one poll at a time: a new poll ends the previous one, which then returns
 	// an empty batch. A poll with both Free and Wait zero unregisters the worker. After a restart of the owner, a call that the
@@ -395,8 +395,8 @@ type Owner interface {
 	Start(ctx context.Context, s Started) error
 	// Heartbeat renews leases.
 	Heartbeat(ctx context.Context, b Heartbeat) (HeartbeatReply, error)
-	// Report returns when the outcome is durable. CONFLICT means that it came too late: the outcome is dropped, and the log records
-	// that.
+	// Report returns when the outcome is durable. CONFLICT means that it came too late: the outcome is dropped, and the log
+	// records that.
 	Report(ctx context.Context, o Outcome) error
 }
 

@@ -33,8 +33,9 @@ func (r *access) confine(a *attempt) {
 	}
 }
 
-// hidePaths hides from the tool the files that the policy file forbids to the call. Paths in the arguments were checked earlier: a
-// forbidden one is refused instead of reported as missing. The contents of git repositories are hidden as well, as for programs.
+// hidePaths hides from the tool the files that the policy file forbids to the call. Paths in the arguments were checked
+// earlier: a forbidden one is refused instead of reported as missing. The contents of git repositories are hidden as well, as
+// for programs.
 func (r *access) hidePaths(a *attempt) {
 	hidden := r.rules.HiddenPaths(a.policyCall)
 	if !hidden.Empty() {
@@ -81,8 +82,8 @@ func cacheOwner(a *attempt) string {
 	return "task:" + string(a.Task)
 }
 
-// shown returns the workspaces that the programs of a call may read: the workspace of its task, and those of the newest tasks of
-// the same identity. The latter are left out if the policy hides paths from the call or the client confines it to its roots.
+// shown returns the workspaces that the programs of a call may read: the workspace of its task, and those of the newest tasks
+// of the same identity. The latter are left out if the policy hides paths from the call or the client confines it to its roots.
 func (r *access) shown(a *attempt, hidden policy.HiddenPaths) []string {
 	var shown []string
 	if a.env.Workspace != "" {

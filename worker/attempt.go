@@ -84,8 +84,8 @@ func (a *attempt) impact() []string {
 	return names
 }
 
-// ownerAssumesEffects reports whether the owner assumes effects that the tool's own spec does not declare, because of the plan or of a
-// newer spec.
+// ownerAssumesEffects reports whether the owner assumes effects that the tool's own spec does not declare, because of the plan
+// or of a newer spec.
 func (a *attempt) ownerAssumesEffects() bool {
 	owners := tools.Effect(a.Effect)
 	return owners.AtMostOnce() && (a.Declared || owners != a.spec.Effect)
@@ -204,8 +204,8 @@ func (a *attempt) arguments() json.RawMessage {
 }
 
 // guardObeyed remembers the files in the project that git or orch obey (see obeyed). The returned function must be called when
-// the call has ended. It moves new files of this kind out of the project; its error PROTECTED_PATH names the new location of the
-// first one. A call that a person has approved may create them.
+// the call has ended. It moves new files of this kind out of the project; its error PROTECTED_PATH names the new location of
+// the first one. A call that a person has approved may create them.
 func (a *attempt) guardObeyed() (ended func() error) {
 	if a.env.Approval != "" || len(a.env.Writable) == 0 {
 		return func() error { return nil }

@@ -56,8 +56,8 @@ func (r *attemptTable) abandon(tool string) { r.addHanging(tool, 1) }
 // returned subtracts an abandoned tool that has returned.
 func (r *attemptTable) returned(tool string) { r.addHanging(tool, -1) }
 
-// addHanging adds by to the counts. A tool that returns just when it is abandoned may be subtracted before it is added, so a count
-// may briefly be -1.
+// addHanging adds by to the counts. A tool that returns just when it is abandoned may be subtracted before it is added, so a
+// count may briefly be -1.
 func (r *attemptTable) addHanging(tool string, by int) {
 	r.change(func() {
 		r.abandoned += by
@@ -104,8 +104,8 @@ func (r *attemptTable) free() int {
 	return r.freeLocked()
 }
 
-// freeLocked is free for callers that hold mu. The first r.slots abandoned tools hold no slot. Each further one holds a slot, which
-// limits the goroutines of hanging tools.
+// freeLocked is free for callers that hold mu. The first r.slots abandoned tools hold no slot. Each further one holds a slot,
+// which limits the goroutines of hanging tools.
 func (r *attemptTable) freeLocked() int {
 	slots := r.slots - r.executing - max(0, r.abandoned-r.slots)
 	unreported := r.maxUnreported - (len(r.attempts) - r.executing)

@@ -23,8 +23,8 @@ import (
 // A gate is one check before a tool is called. An error ends the call.
 type gate func(*executor, context.Context, *attempt) error
 
-// runChain runs a call through the gates, in this order, and then calls its tool. It is the only way to a tool (S0-002). Nothing
-// before prepare changes anything.
+// runChain runs a call through the gates, in this order, and then calls its tool. It is the only way to a tool (S0-002).
+// Nothing before prepare changes anything.
 func (x *executor) runChain(ctx context.Context, a *attempt) (res result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -142,8 +142,8 @@ func confine(root *pathguard.Root, access tools.Access, path string) (string, er
 	return root.Resolve(path)
 }
 
-// admit sets the call as the policy sees it, and makes the checks of the policy that do not depend on the effect of the call: the
-// gate of the task state and the read-only mode of the node.
+// admit sets the call as the policy sees it, and makes the checks of the policy that do not depend on the effect of the call:
+// the gate of the task state and the read-only mode of the node.
 func (x *executor) admit(_ context.Context, a *attempt) error {
 	a.policyCall = policy.Call{
 		Task: a.Task, Spec: a.spec, State: a.env.State, Args: a.args,
@@ -186,8 +186,8 @@ func (x *executor) queryIntent(ctx context.Context, a *attempt) error {
 	return nil
 }
 
-// decide makes the checks of the policy for limits, protected paths, secrets and approvals. It returns an approvalError for a call
-// that needs an approval and has none. A grant for different arguments does not count (M-3).
+// decide makes the checks of the policy for limits, protected paths, secrets and approvals. It returns an approvalError for a
+// call that needs an approval and has none. A grant for different arguments does not count (M-3).
 func (x *executor) decide(_ context.Context, a *attempt) error {
 	a.policyCall.Program = x.program(a)
 	ask, err := x.rules.Decide(a.policyCall)
@@ -209,8 +209,8 @@ func (x *executor) decide(_ context.Context, a *attempt) error {
 	}}
 }
 
-// cleanQuestions removes the secrets from the questions and the note of a call. Questions that nobody could answer, and a note that
-// cannot be stored, are errors of the call.
+// cleanQuestions removes the secrets from the questions and the note of a call. Questions that nobody could answer, and a note
+// that cannot be stored, are errors of the call.
 func (x *executor) cleanQuestions(a *attempt, err error) error {
 	if noted, ok := errors.AsType[*tools.Noted](err); ok {
 		clean := &tools.Noted{Note: x.texts.cleanNote(a, noted.Note)}

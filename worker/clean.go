@@ -52,8 +52,8 @@ func (cl *cleaner) vet(a *attempt, output json.RawMessage) (json.RawMessage, err
 	return output, nil
 }
 
-// publicError returns the error in the form that may leave the worker: with a code, of limited size, without secrets and without
-// its cause, which is only logged.
+// publicError returns the error in the form that may leave the worker: with a code, of limited size, without secrets and
+// without its cause, which is only logged.
 func (cl *cleaner) publicError(ctx context.Context, a *attempt, err error) *fault.Error {
 	known := fault.From(err)
 	if known.Err != nil {

@@ -74,9 +74,9 @@ func (x *executor) concludeOnce(ctx context.Context, a *attempt, res result, err
 	x.conclude(ctx, a, res, err)
 }
 
-// invoke calls the tool with its deadline. After the deadline, a cancellation or the stop of the worker, invoke returns that cause
-// if the tool returns an error. An error with a note is returned all the same: without the note, the work that the call has
-// started elsewhere would be lost.
+// invoke calls the tool with its deadline. After the deadline, a cancellation or the stop of the worker, invoke returns that
+// cause if the tool returns an error. An error with a note is returned all the same: without the note, the work that the call
+// has started elsewhere would be lost.
 func (x *executor) invoke(ctx context.Context, a *attempt) (json.RawMessage, error) {
 	limit := a.timeout()
 	a.startClock()

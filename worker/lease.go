@@ -33,8 +33,8 @@ type leaseKeeper struct {
 	sending sync.Mutex
 }
 
-// heartbeatState holds the times of the two kinds of heartbeats: regular ones for all attempts, once per interval, and early ones
-// for attempts with new progress.
+// heartbeatState holds the times of the two kinds of heartbeats: regular ones for all attempts, once per interval, and early
+// ones for attempts with new progress.
 type heartbeatState struct {
 	// lastBeat is when all leases were last renewed, progressSent when progress was last sent.
 	lastBeat, progressSent time.Time

@@ -15,9 +15,9 @@ import (
 // notebook writes the notes of tasks for people: PROGRESS.md and CHECKPOINTS.md in their workspaces.
 type notebook struct{ *core }
 
-// recordCall adds the checkpoints of a call to CHECKPOINTS.md. It adds the call itself to PROGRESS.md if the call has a workspace
-// and its tool can do more than read: people look for the steps that matter. A write error does not fail the call, because the
-// log of the task contains every call.
+// recordCall adds the checkpoints of a call to CHECKPOINTS.md. It adds the call itself to PROGRESS.md if the call has a
+// workspace and its tool can do more than read: people look for the steps that matter. A write error does not fail the call,
+// because the log of the task contains every call.
 func (n *notebook) recordCall(ctx context.Context, a *attempt, o work.Outcome) {
 	if a.dropped.Load() {
 		return
@@ -48,8 +48,8 @@ func (n *notebook) recordCall(ctx context.Context, a *attempt, o work.Outcome) {
 	}
 }
 
-// recordRisk adds a line to an existing CHECKPOINTS.md of the task, for the checkpoint that the owner creates before a destructive
-// call.
+// recordRisk adds a line to an existing CHECKPOINTS.md of the task, for the checkpoint that the owner creates before a
+// destructive call.
 func (n *notebook) recordRisk(ctx context.Context, a *attempt, effect tools.Effect) {
 	if effect != tools.Destructive || len(a.Note) > 0 || a.env.Workspace == "" {
 		return
@@ -65,8 +65,8 @@ func (n *notebook) linePrefix() string {
 	return "[" + n.cfg.Clock().UTC().Format("2006-01-02T15:04:05.000Z") + "] "
 }
 
-// recordCheckpoint adds a line to CHECKPOINTS.md. It creates the workspace if necessary, because the checkpoint tool itself needs
-// none.
+// recordCheckpoint adds a line to CHECKPOINTS.md. It creates the workspace if necessary, because the checkpoint tool itself
+// needs none.
 func (n *notebook) recordCheckpoint(a *attempt, line string) error {
 	if _, err := n.workspaces.Ensure(a.Context(), a.noteContext()); err != nil {
 		return err

@@ -34,9 +34,9 @@ func (x *executor) program(a *attempt) events.Program {
 	return p
 }
 
-// OwnProgram returns a user's own program by its absolute path, with the hash of its content. The program must be a file below the
-// root and outside the folder working: the programs of tasks could change a file in there at any time (FORBIDDEN). A program of
-// more than maxProgram bytes is a VALIDATION_ERROR.
+// OwnProgram returns a user's own program by its absolute path, with the hash of its content. The program must be a file below
+// the root and outside the folder working: the programs of tasks could change a file in there at any time (FORBIDDEN). A
+// program of more than maxProgram bytes is a VALIDATION_ERROR.
 func OwnProgram(root *pathguard.Root, working, name string) (events.Program, error) {
 	rel, err := root.Resolve(name)
 	if err != nil {

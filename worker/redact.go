@@ -43,8 +43,8 @@ func (d redactingHandler) attrs(attrs []slog.Attr) []slog.Attr {
 	return clean
 }
 
-// attr redacts the value of an attribute. The key is part of the searched text, because some secrets are recognized only by their
-// names.
+// attr redacts the value of an attribute. The key is part of the searched text, because some secrets are recognized only by
+// their names.
 func (d redactingHandler) attr(a slog.Attr) slog.Attr {
 	value := a.Value.Resolve()
 	switch value.Kind() {

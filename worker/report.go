@@ -60,8 +60,8 @@ func (w *Worker) refusedOutcome(ctx context.Context, a *attempt, o work.Outcome,
 	}
 }
 
-// Vet checks an output that does not come from a tool of the worker, and removes secrets. It returns VALIDATION_ERROR if the output
-// is too large or nested too deeply.
+// Vet checks an output that does not come from a tool of the worker, and removes secrets. It returns VALIDATION_ERROR if the
+// output is too large or nested too deeply.
 func (w *Worker) Vet(output json.RawMessage) (json.RawMessage, error) {
 	return w.texts.vet(nil, output)
 }

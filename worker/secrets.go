@@ -8,8 +8,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// readSecrets reads the secrets of the call and puts them into its arguments. From here on, they are removed from everything that
-// leaves the call.
+// readSecrets reads the secrets of the call and puts them into its arguments. From here on, they are removed from everything
+// that leaves the call.
 func (x *executor) readSecrets(_ context.Context, a *attempt) error {
 	if len(a.Secrets) == 0 {
 		return nil

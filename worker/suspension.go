@@ -30,9 +30,9 @@ func leaseLost(why string) *fault.Error {
 	return fault.Wrap(fault.WorkerLost, errors.Join(errLeaseLost, proc.ErrAtOnce), why)
 }
 
-// suspensionGuard wraps the owner. Before each request it checks whether the worker was suspended, and ends the calls whose leases
-// expired meanwhile. It notices a suspension by comparing clocks. A worker that was not suspended keeps its calls even if no
-// heartbeat succeeds, because then the owner is down.
+// suspensionGuard wraps the owner. Before each request it checks whether the worker was suspended, and ends the calls whose
+// leases expired meanwhile. It notices a suspension by comparing clocks. A worker that was not suspended keeps its calls even
+// if no heartbeat succeeds, because then the owner is down.
 type suspensionGuard struct {
 	work.Owner
 

@@ -63,8 +63,8 @@ func (t *tail) piece(now time.Time, last bool, clean func([]byte) []byte) *work.
 	return shown
 }
 
-// unsent returns a copy of the buffer if some of it was not sent and a piece is due. The copy starts at offset start. With a copy,
-// the program can continue to write while the caller removes secrets.
+// unsent returns a copy of the buffer if some of it was not sent and a piece is due. The copy starts at offset start. With a
+// copy, the program can continue to write while the caller removes secrets.
 func (t *tail) unsent(now time.Time, last bool) (raw []byte, start, sent int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

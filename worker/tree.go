@@ -9,8 +9,8 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// checkTree searches for protected paths in directories that the call would delete or move as a whole (A-27, S0-072). A file that
-// must not be deleted by its name must not be deleted together with its directory either.
+// checkTree searches for protected paths in directories that the call would delete or move as a whole (A-27, S0-072). A file
+// that must not be deleted by its name must not be deleted together with its directory either.
 func (x *executor) checkTree(ctx context.Context, a *attempt) error {
 	for _, p := range a.spec.Paths {
 		if path := a.paths[p.Field]; p.Tree && path != "" {

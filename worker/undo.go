@@ -41,8 +41,8 @@ func newUndoStore(cfg Config, tree *workspace.Tree) *undo.Store {
 	return store
 }
 
-// saveProject saves the files that a call may change in the project of its session. The returned function must be called when the
-// call has ended; it records the changes. A failure to save does not stop the call.
+// saveProject saves the files that a call may change in the project of its session. The returned function must be called when
+// the call has ended; it records the changes. A failure to save does not stop the call.
 func (u *undoKeeper) saveProject(ctx context.Context, a *attempt) (ended func()) {
 	paths, ok := u.changedPaths(a)
 	if !ok {
@@ -76,8 +76,8 @@ func (u *undoKeeper) logNotSaved(ctx context.Context, a *attempt, err error) {
 	u.cfg.Logger.LogAttrs(ctx, level, "what a call changes cannot be undone", a.logAttrs(err)...)
 }
 
-// changedPaths returns the paths, relative to the root, that a call of a session may change outside its workspace. ok is false if
-// the call needs no undo. Without paths, ok is true for a program that may change any file.
+// changedPaths returns the paths, relative to the root, that a call of a session may change outside its workspace. ok is false
+// if the call needs no undo. Without paths, ok is true for a program that may change any file.
 func (u *undoKeeper) changedPaths(a *attempt) (paths []string, ok bool) {
 	if a.Session == "" || u.store == nil || u.rules.Effect(a.policyCall) == tools.Read || a.spec.NoWorkspace {
 		return nil, false

@@ -43,8 +43,8 @@ func (t *Turn) advanceOnce() {
 	}
 }
 
-// retryCalls makes pending calls ready again that steps.move does not handle: single calls and verify calls, which are not steps of
-// the plan, and calls that continue work elsewhere, which do so in any state of the task.
+// retryCalls makes pending calls ready again that steps.move does not handle: single calls and verify calls, which are not
+// steps of the plan, and calls that continue work elsewhere, which do so in any state of the task.
 func (t *Turn) retryCalls() {
 	for _, key := range t.Task.Order {
 		s := t.Task.Steps[key]
@@ -65,8 +65,8 @@ func (t *Turn) notYet(at time.Time) bool {
 	return true
 }
 
-// stepsMayStart reports whether steps may start: the task is neither paused nor delayed, its dependencies are met, and it holds its
-// concurrency key.
+// stepsMayStart reports whether steps may start: the task is neither paused nor delayed, its dependencies are met, and it holds
+// its concurrency key.
 func (t *Turn) stepsMayStart() bool {
 	sub := t.Task.Submitted
 	if t.Task.Paused || len(t.Task.Unmet) > 0 {
@@ -78,8 +78,8 @@ func (t *Turn) stepsMayStart() bool {
 	return t.Facts.Acquire()
 }
 
-// End starts the end of the task with an error, or nil. No further steps start. When the running calls have ended, the `always` steps
-// run, and then the task ends.
+// End starts the end of the task with an error, or nil. No further steps start. When the running calls have ended, the `always`
+// steps run, and then the task ends.
 func (t *Turn) End(err *fault.Error) {
 	if t.Task.Ending {
 		return

@@ -51,11 +51,12 @@ func (t Attempts) MayHandOn(r work.Outcome) error {
 // isEmpty reports whether a selection of agents has no criteria.
 func isEmpty(a *events.Agents) bool { return a.Agent == "" && a.Type == "" && len(a.Requires) == 0 }
 
-// maxHandOffs limits how often a call is handed from agent to agent. Without it, two agents could hand a call to each other forever.
+// maxHandOffs limits how often a call is handed from agent to agent. Without it, two agents could hand a call to each other
+// forever.
 const maxHandOffs = 100
 
-// handOff returns the call of an agent to the queue for the agents in r.HandTo. An empty selection means the agents that the call is
-// for already. The agent confirms that the call had no unknown effect, so the call is not in doubt.
+// handOff returns the call of an agent to the queue for the agents in r.HandTo. An empty selection means the agents that the
+// call is for already. The agent confirms that the call had no unknown effect, so the call is not in doubt.
 func (t Attempts) handOff(s *statemachine.Step, r work.Outcome) {
 	if s.Attempt >= maxHandOffs {
 		t.Failed(s, fault.New(fault.ToolFailed, "%d agents have handed the call on; the last one: %s", s.Attempt, r.Error.Message), r.Class, r.Duration)

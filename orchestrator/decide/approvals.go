@@ -44,8 +44,8 @@ func approvalTime(kind string) time.Duration {
 	}
 }
 
-// park parks a call until it is approved. Instead of requesting a new approval, it uses a matching grant, a pending approval for the
-// same scopes, or lent, a grant of the session.
+// park parks a call until it is approved. Instead of requesting a new approval, it uses a matching grant, a pending approval
+// for the same scopes, or lent, a grant of the session.
 func (t Approvals) park(s *statemachine.Step, ask *work.ApprovalRequest, lent *statemachine.Approval) {
 	id := t.matchingApproval(s, ask)
 	if id == "" && lent != nil {
@@ -98,8 +98,8 @@ func (t Approvals) request(a *events.Approval) {
 	t.awaitApproval(a.ID)
 }
 
-// awaitApproval moves the task to AWAITING_APPROVAL if its state allows that. id is the pending approval, or "" for a call that uses a
-// grant.
+// awaitApproval moves the task to AWAITING_APPROVAL if its state allows that. id is the pending approval, or "" for a call that
+// uses a grant.
 func (t Approvals) awaitApproval(id string) {
 	if statemachine.Check(t.Task.State, events.TaskApprovalRequested) != nil || IsSession(t.Task) {
 		return
@@ -225,8 +225,8 @@ func (t Approvals) answerOf(a *statemachine.Approval) json.RawMessage {
 	return MustJSON(out)
 }
 
-// AskAgain requests expired approvals again, and unblocks a task that they have blocked. A task that runs its verify steps is not
-// blocked by them, so it keeps its state.
+// AskAgain requests expired approvals again, and unblocks a task that they have blocked. A task that runs its verify steps is
+// not blocked by them, so it keeps its state.
 func (t Approvals) AskAgain(by string) {
 	if t.Task.State == statemachine.Blocked && (t.Task.Block == BlockExpired || t.anyStuck()) {
 		t.Emit(events.TaskUnblocked, &events.Moved{})

@@ -26,8 +26,8 @@ func (t Attempts) CheckpointBefore(s *statemachine.Step) {
 	})
 }
 
-// Start records that a worker starts the call, with the effect and the time limit that the worker reports. A call of the plan moves
-// the task to IN_PROGRESS. A call for agents does so only when the agent confirms it.
+// Start records that a worker starts the call, with the effect and the time limit that the worker reports. A call of the plan
+// moves the task to IN_PROGRESS. A call for agents does so only when the agent confirms it.
 func (t Attempts) Start(s *statemachine.Step, as work.Started, at time.Time) {
 	if s.Purpose != PurposeCall && (s.For == nil || t.Task.State != statemachine.Assigned) {
 		t.activate()
@@ -93,8 +93,8 @@ func isRepeat(s *statemachine.Step, r work.Outcome) bool {
 	}
 }
 
-// sameOutcome reports whether a repeated outcome has the recorded content. Agents are programs of third parties: the second of two
-// different outcomes of a call is refused.
+// sameOutcome reports whether a repeated outcome has the recorded content. Agents are programs of third parties: the second of
+// two different outcomes of a call is refused.
 func sameOutcome(s *statemachine.Step, r work.Outcome, in Received) bool {
 	switch {
 	case s.State == statemachine.StepSucceeded:
@@ -119,8 +119,8 @@ func (t Attempts) recordRefused(s *statemachine.Step, r work.Outcome) {
 	})
 }
 
-// endedFromOutside reports whether a late outcome only means that something outside the call ended it: the stop of the worker, or the
-// cancellation of the step.
+// endedFromOutside reports whether a late outcome only means that something outside the call ended it: the stop of the worker,
+// or the cancellation of the step.
 func endedFromOutside(s *statemachine.Step, r work.Outcome) bool {
 	return r.Class == fault.ClassCancelled || r.Class == fault.ClassShutdown ||
 		r.Class == fault.ClassWorkerLost && s.State == statemachine.StepCancelled
@@ -171,8 +171,8 @@ func (t Attempts) recordOutcome(s *statemachine.Step, r work.Outcome, in Receive
 	}
 }
 
-// Succeeded ends an attempt with the result of its tool. The attempt fails if the plan does not expect this result. It is followed by
-// another one if the `until` condition of the step is not met.
+// Succeeded ends an attempt with the result of its tool. The attempt fails if the plan does not expect this result. It is
+// followed by another one if the `until` condition of the step is not met.
 func (t Attempts) Succeeded(s *statemachine.Step, output events.Value, raw json.RawMessage, took time.Duration) {
 	if n := t.NodeByKey(s.Key); n != nil && s.Purpose == "" {
 		if err := n.Expected(raw); err != nil {
@@ -195,8 +195,8 @@ func classOfResult(err error) string {
 	return fault.ClassExpression
 }
 
-// nextRound repeats a call if its result does not meet the `until` condition of its step, or fails the step after the last round. It
-// returns false if the result is final.
+// nextRound repeats a call if its result does not meet the `until` condition of its step, or fails the step after the last
+// round. It returns false if the result is final.
 func (t Attempts) nextRound(n *plan.Node, s *statemachine.Step, output events.Value, raw json.RawMessage, took time.Duration) bool {
 	round := s.Repeats + 1
 	settled, err := n.UntilMet(raw, round)
@@ -248,8 +248,8 @@ func (t Attempts) RecordOnce(f events.Event) {
 	t.record(f)
 }
 
-// callIn returns the tool and the digest of the call that the details of a request contain as `tool` and `arguments`. The approval is
-// bound to this call. It returns "" if they do not contain a valid call.
+// callIn returns the tool and the digest of the call that the details of a request contain as `tool` and `arguments`. The
+// approval is bound to this call. It returns "" if they do not contain a valid call.
 func (t Attempts) callIn(details json.RawMessage) (tool, digest string) {
 	var named map[string]json.RawMessage // a struct would accept Arguments for arguments
 	if json.Unmarshal(details, &named) != nil || json.Unmarshal(named["tool"], &tool) != nil {
@@ -285,8 +285,8 @@ func (t Attempts) spawnChild(s *statemachine.Step, requested *events.Spawned, to
 	t.Emit(events.StepSpawned, &child)
 }
 
-// continueElsewhere records the note of a call that continues elsewhere. The call is then made ready again (retryCalls). Too many
-// notes end the call.
+// continueElsewhere records the note of a call that continues elsewhere. The call is then made ready again (retryCalls). Too
+// many notes end the call.
 func (t Attempts) continueElsewhere(s *statemachine.Step, r work.Outcome) {
 	spent := s.Rounds >= tools.MaxRounds
 	t.recordNote(s, r.Note, true)

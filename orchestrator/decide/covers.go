@@ -113,8 +113,8 @@ func (t Approvals) coverCall(all *covered, n *plan.Node, key string, sc plan.Sco
 	return nil
 }
 
-// coverOf returns the id of the grant that covers the call of a step, or "" if there is none. Grants by the node itself (ActorNode)
-// cover no calls.
+// coverOf returns the id of the grant that covers the call of a step, or "" if there is none. Grants by the node itself
+// (ActorNode) cover no calls.
 func (t Approvals) coverOf(key string) string {
 	for _, a := range t.Task.Approvals {
 		if len(a.Covers) > 0 && a.UsableFor(key, t.Now) && a.Decision.Approver != ActorNode {

@@ -1,7 +1,7 @@
-// Package decide computes the events of the next commit of one task. A decision depends on the state and the plan of the task, on a
-// command or report, and on the Facts that the orchestrator provides. The package has no lock, starts no goroutine, reads no clock
-// and does no I/O. If a decision needs a large value that is not in memory, it adds the value to Reading.Missing and is repeated when
-// the value has been read.
+// Package decide computes the events of the next commit of one task. A decision depends on the state and the plan of the task,
+// on a command or report, and on the Facts that the orchestrator provides. The package has no lock, starts no goroutine, reads
+// no clock and does no I/O. If a decision needs a large value that is not in memory, it adds the value to Reading.Missing and
+// is repeated when the value has been read.
 package decide
 
 import (
@@ -76,8 +76,8 @@ func (r *Rules) effectOf(tool string) tools.Effect {
 	return tools.Write
 }
 
-// Barred reports whether a ready call must wait because its task awaits an approval (S0-163). A call that continues work elsewhere
-// counts as running and need not wait.
+// Barred reports whether a ready call must wait because its task awaits an approval (S0-163). A call that continues work
+// elsewhere counts as running and need not wait.
 func (r *Rules) Barred(t *statemachine.Task, s *statemachine.Step) bool {
 	if t.State != statemachine.AwaitingApproval || s.RunsElsewhere() {
 		return false
@@ -118,8 +118,8 @@ type HandOn struct {
 	From, To events.Agents
 }
 
-// Facts gives decisions access to the state of the orchestrator that is not in the history of the task: who holds its calls, which
-// keys it holds, and which values are cached.
+// Facts gives decisions access to the state of the orchestrator that is not in the history of the task: who holds its calls,
+// which keys it holds, and which values are cached.
 type Facts interface {
 	// Wake sets a timer. When it fires, the task is decided about again.
 	Wake(at time.Time)

@@ -36,8 +36,8 @@ func (t Approvals) MayDecide(a *statemachine.Approval, r api.DecideRequest) erro
 	return nil
 }
 
-// Behind returns the identities for which a task requests an approval: the submitters of the task and of its topmost parent, and the
-// identity that made the call inside the task.
+// Behind returns the identities for which a task requests an approval: the submitters of the task and of its topmost parent,
+// and the identity that made the call inside the task.
 func (t *Reading) Behind(a *statemachine.Approval) []string {
 	identities := []string{t.Task.Requestor, t.Facts.Requester()}
 	if s := t.Task.Steps[a.Step]; s != nil {
@@ -114,8 +114,8 @@ func (t Approvals) Revoke(a *statemachine.Approval, r api.DecideRequest) error {
 	return nil
 }
 
-// Lend returns the grant of this session that matches the request for approval in an outcome, or nil. It records that the grant was
-// used. to is the task of the call.
+// Lend returns the grant of this session that matches the request for approval in an outcome, or nil. It records that the grant
+// was used. to is the task of the call.
 func (t Approvals) Lend(to *Reading, r *work.Outcome) *statemachine.Approval {
 	step := to.Task.Steps[r.Step]
 	if r.ApprovalRequest == nil || step == nil {

@@ -15,8 +15,9 @@ import (
 // reapTime is how long the children of an ended process may take to end.
 const reapTime = 2 * time.Second
 
-// MayRunUntil returns until when the call of a step may still run although its worker is lost. The worker enforces the time limit of
-// the call even without a connection to the node, but needs time to end the call. MayRunUntil returns zero if that time has passed.
+// MayRunUntil returns until when the call of a step may still run although its worker is lost. The worker enforces the time
+// limit of the call even without a connection to the node, but needs time to end the call. MayRunUntil returns zero if that
+// time has passed.
 func (t *Reading) MayRunUntil(s *statemachine.Step) time.Time {
 	until := s.CalledAt.Add(t.limitOf(s) + t.Rules.Overrun)
 	if reaped := t.Now.Add(reapTime); slices.Contains(t.Rules.Gone, s.Worker) && reaped.Before(until) {
@@ -37,8 +38,8 @@ func (t *Reading) WaitsToVerify(s *statemachine.Step) bool {
 	return n != nil && n.Verify != nil
 }
 
-// verifyCall calls the verify tool of a step to resolve a call in doubt. It waits until that call cannot run any more, because a
-// running call could have its effect after the answer of the verify tool.
+// verifyCall calls the verify tool of a step to resolve a call in doubt. It waits until that call cannot run any more, because
+// a running call could have its effect after the answer of the verify tool.
 func (t steps) verifyCall(n *plan.Node, key string, in *Item) {
 	if n.Verify == nil || !failpoint.On(failpoint.AskEarly) && t.notYet(t.Task.Steps[key].Due) {
 		return // a person resolves it, or it may still run

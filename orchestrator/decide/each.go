@@ -27,8 +27,8 @@ func (t steps) startEach(n *plan.Node, key string, sc plan.Scope) {
 // defaultParallel is the default of max_parallel.
 const defaultParallel = 16
 
-// moveItems moves the steps of the items of a for_each, at most max_parallel items at a time. It ends the for_each when its items
-// have ended.
+// moveItems moves the steps of the items of a for_each, at most max_parallel items at a time. It ends the for_each when its
+// items have ended.
 func (t steps) moveItems(n *plan.Node, s *statemachine.Step) {
 	parallel := n.MaxParallel
 	if parallel <= 0 {
@@ -64,8 +64,8 @@ func (t steps) moveItems(n *plan.Node, s *statemachine.Step) {
 	}
 }
 
-// moveItem moves the steps of one item. It reports whether the item has ended, and the key of a step that made it fail. If noNew
-// is set, an item that has not started counts as ended.
+// moveItem moves the steps of one item. It reports whether the item has ended, and the key of a step that made it fail. If
+// noNew is set, an item that has not started counts as ended.
 func (t steps) moveItem(it *Item, noNew bool) (ended bool, failedStep string) {
 	begun := false
 	for _, child := range it.Node.Children {
@@ -94,8 +94,8 @@ func (t steps) moveItem(it *Item, noNew bool) (ended bool, failedStep string) {
 	return ended, failedStep
 }
 
-// itemOutputs returns the output of a for_each: one object per item, which maps the id of each step to its output or null. If a step
-// failed, the object also contains "error", and the item itself under the name in `as`.
+// itemOutputs returns the output of a for_each: one object per item, which maps the id of each step to its output or null. If a
+// step failed, the object also contains "error", and the item itself under the name in `as`.
 func (t steps) itemOutputs(n *plan.Node, s *statemachine.Step) json.RawMessage {
 	list := make([]map[string]json.RawMessage, len(s.Items))
 	for i := range s.Items {

@@ -38,8 +38,8 @@ func (t Approvals) expireIfDue(a *statemachine.Approval) {
 	}
 }
 
-// expireApproval applies the rule for an approval that nobody decided in time: it is granted, or expires and possibly escalates to a
-// new critical approval (A-43).
+// expireApproval applies the rule for an approval that nobody decided in time: it is granted, or expires and possibly escalates
+// to a new critical approval (A-43).
 func (t Approvals) expireApproval(a *statemachine.Approval) {
 	if a.OnExpiry == onExpiryApprove {
 		t.Emit(events.ApprovalGranted, &events.Decision{ID: a.ID, Approver: ActorNode, Reason: "nobody decided in time, and the plan says approve", At: t.Now})
@@ -97,8 +97,8 @@ func (t Approvals) readyAgain(s *statemachine.Step, grant string) {
 	})
 }
 
-// emitReady makes a call ready. If the tool runs only in AWAITING_APPROVAL and the call has a grant, the task moves to that state
-// (A-20).
+// emitReady makes a call ready. If the tool runs only in AWAITING_APPROVAL and the call has a grant, the task moves to that
+// state (A-20).
 func (t Approvals) emitReady(d *events.Ready) {
 	if t.Task.State == statemachine.Blocked && d.Purpose == "" {
 		t.activate() // the gate of the tool does not allow BLOCKED
@@ -114,8 +114,8 @@ func (t Approvals) refuseStep(s *statemachine.Step, err *fault.Error) {
 	t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: fault.ClassDenied})
 }
 
-// revise makes a step pending again after a decision "revise" (A-42). The task is paused (leaveAwaiting), and the step requests its
-// approval again when the task is resumed.
+// revise makes a step pending again after a decision "revise" (A-42). The task is paused (leaveAwaiting), and the step requests
+// its approval again when the task is resumed.
 func (t Approvals) revise(s *statemachine.Step, a *statemachine.Approval) {
 	t.Emit(events.StepResolved, &events.Resolved{Step: s.Key, As: "retry", By: a.Decision.Approver, Reason: a.Decision.Reason})
 }
@@ -179,8 +179,8 @@ func (t *Reading) Stuck(s *statemachine.Step) bool {
 	return a != nil && a.Status == statemachine.ApprovalExpired
 }
 
-// rejectTask ends the task after the rejection of an approval that the task requested for itself. If there are `always` steps, they
-// run first.
+// rejectTask ends the task after the rejection of an approval that the task requested for itself. If there are `always` steps,
+// they run first.
 func (t Approvals) rejectTask(err *fault.Error) {
 	if len(t.Plan.Program.Always()) > 0 {
 		t.Emit(events.TaskDeclined, &events.Moved{Reason: err.Message})

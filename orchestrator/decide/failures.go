@@ -40,8 +40,8 @@ func (t Attempts) Failed(s *statemachine.Step, err *fault.Error, class string, t
 	t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took})
 }
 
-// ruleFor returns the retry rule of a call: the rule of the plan, or else the rule that the agent has requested, if the call has no
-// effects.
+// ruleFor returns the retry rule of a call: the rule of the plan, or else the rule that the agent has requested, if the call
+// has no effects.
 func (t Attempts) ruleFor(n *plan.Node, effect plan.Effect) *plan.Retry {
 	if rule := t.retryOf(n); rule != nil || t.requestedRetry == nil || effect != plan.EffectRead && effect != plan.EffectIdempotent {
 		return rule

@@ -86,8 +86,8 @@ func (t Questions) expireQuestion(q *statemachine.Question, reason string) {
 	t.Emit(events.QuestionExpired, &events.Unanswered{ID: q.ID, Reason: reason, At: t.Now})
 }
 
-// resumeIfAnswered makes the call of a step ready again when all of its questions are answered, and fails it when one of them has
-// expired.
+// resumeIfAnswered makes the call of a step ready again when all of its questions are answered, and fails it when one of them
+// has expired.
 func (t Questions) resumeIfAnswered(s *statemachine.Step) {
 	open := false
 	for _, id := range s.Questions {

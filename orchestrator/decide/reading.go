@@ -147,9 +147,9 @@ func (t *Reading) Declared(s *statemachine.Step) bool {
 	return n != nil && n.Effect != ""
 }
 
-// resolvedEffect returns the effect that a worker reports for this call. It returns "" if the effect of the step counts, because both
-// are the same or the plan declares it. A tool that does not determine the effect per call may have changed since the step was made
-// ready; then only a more severe effect is accepted.
+// resolvedEffect returns the effect that a worker reports for this call. It returns "" if the effect of the step counts,
+// because both are the same or the plan declares it. A tool that does not determine the effect per call may have changed since
+// the step was made ready; then only a more severe effect is accepted.
 func (t *Reading) resolvedEffect(s *statemachine.Step, effect string) string {
 	difference := severity(effect) - severity(s.Effect)
 	if difference == 0 || severity(effect) < 0 || t.Declared(s) {
@@ -179,8 +179,8 @@ func (t *Reading) SecretsOf(s *statemachine.Step) []work.Secret {
 	return all
 }
 
-// agentsFor returns the selection of agents that may take a call; nil for a call that workers execute. If an earlier attempt was
-// handed to other agents, that selection remains.
+// agentsFor returns the selection of agents that may take a call; nil for a call that workers execute. If an earlier attempt
+// was handed to other agents, that selection remains.
 func (t *Reading) agentsFor(step, tool string, args events.Value) *events.Agents {
 	known, ok := t.Rules.Catalogue.Get(tool)
 	if !ok || !known.Spec().ForAgents {
@@ -213,9 +213,9 @@ func (t *Reading) callActive(s *statemachine.Step) bool {
 	return s.Executing() || waitsElsewhere(s) || (s.State == statemachine.StepReady && held)
 }
 
-// Holds reports whether a worker may act for an attempt: the attempt is current, its call has not ended, and no other worker holds
-// it. A worker may also act for a ready call that nobody holds, because it keeps its calls over a restart of the node. An agent may
-// not, because the log records its calls before the agent receives them.
+// Holds reports whether a worker may act for an attempt: the attempt is current, its call has not ended, and no other worker
+// holds it. A worker may also act for a ready call that nobody holds, because it keeps its calls over a restart of the node. An
+// agent may not, because the log records its calls before the agent receives them.
 func (t *Reading) Holds(r work.Ref, worker string) bool {
 	s := t.Task.Steps[r.Step]
 	if s == nil || s.Tool == "" || s.Attempt != r.Attempt {

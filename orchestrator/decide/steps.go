@@ -52,7 +52,8 @@ func (t steps) section(nodes []*plan.Node) bool {
 	return ended
 }
 
-// move makes the next transition of one step instance, if one is possible. When the task is ending, only its `always` steps move.
+// move makes the next transition of one step instance, if one is possible. When the task is ending, only its `always` steps
+// move.
 func (t steps) move(n *plan.Node, key string, in *Item) {
 	s := t.Task.Steps[key]
 	switch {
@@ -110,8 +111,8 @@ func (t steps) tryStart(n *plan.Node, key string, in *Item) {
 // needPrefix begins the reason of a step that is skipped because of a need.
 const needPrefix = "it needs "
 
-// unmetNeed returns a need that can never be met, with the reason: a step that failed, was cancelled, or was itself skipped because
-// of a need. It returns "" if there is none.
+// unmetNeed returns a need that can never be met, with the reason: a step that failed, was cancelled, or was itself skipped
+// because of a need. It returns "" if there is none.
 func (t steps) unmetNeed(n *plan.Node, in *Item) string {
 	for _, need := range n.Needs {
 		s := t.Task.Steps[t.scopeKey(need, in)]

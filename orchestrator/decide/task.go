@@ -91,8 +91,8 @@ func waitsElsewhere(s *statemachine.Step) bool {
 	return s.RunsElsewhere() && (s.State == statemachine.StepReady || s.State == statemachine.StepPending)
 }
 
-// suspectFrom is the number of lost workers after which a call is a suspect: it may be the call that kills its workers. No worker gets
-// two suspects at the same time, so that a harmless call is not lost again together with a harmful one.
+// suspectFrom is the number of lost workers after which a call is a suspect: it may be the call that kills its workers. No
+// worker gets two suspects at the same time, so that a harmless call is not lost again together with a harmful one.
 const suspectFrom = 2
 
 // Suspect reports whether the call of a step has lost so many workers that it must be isolated.

@@ -21,7 +21,8 @@ import (
 type Turn struct {
 	Reading
 
-	// Actor is the identity that makes the decision, such as user:ada. Cause is the id of the request that caused the turn, if any.
+	// Actor is the identity that makes the decision, such as user:ada. Cause is the id of the request that caused the turn, if
+	// any.
 	Actor, Cause string
 	// Events are the events of the commit. Calls are the calls that they end.
 	Events []events.Event
@@ -45,9 +46,9 @@ type Turn struct {
 	unexpected json.RawMessage
 }
 
-// Decide calls fn, which emits the events of a command or report, and then emits everything that follows from the resulting state. An
-// error of fn, or an event that the state machine refuses, makes the turn void. If a void turn has events, the task in memory is
-// wrong and must be read again.
+// Decide calls fn, which emits the events of a command or report, and then emits everything that follows from the resulting
+// state. An error of fn, or an event that the state machine refuses, makes the turn void. If a void turn has events, the task
+// in memory is wrong and must be read again.
 func Decide(r Reading, actor string, fn func(*Turn) error) (*Turn, error) {
 	t := &Turn{Reading: r, Actor: cmp.Or(actor, ActorNode)}
 	t.Events = t.eventBuffer[:0]
@@ -122,8 +123,8 @@ func (t *Turn) Cancel(reason string) {
 	t.Emit(events.TaskCancelRequested, &events.CancelRequested{Reason: reason})
 }
 
-// ResumeAt records the restore of a checkpoint, and ends the pause of the task or its block by expired approvals. It returns the time
-// of the restore. A repetition of the request, because its answer was lost, changes nothing.
+// ResumeAt records the restore of a checkpoint, and ends the pause of the task or its block by expired approvals. It returns
+// the time of the restore. A repetition of the request, because its answer was lost, changes nothing.
 func (t *Turn) ResumeAt(id, by string) (time.Time, error) {
 	if t.Task.State.Terminal() || !t.Task.Paused && !t.blockedByExpiry() {
 		if done := t.Task.Resumed; done != nil && done.ID == id {
@@ -157,8 +158,8 @@ func (t *Reading) errNotResumable() error {
 	}
 }
 
-// SingleCall makes a single call ready, or records that it is denied by its gate or the list of allowed tools (S0-003, S0-008). It
-// returns the step key of the call.
+// SingleCall makes a single call ready, or records that it is denied by its gate or the list of allowed tools (S0-003, S0-008).
+// It returns the step key of the call.
 func (t *Turn) SingleCall(spec tools.Spec, args events.Value, by string) string {
 	n := 1
 	for t.Task.Steps[fmt.Sprintf("%s_%d!", PurposeCall, n)] != nil {

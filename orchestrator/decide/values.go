@@ -29,8 +29,8 @@ func bytesOf(values map[string]Fetched) (n int64) {
 	return n
 }
 
-// Fetch returns the JSON of a value. If the value is not in memory, Fetch adds it to t.Missing, which stops the turn, and returns
-// nil. If the value is lost, Fetch sets t.lost and returns nil.
+// Fetch returns the JSON of a value. If the value is not in memory, Fetch adds it to t.Missing, which stops the turn, and
+// returns nil. If the value is lost, Fetch sets t.lost and returns nil.
 func (t *Reading) Fetch(v events.Value) json.RawMessage {
 	if v.Ref == "" {
 		return v.Raw
@@ -55,8 +55,8 @@ func (t *Reading) Fetch(v events.Value) json.RawMessage {
 	return nil
 }
 
-// OutcomeOf returns the error of an evaluation. The loss of a value takes precedence over err. If err is nil but a result contains a
-// secret, OutcomeOf returns SECRET_DETECTED, because the checks of the plan did not see the result.
+// OutcomeOf returns the error of an evaluation. The loss of a value takes precedence over err. If err is nil but a result
+// contains a secret, OutcomeOf returns SECRET_DETECTED, because the checks of the plan did not see the result.
 func (t *Reading) OutcomeOf(err error, results ...json.RawMessage) error {
 	if lost := t.lost; lost != nil {
 		t.lost = nil

@@ -1,5 +1,5 @@
-// Package dispatch assigns ready calls to workers, in memory. Calls wait in lanes (see Lane), ordered by priority and age. Workers
-// wait with long polls. A worker holds a call by a lease, which expires if the worker is silent for too long.
+// Package dispatch assigns ready calls to workers, in memory. Calls wait in lanes (see Lane), ordered by priority and age.
+// Workers wait with long polls. A worker holds a call by a lease, which expires if the worker is silent for too long.
 //
 // A Dispatcher has no lock and no goroutine. The caller must hold the lock of the owner, and the dispatcher calls the owner
 // (Owner) under the same lock. Its methods do not block: the channel of a Poller has room for its only delivery.
@@ -21,8 +21,8 @@ type Owner interface {
 	// Halted reports whether the dispatch of all calls is paused, Paused whether the dispatch of a lane is paused.
 	Halted() bool
 	Paused(l Lane) bool
-	// Lease leases a dequeued call to a worker, with Dispatcher.AddLease, and returns the offer for the worker. It returns false if
-	// a decision that is being written to the log has changed the call.
+	// Lease leases a dequeued call to a worker, with Dispatcher.AddLease, and returns the offer for the worker. It returns false
+	// if a decision that is being written to the log has changed the call.
 	Lease(q *Queued, worker string) (Offer, bool)
 	// Requeue returns a leased call that its worker never received to its queue.
 	Requeue(worker string, call work.Ref)
@@ -39,8 +39,8 @@ type Config struct {
 	LastBatch uint64
 }
 
-// Dispatcher assigns calls to workers. Its queued calls are exactly the ready calls that a worker may take, or could take if the node,
-// the queue or the tool were not paused.
+// Dispatcher assigns calls to workers. Its queued calls are exactly the ready calls that a worker may take, or could take if
+// the node, the queue or the tool were not paused.
 type Dispatcher struct {
 	cfg     Config
 	lanes   map[Lane]*callHeap

@@ -8,8 +8,9 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Lane identifies a set of equivalent calls: calls of one tool, in one named queue, for one identity. A worker may take either all
-// calls of a lane or none, so only the first call of each lane is checked. Suspects, and calls for agents, have separate lanes.
+// Lane identifies a set of equivalent calls: calls of one tool, in one named queue, for one identity. A worker may take either
+// all calls of a lane or none, so only the first call of each lane is checked. Suspects, and calls for agents, have separate
+// lanes.
 type Lane struct {
 	Queue, Tool string
 	// Suspect is set for calls that have lost workers. No worker gets two suspects at the same time.
@@ -33,8 +34,8 @@ func Selection(a *events.Agents) string {
 	return strings.Join(append([]string{a.Agent, a.Type}, a.Requires...), selectionSeparator)
 }
 
-// matches reports whether the calls of the lane are for the sender of a poll: the agent p, or a worker if p is nil. It runs for every
-// lane and every dispatched call, so it does not allocate.
+// matches reports whether the calls of the lane are for the sender of a poll: the agent p, or a worker if p is nil. It runs for
+// every lane and every dispatched call, so it does not allocate.
 func (l Lane) matches(p *work.Agent) bool {
 	if l.Agents == "" || p == nil {
 		return l.Agents == "" && p == nil

@@ -27,8 +27,8 @@ type Delivery struct {
 // Empty reports whether a delivery contains neither calls nor cancellations.
 func (d Delivery) Empty() bool { return len(d.Offers) == 0 && len(d.Cancel) == 0 }
 
-// Poller is a worker that waits for calls. All calls that were queued before the poll have been offered to it. So Dispatch checks only
-// lanes with new calls, and workers with new cancellations.
+// Poller is a worker that waits for calls. All calls that were queued before the poll have been offered to it. So Dispatch
+// checks only lanes with new calls, and workers with new cancellations.
 type Poller struct {
 	// Out receives the delivery that ends the wait.
 	Out chan Delivery
@@ -88,8 +88,8 @@ func (w *pollers) remove(p *Poller) {
 	}
 }
 
-// supersede ends the older poll of a worker with an empty delivery: a worker has one poll at a time, and no longer waits for the older
-// one.
+// supersede ends the older poll of a worker with an empty delivery: a worker has one poll at a time, and no longer waits for
+// the older one.
 func (w *pollers) supersede(worker string) {
 	if p := w.byWorker[worker]; p != nil {
 		w.remove(p)
@@ -97,8 +97,8 @@ func (w *pollers) supersede(worker string) {
 	}
 }
 
-// Poll returns the delivery for a worker. If there is none and the poll may wait, it returns a Poller that waits for a delivery until
-// EndPoll. Otherwise the Poller is nil.
+// Poll returns the delivery for a worker. If there is none and the poll may wait, it returns a Poller that waits for a delivery
+// until EndPoll. Otherwise the Poller is nil.
 func (d *Dispatcher) Poll(p work.Poll) (Delivery, *Poller) {
 	w := d.Touch(p.Worker, p.Queues, d.cfg.Now())
 	w.Agent, w.slots = p.Agent, p.Slots
@@ -135,8 +135,8 @@ func (d *Dispatcher) RequeueDelivery(worker string, undelivered Delivery) {
 	d.Dispatch()
 }
 
-// RequeueBatch requeues the calls of the batch with a number, because no worker received it. It ignores a number that is not the newest
-// of its worker.
+// RequeueBatch requeues the calls of the batch with a number, because no worker received it. It ignores a number that is not
+// the newest of its worker.
 func (d *Dispatcher) RequeueBatch(no uint64) {
 	for name, w := range d.workers {
 		if w.sentBatch == no {

@@ -2,11 +2,13 @@ package dispatch
 
 import "slices"
 
-// shares counts the running calls of each identity, so that one identity cannot occupy all workers (ADR 0021). A share is the part of
-// the workers that an identity uses. The calls of an agent belong to the share of the identity that registered the agent.
+// shares counts the running calls of each identity, so that one identity cannot occupy all workers (ADR 0021). A share is the
+// part of the workers that an identity uses. The calls of an agent belong to the share of the identity that registered the
+// agent.
 type shares struct {
 	running map[string]int
-	// urgent holds, by share, the lanes of critical calls that did not get a reserved slot, because another call of the share runs.
+	// urgent holds, by share, the lanes of critical calls that did not get a reserved slot, because another call of the share
+	// runs.
 	urgent map[string]map[Lane]bool
 }
 
@@ -43,8 +45,8 @@ func (s shares) admit(t *Queued, w *Worker) bool {
 // manySlots is the minimum number of slots with which a worker reserves one for critical calls.
 const manySlots = 4
 
-// reserved returns how many of its last free slots the worker reserves: operators for operators only, and urgent more for operators and
-// for critical calls of shares without a running call. A worker with a single slot reserves none.
+// reserved returns how many of its last free slots the worker reserves: operators for operators only, and urgent more for
+// operators and for critical calls of shares without a running call. A worker with a single slot reserves none.
 func (w *Worker) reserved() (operators, urgent int) {
 	switch {
 	case w.slots >= manySlots:
@@ -75,7 +77,8 @@ func (s shares) release(share string) (urgent map[Lane]bool) {
 	return urgent
 }
 
-// ReservedBy returns a worker with a free slot that a queued call must not take because the slot is reserved; "" if there is none.
+// ReservedBy returns a worker with a free slot that a queued call must not take because the slot is reserved; "" if there is
+// none.
 func (d *Dispatcher) ReservedBy(t *Queued) string {
 	if t == nil {
 		return ""
