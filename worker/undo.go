@@ -97,7 +97,8 @@ func (u *undoKeeper) changedPaths(a *attempt) (paths []string, ok bool) {
 	return paths, len(paths) > 0 || program && (len(a.env.Writable) > 0 || a.env.Approval != "")
 }
 
-// undo reverts the changes of a session. Only its owner and the operator may do that; for others it returns NOT_FOUND.
+// undo reverts the changes of a session. Only an identity with access to the session and the operator may do that; for any other
+// identity it returns NOT_FOUND.
 func (u *undoKeeper) undo(ctx context.Context, a *attempt, what tools.Undo) (tools.Undone, error) {
 	if what.Session == "" {
 		what.Session = a.Session
