@@ -1,4 +1,4 @@
-// Package gateway makes the tools of outside MCP servers tools of orch: they are in the catalogue as server__tool
+// Package gateway makes the tools of external MCP servers tools of orch: they are in the catalogue as server__tool
 // beside the built-in ones, and their calls pass the same gates and end in the same log.
 //
 // Everything that a server sends is data. The definition of each tool (its name, description, schemas and hints) is recorded at

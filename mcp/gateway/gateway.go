@@ -51,7 +51,7 @@ const (
 	Never
 )
 
-// Gateway maintains the tools of outside servers in a catalogue. It is safe for concurrent use.
+// Gateway maintains the tools of external MCP servers in a catalogue. It is safe for concurrent use.
 type Gateway struct {
 	cfg     Config
 	servers *registry.Registry

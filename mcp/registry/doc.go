@@ -1,4 +1,4 @@
-// Package registry connects orch to outside MCP servers (S1 rules).
+// Package registry connects orch to external MCP servers (S1 rules).
 //
 // It finds their definitions in directories, checks them, maintains one connection to each enabled server, monitors
 // its health, and applies a changed definition without failing a call. A server is a child process that speaks over

@@ -15,55 +15,60 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Limits of the answers over HTTP that are being made, or that wait for their clients to read them.
+// Limits for large answers over HTTP. An answer counts from the time it is made until its client has read it.
 const (
-	// MaxAnswers is the bytes of memory of all large answers, MaxAnswersEach those of one identity.
-	MaxAnswers     = 16 << 20
+	// MaxAnswers is the most bytes of memory for all large answers together.
+	MaxAnswers = 16 << 20
+	// MaxAnswersEach is the most bytes of memory for the large answers to one identity.
 	MaxAnswersEach = MaxAnswers / 2
 	// MaxAnswerWait is how long an answer may wait for memory.
 	MaxAnswerWait = 10 * time.Second
 )
 
 const (
-	// largeAnswer is the size from which an answer counts.
+	// largeAnswer is the size in bytes from which an answer counts as large.
 	largeAnswer = 64 << 10
 	// answerCopies is the number of copies of a result in memory until its answer is read.
 	answerCopies = 2
-	// maxWaiting is how many requests of one share wait for memory inside the SDK. Further ones wait before it, where
-	// each needs less memory.
+	// maxWaiting is the most requests of one share that wait for memory inside the SDK. Further requests wait before they
+	// reach the SDK, where each needs less memory.
 	maxWaiting = 32
-	// makers is how many large answers are made concurrently: making one temporarily takes more copies.
+	// makers is how many large answers are made concurrently: while an answer is made, there are more copies of it.
 	makers = 1
 )
 
-// answerMemory limits the memory of large answers, so that clients that do not read their answers cannot exhaust it. A request without
-// memory waits in a queue, without its answer.
+// answerMemory limits the memory of large answers, so that clients that do not read their answers cannot exhaust the memory.
+// A request for which there is no memory waits in a queue; its answer is made afterwards.
 type answerMemory struct {
-	mu   sync.Mutex
-	held int
-	each map[string]int
-	line []*memoryWaiter
-	// requests are the requests of each share that wait before the SDK.
+	mu sync.Mutex
+	// held is the reserved bytes, heldBy the same for each share.
+	held   int
+	heldBy map[string]int
+	// queue contains the requests inside the SDK that wait for memory.
+	queue []*memoryWaiter
+	// requests are the requests of each share that wait before they reach the SDK.
 	requests map[string][]chan struct{}
-	// open are the reservations of requests inside the SDK, by the key recorded on the request.
-	open map[string]*reservation
+	// attachments are the reservations of requests inside the SDK, by the key recorded on the request.
+	attachments map[string]*reservation
 	// making is the semaphore for large answers being made.
 	making chan struct{}
-	// share returns the identity whose share another one counts against.
+	// share returns the identity whose limits apply to who: its own name, or for example that of its registrar.
 	share func(who string) string
 }
 
-// reservation is the memory reserved for the answer to one request. A nil reservation is unlimited: stdio has only one client.
+// reservation is the memory reserved for the answer to one request. A nil reservation has no limit: stdio has only one client.
 type reservation struct {
 	memory *answerMemory
-	who    string
-	held   int
-	// making is set while the answer is being made, ended when the request has ended.
+	// who is the identity whose share the memory counts against.
+	who  string
+	held int
+	// making is set while the reservation holds the semaphore, ended when the request has ended.
 	making, ended bool
 	// parts are extracted from the answer before the SDK encodes it.
 	parts []part
 }
 
+// memoryWaiter is a request that waits for memory. ready is closed when it has the memory.
 type memoryWaiter struct {
 	reservation *reservation
 	cost        int
@@ -71,25 +76,28 @@ type memoryWaiter struct {
 }
 
 func newAnswerMemory() *answerMemory {
-	return &answerMemory{each: map[string]int{}, open: map[string]*reservation{}, requests: map[string][]chan struct{}{}, making: make(chan struct{}, makers), share: func(who string) string { return who }}
+	return &answerMemory{
+		heldBy: map[string]int{}, attachments: map[string]*reservation{}, requests: map[string][]chan struct{}{},
+		making: make(chan struct{}, makers), share: func(who string) string { return who },
+	}
 }
 
-// newReservation returns the reservation of a request of an identity, which counts against its share. It must be released.
+// newReservation returns an empty reservation for a request of who. The caller must release it.
 func (r *answerMemory) newReservation(who string) *reservation {
 	return &reservation{memory: r, who: r.share(who)}
 }
 
-// serve runs the SDK on a request with a reservation, which it records on the request. A request whose answer may be large
-// first waits while many of its share wait.
+// serve creates a reservation, attaches it to the request, and runs next, which passes the request to the SDK. If the answer
+// may be large, serve first waits while many requests of the same share wait for memory.
 func (r *answerMemory) serve(w http.ResponseWriter, req *http.Request, large bool, next func(http.ResponseWriter)) {
-	of := r.newReservation(ownerOf(req))
-	if large && !r.waitTurn(req.Context(), of.who) {
+	res := r.newReservation(ownerOf(req))
+	if large && !r.waitTurn(req.Context(), res.who) {
 		tooMany(w)
 		return
 	}
-	defer of.release()
-	late := &deferredWriter{ResponseWriter: w, reservation: of}
-	detach := r.attach(req, of)
+	defer res.release()
+	late := &deferredWriter{ResponseWriter: w, reservation: res}
+	detach := r.attach(req, res)
 	defer detach()
 	next(late)
 	detach()
@@ -117,7 +125,7 @@ func (r *answerMemory) waitTurn(ctx context.Context, share string) bool {
 	return !r.dequeueRequest(share, ready)
 }
 
-// dequeueRequest removes a request from those before the SDK; false if it was admitted.
+// dequeueRequest removes a request from those that wait before the SDK; false if it was admitted meanwhile.
 func (r *answerMemory) dequeueRequest(share string, request chan struct{}) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,8 +136,8 @@ func (r *answerMemory) dequeueRequest(share string, request chan struct{}) bool 
 	return at >= 0
 }
 
-// admitRequest admits one request of a share that waits before the SDK, if few wait inside. Every ending request calls it, so
-// that none waits forever. r.mu must be held.
+// admitRequest admits one of the requests of a share that wait before the SDK, if fewer than maxWaiting wait inside it. Each
+// request calls it when it ends, so that none waits forever. r.mu must be held.
 func (r *answerMemory) admitRequest(share string) {
 	if queue := r.requests[share]; len(queue) > 0 && r.waiting(share) < maxWaiting {
 		close(queue[0])
@@ -145,7 +153,7 @@ func (r *answerMemory) setRequests(share string, requests []chan struct{}) {
 
 // waiting returns how many requests of a share wait for memory. r.mu must be held.
 func (r *answerMemory) waiting(share string) (n int) {
-	for _, w := range r.line {
+	for _, w := range r.queue {
 		if w.reservation.who == share {
 			n++
 		}
@@ -153,18 +161,18 @@ func (r *answerMemory) waiting(share string) (n int) {
 	return n
 }
 
-// attach records a reservation on a request. detach removes it, and releases the semaphore for making answers.
-func (r *answerMemory) attach(req *http.Request, of *reservation) (detach func()) {
+// attach records a reservation on a request. detach removes the reservation, and releases the semaphore for making answers.
+func (r *answerMemory) attach(req *http.Request, res *reservation) (detach func()) {
 	key := rand.Text()
-	req.Header.Set(noteRoom, key)
+	req.Header.Set(noteReservation, key)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.open[key] = of
+	r.attachments[key] = res
 	return sync.OnceFunc(func() {
 		r.mu.Lock()
-		delete(r.open, key)
+		delete(r.attachments, key)
 		r.mu.Unlock()
-		of.doneMaking()
+		res.doneMaking()
 	})
 }
 
@@ -172,89 +180,90 @@ func (r *answerMemory) attach(req *http.Request, of *reservation) (detach func()
 func (r *answerMemory) attached(key string) *reservation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.open[key]
+	return r.attachments[key]
 }
 
-// hasMemory reports whether an identity may reserve cost more bytes. r.mu must be held.
+// hasMemory reports whether the share of who may reserve cost more bytes. r.mu must be held.
 func (r *answerMemory) hasMemory(who string, cost int) bool {
-	return r.held+cost <= MaxAnswers && r.each[who]+cost <= MaxAnswersEach
+	return r.held+cost <= MaxAnswers && r.heldBy[who]+cost <= MaxAnswersEach
 }
 
-// startMaking acquires the semaphore for making answers.
-func (of *reservation) startMaking(ctx context.Context) error {
-	if of == nil || of.isMaking() {
+// startMaking acquires the semaphore for making answers, unless the reservation has it already.
+func (res *reservation) startMaking(ctx context.Context) error {
+	if res == nil || res.isMaking() {
 		return nil
 	}
 	select {
-	case of.memory.making <- struct{}{}:
-		of.setMaking()
+	case res.memory.making <- struct{}{}:
+		res.setMaking()
 		return nil
 	case <-ctx.Done():
 		return fault.From(ctx.Err())
 	}
 }
 
-func (of *reservation) isMaking() bool {
-	of.memory.mu.Lock()
-	defer of.memory.mu.Unlock()
-	return of.making
+func (res *reservation) isMaking() bool {
+	res.memory.mu.Lock()
+	defer res.memory.mu.Unlock()
+	return res.making
 }
 
-// setMaking records that the reservation has the semaphore, or releases it again if the request has ended.
-func (of *reservation) setMaking() {
-	of.memory.mu.Lock()
-	defer of.memory.mu.Unlock()
-	if of.ended || of.making {
-		<-of.memory.making
+// setMaking records that the reservation has the semaphore. It releases the semaphore if the request has ended, or if the
+// reservation has it already.
+func (res *reservation) setMaking() {
+	res.memory.mu.Lock()
+	defer res.memory.mu.Unlock()
+	if res.ended || res.making {
+		<-res.memory.making
 		return
 	}
-	of.making = true
+	res.making = true
 }
 
 // doneMaking releases the semaphore for making answers.
-func (of *reservation) doneMaking() {
-	if of == nil {
+func (res *reservation) doneMaking() {
+	if res == nil {
 		return
 	}
-	of.memory.mu.Lock()
-	defer of.memory.mu.Unlock()
-	if of.making {
-		of.making = false
-		<-of.memory.making
+	res.memory.mu.Lock()
+	defer res.memory.mu.Unlock()
+	if res.making {
+		res.making = false
+		<-res.memory.making
 	}
 }
 
 // grant reserves memory for a request. r.mu must be held.
-func (r *answerMemory) grant(of *reservation, cost int) {
+func (r *answerMemory) grant(res *reservation, cost int) {
 	r.held += cost
-	r.each[of.who] += cost
-	of.held += cost
+	r.heldBy[res.who] += cost
+	res.held += cost
 }
 
 // tryReserve reserves memory for a large result, and reports whether there was enough.
-func (of *reservation) tryReserve(size int) bool {
-	if of == nil || size < largeAnswer {
+func (res *reservation) tryReserve(size int) bool {
+	if res == nil || size < largeAnswer {
 		return true
 	}
-	r, cost := of.memory, min(size*answerCopies, MaxAnswersEach)
+	r, cost := res.memory, min(size*answerCopies, MaxAnswersEach)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if of.ended {
+	if res.ended {
 		return true // nobody gets the answer
 	}
-	if !r.hasMemory(of.who, cost) {
+	if !r.hasMemory(res.who, cost) {
 		return false
 	}
-	r.grant(of, cost)
+	r.grant(res, cost)
 	return true
 }
 
-// reserve waits until there is memory for a large result: RATE_LIMITED if that takes too long.
-func (of *reservation) reserve(ctx context.Context, size int) error {
-	if of.tryReserve(size) {
+// reserve reserves memory for a large result, and waits for it if necessary. It returns RATE_LIMITED after MaxAnswerWait.
+func (res *reservation) reserve(ctx context.Context, size int) error {
+	if res.tryReserve(size) {
 		return nil
 	}
-	w := of.memory.enqueue(of, min(size*answerCopies, MaxAnswersEach))
+	w := res.memory.enqueue(res, min(size*answerCopies, MaxAnswersEach))
 	late := time.NewTimer(MaxAnswerWait)
 	defer late.Stop()
 	select {
@@ -263,67 +272,67 @@ func (of *reservation) reserve(ctx context.Context, size int) error {
 	case <-late.C:
 	case <-ctx.Done():
 	}
-	if of.memory.dequeue(w) {
-		return fault.New(fault.RateLimited, "too many large answers of %s have not been read", of.who).WithReason("UNREAD_ANSWERS").
+	if res.memory.dequeue(w) {
+		return fault.New(fault.RateLimited, "too many large answers of %s have not been read", res.who).WithReason("UNREAD_ANSWERS").
 			WithRetryAt(time.Now().Add(time.Second)).WithHint("read the other answers, then ask again")
 	}
 	return nil
 }
 
-// enqueue appends a waiter to the queue.
-func (r *answerMemory) enqueue(of *reservation, cost int) *memoryWaiter {
-	w := &memoryWaiter{of, cost, make(chan struct{})}
+// enqueue appends a waiter to the queue, and grants what memory is free.
+func (r *answerMemory) enqueue(res *reservation, cost int) *memoryWaiter {
+	w := &memoryWaiter{res, cost, make(chan struct{})}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.line = append(r.line, w)
+	r.queue = append(r.queue, w)
 	r.grantWaiting()
 	return w
 }
 
-// dequeue removes a waiter from the queue; false if it already got its memory.
+// dequeue removes a waiter from the queue; false if it already has its memory.
 func (r *answerMemory) dequeue(w *memoryWaiter) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := slices.Index(r.line, w)
+	at := slices.Index(r.queue, w)
 	if at >= 0 {
-		r.line = slices.Delete(r.line, at, at+1)
+		r.queue = slices.Delete(r.queue, at, at+1)
 	}
 	return at >= 0
 }
 
-// isLarge reports whether memory is reserved, that is, the answer is large.
-func (of *reservation) isLarge() bool {
-	of.memory.mu.Lock()
-	defer of.memory.mu.Unlock()
-	return of.held > 0
+// isLarge reports whether the answer is large, that is, whether memory is reserved for it.
+func (res *reservation) isLarge() bool {
+	res.memory.mu.Lock()
+	defer res.memory.mu.Unlock()
+	return res.held > 0
 }
 
 // release frees the reserved memory and gives it to waiters.
-func (of *reservation) release() {
-	r := of.memory
+func (res *reservation) release() {
+	r := res.memory
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	defer r.admitRequest(of.who)
-	of.ended = true
-	if of.making {
-		of.making = false
+	defer r.admitRequest(res.who)
+	res.ended = true
+	if res.making {
+		res.making = false
 		<-r.making
 	}
-	if of.held == 0 {
+	if res.held == 0 {
 		return
 	}
-	r.held -= of.held
-	if r.each[of.who] -= of.held; r.each[of.who] == 0 {
-		delete(r.each, of.who)
+	r.held -= res.held
+	if r.heldBy[res.who] -= res.held; r.heldBy[res.who] == 0 {
+		delete(r.heldBy, res.who)
 	}
-	of.held = 0
+	res.held = 0
 	r.grantWaiting()
 }
 
 // grantWaiting gives free memory to waiters in order. It skips waiters whose identity has reached its limit.
 // r.mu must be held.
 func (r *answerMemory) grantWaiting() {
-	r.line = slices.DeleteFunc(r.line, func(w *memoryWaiter) bool {
+	r.queue = slices.DeleteFunc(r.queue, func(w *memoryWaiter) bool {
 		if !w.reservation.ended && !r.hasMemory(w.reservation.who, w.cost) {
 			return false
 		}
@@ -335,24 +344,25 @@ func (r *answerMemory) grantWaiting() {
 	})
 }
 
-// result is API.Result within the reservation of a request: it reads a large output once there is memory for it.
-func (co *core) result(ctx context.Context, of *reservation, r api.ResultRequest) (api.ResultReply, error) {
-	r.SizeOnly = of != nil
-	now, err := co.cfg.API.Result(ctx, r)
-	if err != nil || now.Size == 0 {
-		return now, err
+// result is API.Result within the reservation of a request: it waits for memory before it reads a large output.
+func (co *core) result(ctx context.Context, res *reservation, r api.ResultRequest) (api.ResultReply, error) {
+	r.SizeOnly = res != nil
+	reply, err := co.cfg.API.Result(ctx, r)
+	if err != nil || reply.Size == 0 {
+		return reply, err
 	}
-	if err := of.reserve(ctx, int(now.Size)); err != nil {
-		return now, fault.From(err).WithHint(toolResult+` with {"task_id": %q} has the result once other answers are read`, string(r.ID))
+	if err := res.reserve(ctx, int(reply.Size)); err != nil {
+		return reply, fault.From(err).WithHint(toolResult+` with {"task_id": %q} has the result once other answers are read`, string(r.ID))
 	}
-	if err := of.startMaking(ctx); err != nil {
-		return now, err
+	if err := res.startMaking(ctx); err != nil {
+		return reply, err
 	}
 	r.SizeOnly = false
 	return co.cfg.API.Result(ctx, r)
 }
 
-// withinMemory makes an answer without side effects. If there is no memory for it, it is dropped, and made again when there is.
+// withinMemory calls answer, which must have no side effects: if there is no memory for its result, withinMemory drops the
+// result, waits for memory, and calls answer again.
 func withinMemory(ctx context.Context, c client, answer func() (mcp.Result, error)) (mcp.Result, error) {
 	if c.reservation == nil {
 		return answer()
@@ -370,23 +380,24 @@ func withinMemory(ctx context.Context, c client, answer func() (mcp.Result, erro
 	return answer()
 }
 
-// attempt makes an answer, and drops it if there is no memory for it. It keeps the semaphore only for a large one.
-func (of *reservation) attempt(ctx context.Context, answer func() (mcp.Result, error)) (result mcp.Result, size int, err error) {
-	if err := of.startMaking(ctx); err != nil {
+// attempt calls answer. If there is no memory for the result, it drops the result and returns only its size. The semaphore
+// remains acquired only if a large result is returned.
+func (res *reservation) attempt(ctx context.Context, answer func() (mcp.Result, error)) (result mcp.Result, size int, err error) {
+	if err := res.startMaking(ctx); err != nil {
 		return nil, 0, err
 	}
 	if result, err = answer(); err != nil {
-		of.doneMaking()
+		res.doneMaking()
 		return nil, 0, err
 	}
-	size = sizeOf(result) + of.partsSize()
+	size = sizeOf(result) + res.partsSize()
 	if size < largeAnswer {
-		of.doneMaking()
+		res.doneMaking()
 		return result, size, nil
 	}
-	if !of.tryReserve(size) {
-		of.dropParts()
-		of.doneMaking()
+	if !res.tryReserve(size) {
+		res.dropParts()
+		res.doneMaking()
 		return nil, size, nil
 	}
 	return result, size, nil
@@ -408,7 +419,7 @@ func sizeOf(result mcp.Result) (size int) {
 	return size
 }
 
-// sizeOfFields returns the size of those fields of an object that are JSON already.
+// sizeOfFields returns the total size of the fields that contain encoded JSON.
 func sizeOfFields(o object) (size int) {
 	for _, value := range o {
 		switch v := value.(type) {
@@ -421,7 +432,8 @@ func sizeOfFields(o object) (size int) {
 	return size
 }
 
-// readWithinMemory returns a finished task; it reads the task again if there was no memory for its output at first.
+// readWithinMemory returns the finished task t. If there is no memory for its output, it drops t, waits for memory, and reads
+// the task again.
 func (co *core) readWithinMemory(ctx context.Context, c client, t api.TaskView) (api.TaskView, error) {
 	size := len(t.Output)
 	for _, step := range t.Steps {

@@ -38,8 +38,8 @@ func TestUnreadAnswersTakeTheirPart(t *testing.T) {
 		require.NoError(t, <-got)
 		second.release()
 		assert.Zero(t, r.held)
-		assert.Empty(t, r.each)
-		assert.Empty(t, r.line)
+		assert.Empty(t, r.heldBy)
+		assert.Empty(t, r.queue)
 	})
 }
 
@@ -117,7 +117,7 @@ func TestAClientThatReadsNothingStopsNobody(t *testing.T) {
 				ended := make(chan struct{})
 				go func() {
 					defer close(ended)
-					r.serve(unread{httptest.NewRecorder(), open}, req, true, func(w http.ResponseWriter) { answer(r.attached(req.Header.Get(noteRoom)), w) })
+					r.serve(unread{httptest.NewRecorder(), open}, req, true, func(w http.ResponseWriter) { answer(r.attached(req.Header.Get(noteReservation)), w) })
 				}()
 				synctest.Wait()
 				ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
@@ -126,7 +126,7 @@ func TestAClientThatReadsNothingStopsNobody(t *testing.T) {
 				require.NoError(t, err)
 				close(open)
 				<-ended
-				assert.Empty(t, r.open)
+				assert.Empty(t, r.attachments)
 			})
 		})
 	}
@@ -146,7 +146,7 @@ func TestManyUnreadAnswersWaitAtTheDoor(t *testing.T) {
 			w := httptest.NewRecorder()
 			r.serve(w, req, large, func(http.ResponseWriter) {
 				entered <- struct{}{}
-				_ = r.attached(req.Header.Get(noteRoom)).reserve(t.Context(), size)
+				_ = r.attached(req.Header.Get(noteReservation)).reserve(t.Context(), size)
 			})
 			statuses <- w.Code
 		}
@@ -155,7 +155,7 @@ func TestManyUnreadAnswersWaitAtTheDoor(t *testing.T) {
 			synctest.Wait()
 		}
 		assert.Len(t, entered, maxWaiting)
-		assert.Len(t, r.line, maxWaiting)
+		assert.Len(t, r.queue, maxWaiting)
 		assert.True(t, r.waitTurn(t.Context(), "other"))
 		ask(false, 1)
 		assert.Len(t, entered, maxWaiting+1, "a cancellation")
@@ -170,7 +170,7 @@ func TestManyUnreadAnswersWaitAtTheDoor(t *testing.T) {
 			assert.Equal(t, http.StatusOK, <-statuses)
 		}
 		assert.Empty(t, r.requests)
-		assert.Empty(t, r.line)
+		assert.Empty(t, r.queue)
 		assert.Zero(t, r.held)
 	})
 }
@@ -181,7 +181,7 @@ func TestTheDoorStaysShut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newAnswerMemory()
 		for range maxWaiting {
-			r.line = append(r.line, &memoryWaiter{reservation: r.newReservation("")})
+			r.queue = append(r.queue, &memoryWaiter{reservation: r.newReservation("")})
 		}
 		w := httptest.NewRecorder()
 		r.serve(w, httptest.NewRequest(http.MethodPost, "/", nil), true, func(http.ResponseWriter) { assert.Fail(t, "it was let in") })
@@ -198,10 +198,10 @@ func TestARequestThatPanicsLeavesNothing(t *testing.T) {
 	req := httptest.NewRequest(http.MethodPost, "/", nil)
 	assert.Panics(t, func() {
 		r.serve(httptest.NewRecorder(), req, true, func(http.ResponseWriter) {
-			require.NoError(t, r.attached(req.Header.Get(noteRoom)).startMaking(t.Context()))
+			require.NoError(t, r.attached(req.Header.Get(noteReservation)).startMaking(t.Context()))
 			panic("no")
 		})
 	})
-	assert.Empty(t, r.open)
+	assert.Empty(t, r.attachments)
 	assert.Empty(t, r.making)
 }

@@ -16,14 +16,14 @@ import (
 
 // question is a question of a task that a client may answer.
 type question struct {
-	// id identifies it permanently, key only within the call that asks it.
+	// id identifies the question permanently, key only within the call that asks it.
 	id, key string
-	// method is the MCP request that asks it, params are its parameters.
+	// method and params are the MCP request that asks the question.
 	method string
 	params json.RawMessage
 	// kind decides how the answer is used.
 	kind questionKind
-	// task and step are only set for doubt.
+	// task and step are set only for kind doubt.
 	task events.TaskID
 	step string
 }
@@ -58,7 +58,7 @@ func methodOf(kind string) string {
 	}
 }
 
-// pending returns the questions of a waiting task that the client can be asked.
+// pending returns those questions of a waiting task that the client may answer.
 func (qs *questioner) pending(ctx context.Context, c client, id events.TaskID) ([]question, error) {
 	t, err := qs.cfg.API.Get(ctx, api.GetRequest{ID: id})
 	if err != nil {
@@ -67,7 +67,7 @@ func (qs *questioner) pending(ctx context.Context, c client, id events.TaskID) (
 	return qs.pendingOf(ctx, c, t)
 }
 
-// pendingOf is pending for a task that was just read.
+// pendingOf is pending for a task that the caller has just read.
 func (qs *questioner) pendingOf(ctx context.Context, c client, t api.TaskView) (answerable []question, err error) {
 	all, err := qs.approvalsOf(ctx, c, t.ID)
 	if err != nil {
@@ -85,13 +85,13 @@ func (qs *questioner) pendingOf(ctx context.Context, c client, t api.TaskView) (
 	return answerable, nil
 }
 
-// isLink reports whether the user answers the question on a page (url mode), not in a form.
+// isLink reports whether the user answers the question on a web page (url mode), not in a form.
 func (q question) isLink() bool {
 	mode, _ := q.page()
 	return mode == "url"
 }
 
-// link returns the id of the page of the question; empty for a form.
+// link returns the elicitation id of a question in url mode; empty for a form.
 func (q question) link() string {
 	_, id := q.page()
 	return id
@@ -124,7 +124,7 @@ func (qs *questioner) mayAnswer(c client, q question) bool {
 	}
 }
 
-// approvalsOf returns the pending approvals of a task, as forms. Only operators may also grant permanently.
+// approvalsOf returns the pending approvals of a task, as forms. Only the forms for operators offer permanent grants.
 func (qs *questioner) approvalsOf(ctx context.Context, c client, id events.TaskID) ([]question, error) {
 	got, err := qs.cfg.API.Approvals(ctx, api.ApprovalsRequest{Task: id})
 	if err != nil {
@@ -157,8 +157,8 @@ func approvalForm(a api.ApprovalView) json.RawMessage {
 	})
 }
 
-// The prefixes of decisions that grant the named resource beyond this call: for the session of the call, or for all later sessions of
-// its user.
+// The prefixes of decisions that grant the named resource for longer than this call: for the session of the call, or for all
+// later sessions of its user.
 const (
 	forSession = "approve for this session: "
 	forGood    = "approve always: "
@@ -205,7 +205,8 @@ func orNone(s string) string {
 	return s
 }
 
-// answer delivers the answer of the client. It returns false if that decides nothing and the question stays open (S2-053).
+// answer delivers the answer of the client. It returns false if the answer decides nothing; the question then remains open
+// (S2-053).
 func (qs *questioner) answer(ctx context.Context, c client, q question, response json.RawMessage) (bool, error) {
 	switch q.kind {
 	case approval:
@@ -221,7 +222,7 @@ func (qs *questioner) answer(ctx context.Context, c client, q question, response
 	}
 }
 
-// decide decides an approval according to a form. A declined form decides nothing.
+// decide decides an approval according to a form. A declined form rejects the approval; a cancelled form decides nothing.
 func (qs *questioner) decide(ctx context.Context, c client, q question, response json.RawMessage) (bool, error) {
 	var r struct {
 		Action  string `json:"action"`
@@ -261,7 +262,7 @@ func (qs *questioner) decide(ctx context.Context, c client, q question, response
 	return err == nil, err
 }
 
-// inputRequired returns a result that asks questions of a client of 2026-07-28. The client calls again with its answers.
+// inputRequired returns a result that sends questions to a client of 2026-07-28. The client repeats the call with its answers.
 func (qs *questioner) inputRequired(c client, r *run, list []question) *mcp.CallToolResult {
 	requests := mcp.InputRequestMap{}
 	for _, q := range list {
@@ -272,7 +273,7 @@ func (qs *questioner) inputRequired(c client, r *run, list []question) *mcp.Call
 	return &mcp.CallToolResult{InputRequests: requests, RequestState: qs.seal.seal(c.who.Name, string(r.id)+" "+list[0].id)}
 }
 
-// inputRequest returns a question in the SDK's types.
+// inputRequest returns a question as a type of the SDK, nil if it cannot.
 func inputRequest(q question) mcp.InputRequest {
 	switch q.method {
 	case methodElicit:
@@ -319,7 +320,7 @@ func (qs *questioner) resume(ctx context.Context, c client, r *run, p *mcp.CallT
 	return err
 }
 
-// answerAll delivers the answers that came with a call; it reports whether there were any.
+// answerAll delivers the answers in a call, by question key. It reports whether it has delivered any.
 func (qs *questioner) answerAll(ctx context.Context, c client, list []question, given mcp.InputResponseMap) (bool, error) {
 	answered := false
 	for _, q := range list {
@@ -335,7 +336,7 @@ func (qs *questioner) answerAll(ctx context.Context, c client, list []question, 
 	return answered, nil
 }
 
-// questioner reads the questions of tasks, and accepts answers from clients that may give them.
+// questioner reads the questions of tasks, and delivers the answers of clients.
 type questioner struct {
 	*core
 

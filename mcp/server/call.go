@@ -16,13 +16,14 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// taskStartedError ends a call that continues as a task of the client.
+// taskStartedError is returned for a call that continues as a task of the client. routeCall turns it into a result.
 type taskStartedError struct{ status taskStatus }
 
-// Error implements error; routeCall turns it into a result.
+// Error implements error.
 func (h *taskStartedError) Error() string { return "the call goes on as task " + h.status.id }
 
-// checkTaskMode returns an error if the tool does not support the requested mode, with or without a task (S2-026).
+// checkTaskMode returns an error if the client requests a task for a tool that cannot run as a task, or requests none for a
+// tool that can only run as a task (S2-026).
 func checkTaskMode(c client, tool tools.Tool) error {
 	mode := support(tool)
 	switch {
@@ -37,9 +38,10 @@ func checkTaskMode(c client, tool tools.Tool) error {
 	}
 }
 
-// codeMissing is the code for a capability that the client would have to declare for this answer (2026-07-28).
+// codeMissing is the error code of 2026-07-28 for a request that needs a capability that the client has not declared.
 const codeMissing = -32021
 
+// missing returns the error for capabilities that the client has not declared.
 func missing(capabilities object) error {
 	return &jsonrpc.Error{
 		Code: codeMissing, Message: "the client lacks a capability that is required here",
@@ -47,7 +49,7 @@ func missing(capabilities object) error {
 	}
 }
 
-// callTool calls a tool of the catalogue: inside the task that the request names, otherwise as a task of its own.
+// callTool calls a tool of the catalogue: inside the task that the request names, otherwise as a new task.
 func (cl *caller) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	c := clientFrom(ctx)
 	if !c.who.Role.submits() {
@@ -94,18 +96,19 @@ func (o outcome) unpack() (*mcp.CallToolResult, error) {
 	return o.result, nil
 }
 
-// run is one tool call with a task of its own.
+// run is a tool call and the task that was created for it.
 type run struct {
+	// id is the id of the task.
 	id events.TaskID
-	// session is the session of the call, "" for none.
+	// session is the id of the session task that the call belongs to, "" for none.
 	session events.TaskID
 	// resumed is set if a client of 2026-07-28 has called again with its answers.
 	resumed bool
 	spec    tools.Spec
 	at      time.Time
 	ttl     time.Duration
-	// token is the client's progress token, nil if it wants no progress. reported is set once progress was sent, progress is
-	// the last value. rev and seen are the newest commit and the version of the progress that were read.
+	// token is the client's progress token, nil if it wants no progress. reported is set once progress was sent; progress is
+	// the last value sent. rev is the newest commit that was read, seen the newest version of the progress that was read.
 	token     any
 	reported  bool
 	progress  float64
@@ -114,16 +117,17 @@ type run struct {
 	subscription string
 	// feed delivers the messages of the subscription. It is set if the feed existed when the call started.
 	feed *feed
-	// answers came with the call itself, for questions that are known in advance.
+	// answers are answers that the client has sent with the call, before it was asked.
 	answers mcp.InputResponseMap
 }
 
-// atOnce reports whether the client gets the task handle without waiting.
+// atOnce reports whether the call returns a task handle at once, without waiting for the result.
 func (r *run) atOnce(c client) bool {
 	return c.knowsTasks() && (r.spec.Tasks == tools.AtOnce || r.spec.Tasks == tools.OnlyTask)
 }
 
-// start submits the task of a call, or continues the one whose questions the client answers.
+// start submits the task of a call. If the call carries answers to the questions of an earlier call, start continues the task
+// of that call.
 func (cl *caller) start(ctx context.Context, c client, tool tools.Tool, p *mcp.CallToolParamsRaw) (*run, error) {
 	r := &run{spec: tool.Spec(), at: cl.cfg.Now(), ttl: c.task.ttl(cl.cfg.Limits.DefaultTTL, cl.cfg.Limits.MaxTTL)}
 	if p.RequestState != "" {
@@ -173,7 +177,7 @@ func (cl *caller) submitInContext(ctx context.Context, c client, r api.SubmitReq
 	return "", "", err
 }
 
-// await waits for the end of a call, lets people answer its questions, and returns a task handle if it takes too long.
+// await waits for the end of a call and asks its questions meanwhile. After Limits.SyncWait it returns a task handle.
 func (cl *caller) await(ctx context.Context, c client, r *run) (*mcp.CallToolResult, error) {
 	limit := cl.cfg.Now().Add(cl.cfg.Limits.SyncWait)
 	for {
@@ -225,8 +229,8 @@ func (cl *caller) finish(ctx context.Context, c client, r *run, now api.ResultRe
 	return cl.answers.outcomeFor(ctx, c.who, t).unpack()
 }
 
-// requestEnded handles the end of the request before that of its call: the client has cancelled it, or has disconnected.
-// Only cancelling stops the call (S2-011); a client that has disconnected can find the task again.
+// requestEnded is called when a request ends before its call, because the client has cancelled the request or has
+// disconnected. Only cancelling stops the call (S2-011); a client that has disconnected can find the task again.
 func (cl *caller) requestEnded(c client, r *run) {
 	if cl.life.Err() != nil || !cl.clients.cancelled(c) {
 		return
@@ -262,7 +266,7 @@ func (cl *caller) callInside(ctx context.Context, c client, id string, p *mcp.Ca
 	}
 }
 
-// caller makes a task of each call, and waits for its end while the client waits.
+// caller submits a task for each tool call, and waits for its end while the client waits.
 type caller struct {
 	*core
 
@@ -275,8 +279,8 @@ type caller struct {
 	relays        *relays
 }
 
-// unlogged answers a call whose task the log does not accept, if the tool supports that; otherwise it returns why,
-// the error of the log.
+// unlogged handles a call after the submission of its task has failed with why. If the log accepts no commits at present and
+// the tool has Spec.Unlogged, it calls the tool without a task; otherwise it returns why.
 func (cl *caller) unlogged(ctx context.Context, tool tools.Tool, args json.RawMessage, why error) (json.RawMessage, error) {
 	refuses := fault.Has(why, fault.DiskFull) || fault.Has(why, fault.DataLoss) || fault.Has(why, fault.NewerStore) || fault.Has(why, fault.Unavailable)
 	if !refuses || tool == nil || !tool.Spec().Unlogged || cl.cfg.Hooks.Unlogged == nil {
@@ -289,7 +293,7 @@ func (cl *caller) unlogged(ctx context.Context, tool tools.Tool, args json.RawMe
 	return cl.cfg.Hooks.Unlogged(ctx, tool, checked)
 }
 
-// direct calls a tool with Spec.Direct. There is no task: the call ends with the request.
+// direct calls a tool with Spec.Direct, without a task. The call ends when the request ends.
 func (cl *caller) direct(ctx context.Context, c client, tool tools.Tool, args json.RawMessage) (json.RawMessage, error) {
 	checked, err := tool.Check(orEmpty(args))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// followTools offers the current tools after each change, and the SDK notifies clients of the changed list (S1-037).
+// followTools calls offerTools after each change of the catalogue. The SDK then notifies clients of the changed list (S1-037).
 func (s *Server) followTools(ctx context.Context, replaced <-chan struct{}) {
 	for {
 		select {
@@ -23,8 +23,8 @@ func (s *Server) followTools(ctx context.Context, replaced <-chan struct{}) {
 	}
 }
 
-// offerTools updates the SDK's tools to those of the catalogue (S2-020, S2-021). Unlisted tools can be called too,
-// so that the caller gets the reason for the refusal.
+// offerTools registers the tools of the catalogue with the SDK, and removes old ones (S2-020, S2-021). It also registers unlisted
+// and refused tools, so that a call of a refused tool returns the reason.
 func (s *Server) offerTools() {
 	offered := map[string]string{}
 	for _, name := range slices.Concat(s.cfg.Catalogue.Names(), s.cfg.Catalogue.Refused()) {

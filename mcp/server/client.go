@@ -11,29 +11,31 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// Names that the protocol defines (S2 rules and the tasks extension of 2026-07-28).
+// Names that the protocol defines (the S2 rules and the tasks extension of 2026-07-28), and names of orch.
 const (
-	tasksExtension = "io.modelcontextprotocol/tasks"
-	relatedTask    = "io.modelcontextprotocol/related-task"
-	statelessFrom  = "2026-07-28"
-	lastOfSessions = "2025-11-25"
-	// metaTask names the task in which a tool is to be called (A-04), metaError is the whole error of a call (M-4).
-	metaTask  = "orch/taskId"
+	tasksExtension        = "io.modelcontextprotocol/tasks"
+	relatedTask           = "io.modelcontextprotocol/related-task"
+	firstStatelessVersion = "2026-07-28"
+	lastSessionVersion    = "2025-11-25"
+	// metaTask is the id of the task in which to call a tool (A-04).
+	metaTask = "orch/taskId"
+	// metaError is the whole error of a call (M-4).
 	metaError = "orch/error"
-	// metaCall identifies the call that an agent works on and sends this request for, as headerCall does over HTTP.
+	// metaCall is the id of the call that the requesting agent is working on, for which it sends this request. headerCall is
+	// the same over HTTP.
 	metaCall   = "orch/call"
 	headerCall = "Orch-Call"
 )
 
 // Internal headers: the version router and the stdio reader record in them the fields that the SDK drops when it decodes a request.
-// They are first removed from requests from outside.
+// The router first removes headers with this prefix from external requests.
 const (
-	notePrefix = "Orch-Note-"
-	noteTask   = notePrefix + "Task"
-	noteID     = notePrefix + "Id"
-	noteHTTP   = notePrefix + "Http"
-	noteReply  = notePrefix + "Reply"
-	noteRoom   = notePrefix + "Room"
+	notePrefix      = "Orch-Note-"
+	noteTask        = notePrefix + "Task"
+	noteID          = notePrefix + "Id"
+	noteHTTP        = notePrefix + "Http"
+	noteReply       = notePrefix + "Reply"
+	noteReservation = notePrefix + "Room"
 	// noteProfile is the profile in the URL of a request.
 	noteProfile = notePrefix + "Profile"
 	// noteStream is the key of the stream that answers a request.
@@ -49,23 +51,24 @@ type client struct {
 	caps          *mcp.ClientCapabilities
 	// roots is set if the client offers its roots.
 	roots bool
-	// task is set if a caller of 2025-11-25 wants a task.
+	// task is the task parameter of a call of 2025-11-25, nil if the client requests no task.
 	task *taskRequest
-	// badTask is set if that parameter is malformed.
+	// badTask is set if the task parameter is malformed.
 	badTask bool
-	// level is set if a request of 2026-07-28 asks for log entries.
-	level bool
-	// program is the name of the client's program, sessionName its name for its session; both may be empty.
+	// wantsLog is set if a request of 2026-07-28 asks for log entries.
+	wantsLog bool
+	// program is the name of the client program, sessionName the name that the client has given its session; both may be empty.
 	program, sessionName string
-	// call is the call of an agent that the request is for, as text; may be empty.
+	// call is the id of the call that the requesting agent is working on; may be empty.
 	call string
 	// cause is the id of the request, for the log; may be empty.
 	cause string
 	// note returns a value recorded on the request (notePrefix).
 	note func(string) string
-	// sessionless is set for clients of another face, which have no session; listener receives the notifications that follow their call.
+	// sessionless is set for clients of the node's other interfaces (ToolCaller), which have no session.
 	sessionless bool
-	listener    *Listener
+	// listener receives the notifications of the subscription that a sessionless client makes; may be nil.
+	listener *Listener
 	// reservation is the memory reserved for the answer, nil for no limit.
 	reservation *reservation
 }
@@ -76,8 +79,8 @@ type taskRequest struct {
 	TTL *float64 `json:"ttl"`
 }
 
-// readMeta reads the version and capabilities in the request itself: over stdio one connection
-// carries requests of both generations.
+// readMeta reads the version and the capabilities from the _meta of a request, because over stdio one connection carries
+// requests of both generations.
 func (c *client) readMeta(req mcp.Request) {
 	p := req.GetParams()
 	if p == nil || reflect.ValueOf(p).IsNil() { // missing params are a nil pointer
@@ -89,11 +92,11 @@ func (c *client) readMeta(req mcp.Request) {
 		c.call = call
 	}
 	version, ok := meta[mcp.MetaKeyProtocolVersion].(string)
-	if !ok || version < statelessFrom {
+	if !ok || version < firstStatelessVersion {
 		return
 	}
 	c.modern = true
-	c.level = meta[mcp.MetaKeyLogLevel] != nil
+	c.wantsLog = meta[mcp.MetaKeyLogLevel] != nil
 	caps := &mcp.ClientCapabilities{}
 	if raw := mustJSON(meta[mcp.MetaKeyClientCapabilities]); json.Unmarshal(raw, caps) == nil {
 		var declared map[string]any
@@ -129,7 +132,7 @@ func (c *client) questionKinds() []string {
 	return kinds
 }
 
-// ttl returns how long the client can see the task.
+// ttl returns how long the client sees the task: the requested time, usual if none is requested, most if it is longer.
 func (w *taskRequest) ttl(usual, most time.Duration) time.Duration {
 	if w == nil || w.TTL == nil || *w.TTL <= 0 {
 		return usual

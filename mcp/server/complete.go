@@ -21,7 +21,7 @@ func (cm *completer) complete(ctx context.Context, req *mcp.CompleteRequest) (*m
 	switch {
 	case cm.cfg.Hooks.Complete != nil && cm.cfg.Hooks.Complete(req.Params) != nil:
 		all = cm.cfg.Hooks.Complete(req.Params)
-	case cm.ofOutside(req.Params.Ref): // only that server could complete it
+	case cm.refersToExternal(req.Params.Ref): // only the external server knows the values
 	case req.Params.Argument.Name == "task_id", req.Params.Argument.Name == "taskId":
 		all, err = cm.taskIDs(ctx, c)
 	case req.Params.Argument.Name == "approval_id":
@@ -45,8 +45,8 @@ func (cm *completer) complete(ctx context.Context, req *mcp.CompleteRequest) (*m
 	return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: fit, Total: total, HasMore: total > len(fit)}}, nil
 }
 
-// ofOutside reports whether a completion is for a prompt or resource of an outside server.
-func (cm *completer) ofOutside(ref *mcp.CompleteReference) bool {
+// refersToExternal reports whether a completion is for a prompt or resource of an external MCP server.
+func (cm *completer) refersToExternal(ref *mcp.CompleteReference) bool {
 	if ref == nil {
 		return false
 	}
@@ -87,7 +87,7 @@ func (cm *completer) toolNames(c client) []string {
 func (cm *completer) outputNames(ctx context.Context, c client, id string) ([]string, error) {
 	t, err := cm.taskOf(ctx, c.who, id)
 	if err != nil || cm.cfg.Stores.Outputs == nil {
-		return nil, nil //nolint:nilerr // nothing to complete
+		return nil, nil //nolint:nilerr // an unknown task has no completions
 	}
 	return cm.cfg.Stores.Outputs.ListOutputs(ctx, t.ID)
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Catalogue finds tools by name.
+// Catalogue is the set of tools, by name.
 type Catalogue interface {
 	Get(name string) (tools.Tool, bool)
 	Names() []string
-	// Refused returns the names of tools whose calls are refused at present; they are in no list.
+	// Refused returns the names of tools whose calls are refused at present. Names does not return them.
 	Refused() []string
 	// Replaced returns a channel that is closed when the tools change.
 	Replaced() <-chan struct{}
@@ -28,7 +28,7 @@ type Catalogue interface {
 type Config struct {
 	API       api.API
 	Catalogue Catalogue
-	// Local is the identity of the client over stdio. Over HTTP the bearer token decides.
+	// Local is the identity of the client over stdio. Over HTTP the bearer token determines the identity.
 	Local   Identity
 	Stores  Stores
 	Hooks   Hooks
@@ -36,7 +36,7 @@ type Config struct {
 	Offer   Offer
 	Consent Consent
 	HTTP    HTTP
-	// Root is the directory that tools are confined to, for the instructions.
+	// Root is the directory that tools are confined to. The instructions for clients name it.
 	Root    string
 	Version string
 	Logger  *slog.Logger
@@ -46,71 +46,70 @@ type Config struct {
 	Key []byte
 }
 
-// Stores are where the face reads and stores what is not in the log. A nil store offers nothing.
+// Stores contain the data of the server that is not in the log. A nil store disables its feature.
 type Stores struct {
-	// Sessions stores sessions so that they can be reopened after a restart. Nil stores nothing.
+	// Sessions stores sessions so that they can be reopened after a restart.
 	Sessions Sessions
-	// Outputs gives access to the output files of tasks. Nil shows none.
+	// Outputs gives access to the output files of tasks.
 	Outputs Outputs
-	// Outside gives access to the resources and prompts of outside servers. Nil offers none.
+	// Outside gives access to the resources and prompts of external MCP servers.
 	Outside Outside
-	// Inboxes gives access to the messages for identities. Nil offers no inbox.
+	// Inboxes gives access to the messages for identities.
 	Inboxes Inboxes
-	// Subscriptions stores the messages of subscriptions that tools have made. With nil no tool subscribes.
+	// Subscriptions stores the messages of subscriptions that tools have made.
 	Subscriptions Subscriptions
 }
 
-// Hooks connect the face to the node around it. Each may be nil.
+// Hooks connect the server to its node. Each may be nil.
 type Hooks struct {
-	// Unlogged calls a tool outside of the log, with checked arguments, if its contract allows that and the log accepts
-	// nothing. Nil calls none.
+	// Unlogged calls a tool with checked arguments, without recording the call. It is used for tools with Spec.Unlogged while
+	// the log accepts no commits. With nil these calls fail.
 	Unlogged func(ctx context.Context, tool tools.Tool, args json.RawMessage) (json.RawMessage, error)
 	// Direct calls a tool with Spec.Direct for an identity, with checked arguments. Nil refuses such calls.
 	Direct func(ctx context.Context, who Identity, tool tools.Tool, args json.RawMessage) (json.RawMessage, error)
-	// Refused is called for each call refused before it reaches the API: the identity, the tool, the arguments, and the reason. It
-	// must return soon. Default: none.
+	// Refused is called for each call refused before it reaches the API, with the identity, the tool, the arguments and the
+	// reason. It must return soon.
 	Refused func(who, tool string, args json.RawMessage, why error)
-	// ShareOf returns the identity whose share another one counts against, such as the registrar of an agent; "" for a share of its own. With nil
-	// every identity has a share of its own.
+	// ShareOf returns the identity whose limits the requests of who count against, such as the registrar of an agent. If it
+	// returns "", or is nil, who has its own limits.
 	ShareOf func(who string) string
-	// Complete adds completions; if it returns nil, the server uses its own.
+	// Complete returns completions; if it returns nil, the server uses its own.
 	Complete func(*mcp.CompleteParams) []string
-	// Reveal adds data that the log does not contain to the result of a call, for the one identity that may see it. Default:
-	// results are as in the log.
+	// Reveal returns the result of a call as the identity who may see it. It may add data that the log does not contain.
+	// With nil, results are as in the log.
 	Reveal func(ctx context.Context, task events.TaskID, who string, result json.RawMessage) json.RawMessage
-	// Extend adds features to the SDK's server, such as those of the conformance suite.
+	// Extend adds features to the SDK's server, such as those that the conformance suite tests.
 	Extend func(*mcp.Server)
 }
 
-// Limits are times; 0 is the default of each.
+// Limits are durations. 0 selects the default.
 type Limits struct {
-	// SyncWait is how long a plain tools/call waits before it hands a task back. Default 20 s.
+	// SyncWait is how long a plain tools/call waits for its result before it returns a task. Default 20 s.
 	SyncWait time.Duration
-	// DefaultTTL and MaxTTL are how long a task is visible to MCP clients after its submission, by default
-	// and at most (S2-068). Default 24 h and 30 days.
+	// DefaultTTL and MaxTTL are the default and the longest time that MCP clients see a task after its submission (S2-068).
+	// Default 24 h and 30 days.
 	DefaultTTL, MaxTTL time.Duration
-	// SessionTimeout ends an HTTP session without requests after this time. Default 1 h.
+	// SessionTimeout is the time without requests after which an HTTP session ends. Default 1 h.
 	SessionTimeout time.Duration
 }
 
-// Offer says which tools clients see, and under which names.
+// Offer selects the tools that clients see, and their names.
 type Offer struct {
 	// Show selects the tools that clients see. The zero value shows all.
 	Show Selection
-	// Profile is the profile of clients that name none: one of Profiles. Empty is ProfileAll.
+	// Profile is the default profile: one of Profiles, or empty for ProfileAll. A client may request a different one.
 	Profile string
-	// PortableNames shows the names of tools with underscores instead of dots, for clients that accept no dots. Both
-	// names can be called.
+	// PortableNames shows the names of tools with underscores instead of dots, for clients that do not accept dots.
+	// Calls may use both names.
 	PortableNames bool
 }
 
-// Consent says what needs the consent of a person, and where it is given.
+// Consent sets what needs the consent of a person, and where the person is asked.
 type Consent struct {
-	// Writes is how sessions may write in the project: policy.WritesAsk, WritesSession or WritesAllow. Identities that may not decide
-	// always ask. Default: ask.
+	// Writes sets when a write in the project needs consent: policy.WritesAsk, WritesSession or WritesAllow. For identities
+	// that may not decide approvals it is always WritesAsk, the default.
 	Writes string
-	// OutsideApprovals requires that approvals are decided outside of the client: no elicitation
-	// asks for them.
+	// OutsideApprovals requires that approvals are decided outside of the client: the server sends no elicitation for them.
 	OutsideApprovals bool
 }
 
@@ -118,7 +117,7 @@ type Consent struct {
 type HTTP struct {
 	// Tokens verifies bearer tokens; it is required for Handler.
 	Tokens Tokens
-	// Origins are additional web origins whose pages may use the server.
+	// Origins are additional web origins; their pages may use the server.
 	Origins []string
 	// ResourceMetadata is the URL that tells clients how to get a token (RFC 9728).
 	ResourceMetadata string
@@ -160,7 +159,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// share returns the identity that owns the share of who.
+// share returns the identity whose limits the requests of who count against.
 func (c *Config) share(who string) string { return cmp.Or(c.Hooks.ShareOf(who), who) }
 
 // pollInterval is the interval at which clients are told to poll a task.

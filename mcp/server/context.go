@@ -24,34 +24,36 @@ const (
 	sessionLife = 7 * 24 * time.Hour
 	// maxSessionKey is the most bytes of a client's name for its session.
 	maxSessionKey = 128
-	// maxContexts is the most cached sessions; others are read from the log.
+	// maxContexts is the most cached sessions. A session that is not cached is read from the log.
 	maxContexts = 10_000
 	// maxGenerations is the most successive sessions of one client.
 	maxGenerations = 100_000
 )
 
-// contexts finds the durable session of a client (package orchestrator), which its first call creates.
-// The id of the session follows from its owner and the client's name for it, so that it is found again after a restart.
+// contexts caches the durable sessions of clients. A durable session is a task in the log (package orchestrator), created by
+// the first call of a client. Its id is derived from its owner and the session key, so that it is found again after a restart.
 type contexts struct {
-	// process is the key of the stdio client, which is this process.
+	// process is the key of the stdio client: each process serves one.
 	process string
 	mu      sync.Mutex
 	cache   map[string]*sessionUse
 }
 
-// sessionUse is a session in use.
+// sessionUse is a cached session.
 type sessionUse struct {
 	id events.TaskID
-	// generation counts the ended sessions of the same key.
+	// generation is the number of earlier sessions with the same key, which have ended.
 	generation int
-	used       time.Time
+	// used is the time of the last call.
+	used time.Time
 }
 
 func newContexts() contexts {
 	return contexts{process: rand.Text(), cache: map[string]*sessionUse{}}
 }
 
-// sessionKey returns the client's name for its session, "" if its calls belong to none. idle is set if the client never announces the end of the session.
+// sessionKey returns the key of a client's session, "" if its calls belong to no session. idle is set if the client never
+// announces the end of the session, which then ends when it is idle.
 func (st *sessionTasks) sessionKey(c client) (key string, idle bool, err error) {
 	named, given := c.sessionName, c.sessionName != ""
 	switch {
@@ -70,7 +72,7 @@ func (st *sessionTasks) sessionKey(c client) (key string, idle bool, err error) 
 	}
 }
 
-// contextOf returns the session of a client, and creates it if necessary; "" if its calls belong to none.
+// contextOf returns the id of the session of a client, "" if its calls belong to no session. It creates a session if necessary.
 func (st *sessionTasks) contextOf(ctx context.Context, c client) (events.TaskID, error) {
 	key, idle, err := st.sessionKey(c)
 	if err != nil || key == "" {
@@ -142,7 +144,7 @@ func (st *sessionTasks) endContext(ctx context.Context, id events.TaskID, who st
 	_, _ = st.cfg.API.Signal(ctx, api.SignalRequest{ID: id, Name: api.SessionEnd, Actor: who})
 }
 
-// endSession ends the session of a client of 2025-11-25 that has closed it.
+// endSession ends the session of a client of 2025-11-25, after the client has closed it.
 func (st *sessionTasks) endSession(ctx context.Context, id, owner string) {
 	if use := st.contexts.get(owner + " session " + id); use.id != "" {
 		st.endContext(ctx, use.id, owner)
@@ -150,7 +152,7 @@ func (st *sessionTasks) endSession(ctx context.Context, id, owner string) {
 	}
 }
 
-// endProcess ends the session of the stdio client, which has disconnected.
+// endProcess ends the session of the stdio client, after the client has disconnected.
 func (st *sessionTasks) endProcess() {
 	of := st.cfg.Local.Name + " process " + st.contexts.process
 	if use := st.contexts.get(of); use.id != "" {
@@ -173,7 +175,7 @@ func (a *contexts) set(of string, use sessionUse) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.cache[of] == nil && len(a.cache) >= maxContexts {
-		clear(a.cache) // the log still has them
+		clear(a.cache) // the sessions are still in the log
 	}
 	a.cache[of] = &use
 }
@@ -184,7 +186,7 @@ func (a *contexts) remove(of string) {
 	delete(a.cache, of)
 }
 
-// programOf returns the name of a client's program, reduced to what the name of a task may contain.
+// programOf returns the name of a client's program, reduced to characters that the name of a task may contain.
 func programOf(info *mcp.Implementation) string {
 	if info == nil {
 		return "client"

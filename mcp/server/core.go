@@ -17,14 +17,14 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// core is shared by all parts of a server: the configuration, the SDK's server, and its lifetime.
+// core is shared by all parts of a server. It contains the configuration, the SDK's server, and the lifetime of the server.
 type core struct {
 	cfg Config
 	sdk *mcp.Server
 	// sdkLogger receives the log of the SDK.
 	sdkLogger *slog.Logger
-	// life ends with the server; work that outlives a request uses it.
-	life context.Context //nolint:containedctx // the life of the server, which requests do not end
+	// life is cancelled when the server closes. It is the context of work that outlives a request.
+	life context.Context //nolint:containedctx // the server outlives its requests
 	stop context.CancelFunc
 	// group counts the goroutines that outlive their request.
 	group sync.WaitGroup
@@ -44,7 +44,7 @@ func (co *core) background(fn func(ctx context.Context)) {
 	co.group.Go(func() { fn(co.life) })
 }
 
-// taskOf reads a task that the identity may see. All others are NOT_FOUND, like tasks that do not exist (S2-071).
+// taskOf reads a task. It returns NOT_FOUND for a task that does not exist or that the identity may not see (S2-071).
 func (co *core) taskOf(ctx context.Context, who Identity, text string) (api.TaskView, error) {
 	id, err := events.ParseTaskID(text)
 	if err != nil {
@@ -81,13 +81,14 @@ func visibleUntil(t api.TaskView) time.Time {
 	return t.CreatedAt.Add(ttl)
 }
 
-// maxDepth is the most levels from a part of a task up to the submitter of the whole.
+// maxDepth is the most levels from a child task up to the task of the submitter.
 const maxDepth = 16
 
-// ownerOf returns the submitter of a task, or of the task that it is a part of.
+// ownerOf returns the submitter of a task. The submitter of a child task is that of its parent, unless an agent has submitted
+// the child.
 func (co *core) ownerOf(ctx context.Context, t api.TaskView) string {
 	for range maxDepth {
-		if t.Parent == "" || !strings.HasPrefix(t.Requestor, "task:") { // an agent owns what it delegates
+		if t.Parent == "" || !strings.HasPrefix(t.Requestor, "task:") { // an agent owns the child tasks that it submits
 			return t.Requestor
 		}
 		parent, err := co.cfg.API.Get(ctx, api.GetRequest{ID: t.Parent})
@@ -121,7 +122,7 @@ func (co *core) approvalsFor(ctx context.Context, who Identity) (api.ApprovalsRe
 	}
 	got, err := co.cfg.API.Approvals(ctx, r)
 	if !who.Role.seesAll() {
-		got.Unread = 0 // the count includes those of other identities
+		got.Unread = 0 // the count includes the approvals of other identities
 	}
 	return got, err
 }
@@ -129,7 +130,7 @@ func (co *core) approvalsFor(ctx context.Context, who Identity) (api.ApprovalsRe
 // maxApprovals is the most approvals in a list.
 const maxApprovals = 100
 
-// pastTask returns a task that the identity may have seen before it was hidden.
+// pastTask returns a task that the identity may see, or could see until its time to live has passed.
 func (co *core) pastTask(ctx context.Context, who Identity, text string) (api.TaskView, bool) {
 	id, err := events.ParseTaskID(text)
 	if err != nil {

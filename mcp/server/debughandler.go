@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// debugHandler handles the log of the SDK, which reports mistakes of clients as warnings and errors of the server. It logs all
-// of them at debug level.
+// debugHandler handles log entries of the SDK. It logs all of them at debug level, because the SDK logs mistakes of clients as
+// warnings and errors.
 type debugHandler struct{ slog.Handler }
 
 // Enabled implements slog.Handler.

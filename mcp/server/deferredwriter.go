@@ -6,9 +6,10 @@ import (
 	"net/http"
 )
 
-// deferredWriter buffers a large answer until its handler has returned and frees its memory. Only then does it write to the
-// client, which may be slow. The first write already releases the semaphore for making answers, so that no request waits for a slow
-// client. Parts that were extracted from the answer are inserted while it is sent.
+// deferredWriter buffers a large answer until send is called, after its handler has returned. So the memory of the handler is
+// free before the answer is written to the client, which may be slow. A small answer is written at once; the write first
+// releases the semaphore for making answers, so that no request waits for a slow client. Parts that were extracted from the
+// answer are inserted while it is sent.
 type deferredWriter struct {
 	http.ResponseWriter
 
@@ -42,7 +43,7 @@ func (l *deferredWriter) Flush() {
 // send writes the buffered answer.
 func (l *deferredWriter) send() {
 	if len(l.late) > 0 {
-		all := struct{ io.Reader }{io.MultiReader(l.late...)} // WriteTo would write each part as an answer of its own
+		all := struct{ io.Reader }{io.MultiReader(l.late...)} // hides WriteTo, which would write each part separately
 		_, _ = io.Copy(l.ResponseWriter, all)                 // a client that does not read loses the connection
 	}
 }

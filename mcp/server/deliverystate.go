@@ -2,22 +2,24 @@ package server
 
 import "slices"
 
-// streamNo identifies a stream to a client while the process lives; 0 is none.
+// streamNo identifies a stream to a client within this process; 0 is none.
 type streamNo uint64
 
-// deliveryState is the input of the decision on which streams the open questions of a task go, for one session of 2025-11-25.
+// deliveryState is the input for choosing the streams on which the open questions of a task are sent, for one session of
+// 2025-11-25.
 type deliveryState struct {
 	// open are the questions that the client may answer, the oldest first.
 	open []string
-	// requests are the streams of requests that wait for the task, the newest last. standing is the stream of the session, 0 for
-	// none. All of them are open.
+	// requests are the open streams of requests that wait for the task, the newest last.
 	requests []streamNo
+	// standing is the open stream of the session (its GET request), 0 for none.
 	standing streamNo
-	// knowsTask is set if the client knows that the task asks. Before that it has no handle for messages on the standing stream.
+	// knowsTask is set if the client knows that the task has questions. Before that, nothing is sent on the standing stream.
 	knowsTask bool
 	// sent is the last stream on which each question was sent.
 	sent map[string]streamNo
-	// declined are the questions that the user has dismissed, or that the client cannot show: they were asked without a decision.
+	// declined are the questions that were asked without a decision: the user has dismissed them, or the client cannot show
+	// them.
 	declined map[string]bool
 	// accepted are the questions whose answer was accepted after open was read: they may no longer be open.
 	accepted map[string]bool
@@ -29,8 +31,8 @@ type delivery struct {
 	to       streamNo
 }
 
-// plan returns the questions to send, and the sent questions to withdraw because they are resolved. A question
-// stays on the stream on which it was sent while that is open, and is sent to no other.
+// plan returns the questions to send, and the sent questions to withdraw because they are resolved. A question is not sent
+// again while the stream on which it was sent is open.
 func (s deliveryState) plan() (send []delivery, withdraw []string) {
 	for question := range s.sent {
 		if !slices.Contains(s.open, question) {
@@ -50,7 +52,8 @@ func (s deliveryState) plan() (send []delivery, withdraw []string) {
 	return send, withdraw
 }
 
-// target returns the stream for a question: the newest request that waits for it, otherwise the standing stream.
+// target returns the stream for unsent questions: that of the newest request that waits for the task, otherwise the standing
+// stream. It returns 0 if there is none.
 func (s deliveryState) target() streamNo {
 	switch {
 	case len(s.requests) > 0:

@@ -10,7 +10,8 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// doubtsOf returns the calls of a task whose effect is unknown because their worker was lost: a person decides.
+// doubtsOf returns a question for each call in doubt: its worker was lost, so that nobody knows whether the call has taken effect.
+// A person decides.
 func doubtsOf(t api.TaskView) []question {
 	var list []question
 	for _, step := range t.Steps {

@@ -17,14 +17,14 @@ const (
 	headerVersion = "Mcp-Protocol-Version"
 	headerMethod  = "Mcp-Method"
 	headerName    = "Mcp-Name"
-	// codeHeader is the code for a header that differs from the body (2026-07-28).
+	// codeHeader is the error code of 2026-07-28 for a header that contradicts the body.
 	codeHeader = -32020
 )
 
-// envelope has the fields of a message that the router uses.
+// envelope contains those fields of a message that the router and the stdio reader use.
 type envelope struct {
 	Version string `json:"jsonrpc"`
-	// ID is empty for a notification, and for a message that is refused because its id is invalid.
+	// ID is empty for a notification and for an invalid id.
 	ID     json.RawMessage `json:"id"`
 	Method *string         `json:"method"`
 	Params struct {
@@ -45,6 +45,7 @@ type envelope struct {
 	Error  json.RawMessage `json:"error"`
 }
 
+// ownerOf returns the name of the authenticated identity of a request.
 func ownerOf(r *http.Request) string {
 	if info := auth.TokenInfoFromContext(r.Context()); info != nil {
 		return info.UserID
@@ -52,7 +53,7 @@ func ownerOf(r *http.Request) string {
 	return ""
 }
 
-// MaxBody is the most bytes of one request over HTTP; larger ones get 413.
+// MaxBody is the most bytes of one request over HTTP. A larger request is answered with status 413.
 const MaxBody = 4 << 20
 
 // Limits of an identity over HTTP (X-18).
@@ -65,16 +66,16 @@ const (
 	MaxInFlight = 4000
 	// MaxHeld is the total bytes of the concurrent requests.
 	MaxHeld = 64 << 20
-	// MaxSessions is the most open sessions, of all identities.
+	// MaxSessions is the most open sessions of all identities together.
 	MaxSessions = 10_000
 )
 
-// mayBeLarge reports whether the answer to a message may be large. Other messages, such as cancellations, never wait for memory.
+// mayBeLarge reports whether the answer to a message may be large and may have to wait for memory (answerMemory).
 func (p envelope) mayBeLarge() bool {
 	return p.Method != nil && slices.Contains([]string{"tools/call", "resources/read", "tasks/result", "tasks/get"}, *p.Method)
 }
 
-// parseEnvelope returns the routing fields of a message, or an error if it is not valid (S2-009).
+// parseEnvelope decodes the envelope of a message. It returns an error for an invalid message (S2-009).
 func parseEnvelope(body []byte) (envelope, *jsonrpc.Error) {
 	var p envelope
 	err := json.Unmarshal(body, &p)

@@ -15,20 +15,22 @@ import (
 // feed delivers subscription messages to a session, one after the other.
 type feed struct {
 	subscriber *subscriber
-	// id is the id of the session, name its name at the node: with the id others could take the session over.
+	// id is the id of the MCP session. name is the random name of the session at the node: whoever learns it cannot use the
+	// MCP session.
 	id, name string
 
 	mu sync.Mutex // held while a message is sent; guards the fields below
-	// batch are the messages being sent, arrived is the number of the last one sent.
+	// batch are the messages still to be sent, arrived is the number of the last message sent.
 	batch   []SubscriptionMessage
 	arrived uint64
-	// replies are the calls that must be answered before the messages of a subscription, by subscription id.
+	// replies are channels by subscription id. The messages of a subscription wait until its channel is closed, that is, until
+	// the call that subscribed has been answered.
 	replies map[string]<-chan struct{}
-	// active are the known subscriptions.
+	// active are the ids of the subscriptions that have not ended.
 	active map[string]bool
-	// ever are all subscriptions so far, recorded only if it is not nil.
+	// ever are the ids of all subscriptions so far. They are recorded only if ever is not nil.
 	ever map[string]bool
-	// opened is closed when the node has opened the session or failed to; failed is the error.
+	// opened is closed when the node has opened the session or has failed to open it; failed is the error.
 	opened chan struct{}
 	failed error
 	// polls is increased when the answer to the poll in progress becomes obsolete; stop cancels that poll.
@@ -43,7 +45,7 @@ func newFeed(s *subscriber, id string) *feed {
 	return &feed{subscriber: s, id: id, replies: map[string]<-chan struct{}{}, active: map[string]bool{}, stop: func() {}}
 }
 
-// saveSoon schedules saving the ids of the subscriptions with their session: after a restart the client is told that
+// saveSoon schedules a save of the ids of the subscriptions with their session: after a restart the client is notified that
 // they have ended. f.mu must be held.
 func (f *feed) saveSoon() {
 	if f.id != "" && f.saveTimer == nil && f.name != "" && f.ever == nil {
@@ -52,7 +54,7 @@ func (f *feed) saveSoon() {
 }
 
 func (f *feed) save(ctx context.Context) {
-	if ctx.Err() != nil { // saveNow saves it
+	if ctx.Err() != nil { // the server ends: close calls saveNow
 		return
 	}
 	f.mu.Lock()
@@ -107,7 +109,7 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// endAll tells the client that its subscriptions have ended. Later calls get another feed.
+// endAll notifies the client that its subscriptions have ended. Later calls get another feed.
 func (f *feed) endAll(ctx context.Context) {
 	f.detach()
 	f.mu.Lock()
@@ -128,7 +130,7 @@ func (f *feed) detach() {
 	}
 }
 
-// poll waits for messages from the node. It drops an answer that has become obsolete.
+// poll waits for messages from the node and stores them in batch. It drops the messages if refresh was called meanwhile.
 func (f *feed) poll(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -146,7 +148,7 @@ func (f *feed) poll(ctx context.Context) error {
 	return err
 }
 
-// sendAll sends the batch: each message after the answer to its call, and while a stream is open.
+// sendAll sends the batch. A message waits until the call that subscribed has been answered, and until a stream is open.
 func (f *feed) sendAll(ctx context.Context) {
 	for ctx.Err() == nil {
 		changed := f.subscriber.clients.streams.changes()
@@ -164,8 +166,8 @@ func (f *feed) sendAll(ctx context.Context) {
 	}
 }
 
-// trySend sends messages until one must wait. It returns the answer that the next one waits for, or done
-// if nothing is left.
+// trySend sends messages until one must wait. done is set if all are sent. reply is the channel that the next message waits
+// for; it is nil if the message waits for a stream.
 func (f *feed) trySend() (reply <-chan struct{}, done bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -188,11 +190,11 @@ func (f *feed) trySend() (reply <-chan struct{}, done bool) {
 	return nil, true
 }
 
-// sendAfter makes the messages of a subscription wait for the answer to a call.
+// sendAfter makes the messages of a subscription wait until reply is closed.
 func (f *feed) sendAfter(subscription string, reply <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	maps.DeleteFunc(f.replies, func(_ string, out <-chan struct{}) bool { // calls without subscription messages
+	maps.DeleteFunc(f.replies, func(_ string, out <-chan struct{}) bool { // trySend keeps those without messages
 		select {
 		case <-out:
 			return true
@@ -204,11 +206,11 @@ func (f *feed) sendAfter(subscription string, reply <-chan struct{}) {
 }
 
 // record records that a subscription has started or ended. f.mu must be held.
-func (f *feed) record(subscription string, there bool) {
+func (f *feed) record(subscription string, active bool) {
 	switch {
-	case f.active[subscription] == there:
+	case f.active[subscription] == active:
 		return
-	case there:
+	case active:
 		f.active[subscription] = true
 		if f.ever != nil {
 			f.ever[subscription] = true
@@ -219,11 +221,11 @@ func (f *feed) record(subscription string, there bool) {
 	f.saveSoon()
 }
 
-// refresh polls again for all unsent messages, after a call has started or ended a subscription.
-func (f *feed) refresh(subscription string, there bool) {
+// refresh polls again for all unsent messages, after a call has started a subscription (active) or ended it.
+func (f *feed) refresh(subscription string, active bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.record(subscription, there)
+	f.record(subscription, active)
 	f.batch = nil
 	f.polls++
 	f.stop()
@@ -240,7 +242,7 @@ func (f *feed) close(ctx context.Context) {
 	_ = f.subscriber.cfg.Stores.Subscriptions.CloseSession(ctx, f.name) // otherwise the node removes it after a while
 }
 
-// bounded returns the first names of a list whose total is at most most bytes.
+// bounded returns as many of the first names as fit into most bytes.
 func bounded(names []string, most int) []string {
 	for i, name := range names {
 		if most -= len(name); most < 0 {
@@ -253,7 +255,7 @@ func bounded(names []string, most int) []string {
 const (
 	// saveAfter is how long after a change the ids of the subscriptions are saved.
 	saveAfter = time.Second
-	// maxSaved is the most bytes of ids saved for a session.
+	// maxSaved is the most bytes of subscription ids saved for a session.
 	maxSaved = 16 << 10
 )
 

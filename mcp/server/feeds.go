@@ -10,10 +10,11 @@ import (
 type feeds struct {
 	mu   sync.Mutex
 	byID map[string]*feed
-	// lost are feeds of reopened sessions, until they have reported the subscriptions that have ended.
+	// lost are feeds of reopened sessions. They report to the client which subscriptions have ended, and are then removed.
 	lost map[string]*feed
 }
 
+// setLost sets the lost feed of a session; nil removes it.
 func (a *feeds) setLost(id string, f *feed) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -32,7 +33,8 @@ func (a *feeds) has(id string) bool {
 	return a.byID[id] != nil
 }
 
-// clearEnded cancels the pending report that a subscription has ended: the client starts one with the same id before it got the report.
+// clearEnded cancels the pending report that a subscription has ended, because the client starts a new subscription with the same
+// id.
 func (a *feeds) clearEnded(id, subscription string) {
 	a.mu.Lock()
 	f := a.lost[id]
@@ -46,7 +48,7 @@ func (a *feeds) clearEnded(id, subscription string) {
 	f.batch = slices.DeleteFunc(f.batch, func(m SubscriptionMessage) bool { return m.Subscription == subscription })
 }
 
-// get returns the feed of a session, and whether it is new; the caller must open a new one.
+// get returns the feed of a session. If made is set, the feed is new and the caller must open it.
 func (a *feeds) get(s *subscriber, id string) (f *feed, made bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -16,20 +16,21 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// handedBackField is the only field in the result of a call that continues without its caller.
+// handedBackField is the only field in the result of a call that is handed back.
 const handedBackField = "handed_back"
 
-// handedBack describes a call that continues without its caller.
+// handedBack describes a call that is handed back: it has not finished in time, and continues while its caller no longer waits.
 type handedBack struct {
 	TaskID events.TaskID `json:"task_id"`
-	// Step is the step of the call, if the task has several.
+	// Step is the key of the call's step, if the task has several steps.
 	Step string `json:"step,omitempty"`
 	// Status is the status of the task in terms of MCP.
 	Status string `json:"status"`
-	// WaitsFor is running, person, agent, worker, time, task, resume or store; Reason is a sentence.
+	// WaitsFor is running, person, agent, worker, time, task, resume or store.
 	WaitsFor string `json:"waits_for"`
-	Reason   string `json:"reason"`
-	// PollIntervalMs is the interval for polling, Next the call to poll with.
+	// Reason explains WaitsFor in a sentence.
+	Reason string `json:"reason"`
+	// PollIntervalMs is the recommended interval for polling, Next the call to poll with.
 	PollIntervalMs int64     `json:"poll_interval_ms"`
 	Next           *nextCall `json:"next,omitempty"`
 }
@@ -52,7 +53,7 @@ func waitKinds() map[string]string {
 	}
 }
 
-// waitsFor returns WaitsFor for a cause: running if the task waits for nothing.
+// waitsFor returns handedBack.WaitsFor for a cause. forAgent is set if the step of the cause is assigned to an agent.
 func waitsFor(cause api.Cause, forAgent bool) string {
 	kind := waitKinds()[cause.Kind]
 	switch {
@@ -85,7 +86,7 @@ func (pr *presenter) describePending(ctx context.Context, c client, id events.Ta
 	return h, nil
 }
 
-// nextCall returns a call of a tool of the face about a task, nil if the client does not see the tool.
+// nextCall returns a call of one of the server's own tools for a task, nil if the client does not see the tool.
 func (pr *presenter) nextCall(c client, tool string, id events.TaskID) *nextCall {
 	name := pr.tools.nameFor(c, tool)
 	if name == "" || !pr.cfg.Offer.Show.showsOwn(tool) || !c.who.Show.showsOwn(tool) {
@@ -94,7 +95,7 @@ func (pr *presenter) nextCall(c client, tool string, id events.TaskID) *nextCall
 	return &nextCall{name, object{"task_id": string(id)}}
 }
 
-// causeOf returns why a task does not progress, or why one of its steps does not, if that has a cause of its own.
+// causeOf returns the cause of the given step. If there is none, it returns the first cause of the task, nil if there is none.
 func causeOf(causes []api.Cause, step string) *api.Cause {
 	for i := range causes {
 		if causes[i].Step == step {
@@ -107,7 +108,7 @@ func causeOf(causes []api.Cause, step string) *api.Cause {
 	return &causes[0]
 }
 
-// text returns the description as text for a model.
+// text returns the description as text for a model; did is the beginning of its first sentence.
 func (h handedBack) text(tool, did string) string {
 	text := did + " as task " + string(h.TaskID) + ", by itself. " + h.Reason + " This is no failure: do not call " + tool + " again, which would do the work twice."
 	if h.Next != nil {
@@ -116,7 +117,8 @@ func (h handedBack) text(tool, did string) string {
 	return text
 }
 
-// result returns the description as a result: no error, and without the fields of the tool's output schema (openOutput).
+// result returns the description as a successful result. It has only handedBackField, which openOutput adds to the output
+// schema of each tool.
 func (h handedBack) result(tool, did string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{
 		StructuredContent: mustJSON(object{handedBackField: h}),
@@ -124,7 +126,8 @@ func (h handedBack) result(tool, did string) *mcp.CallToolResult {
 	}
 }
 
-// handBack ends the wait for a call, which continues. A client without tasks gets a description of what the call waits for, and how to poll it.
+// handBack returns the result for a call that is handed back. A client that supports tasks gets a task; any other client gets a
+// description of what the call waits for and how to poll it.
 func (pr *presenter) handBack(ctx context.Context, c client, r *run) (*mcp.CallToolResult, error) {
 	if c.knowsTasks() && r.spec.Tasks != tools.NoTask {
 		return nil, &taskStartedError{submittedStatus(r.id, r.at, r.ttl)}
@@ -143,11 +146,11 @@ func (pr *presenter) handBackStep(ctx context.Context, c client, id events.TaskI
 	if err != nil {
 		return nil, err
 	}
-	h.Next = cmp.Or(pr.nextCall(c, toolStatus, id), h.Next) // the result of the task is not that of the step
+	h.Next = cmp.Or(pr.nextCall(c, toolStatus, id), h.Next) // the result of the task is not the result of the step
 	return h.result(cmp.Or(pr.tools.nameFor(c, tool), tool), "The call has not ended yet and goes on as step "+step), nil
 }
 
-// openOutput returns the output schema of a tool extended by the result of a handed-back call: either the tool's fields, or
+// openOutput extends the output schema of a tool, so that a result has either the required fields of the tool or
 // handedBackField.
 func openOutput(schema json.RawMessage) json.RawMessage {
 	fields := map[string]json.RawMessage{}
@@ -166,6 +169,7 @@ func openOutput(schema json.RawMessage) json.RawMessage {
 	return mustJSON(fields)
 }
 
+// handleText returns an error result with a text and the id of a task.
 func (pr *presenter) handleText(id, text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{
 		IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}, Meta: mcp.Meta{metaTask: id},

@@ -14,11 +14,11 @@ type Role string
 
 // The roles.
 const (
-	// Operator sees every task, submits, cancels and decides.
+	// Operator sees every task, submits and cancels tasks, and decides approvals.
 	Operator Role = "operator"
-	// Submitter submits and sees its own tasks, and decides approvals by elicitation.
+	// Submitter submits tasks, sees only its own, and decides approvals by elicitation.
 	Submitter Role = "submitter"
-	// Agent submits and sees its own tasks, and never decides an approval.
+	// Agent submits tasks, sees only its own, and never decides an approval.
 	Agent Role = "agent"
 	// Viewer sees every task and changes nothing.
 	Viewer Role = "viewer"
@@ -64,7 +64,7 @@ func (s Selection) shows(t tools.Tool) bool {
 	return s.names(spec.Name)
 }
 
-// showsOwn reports whether a tool of the face itself is selected.
+// showsOwn reports whether one of the server's own tools is selected.
 func (s Selection) showsOwn(name string) bool {
 	changes := name == toolSubmit || name == toolCancel
 	return s.names(name) && (!s.ReadOnly || !changes)
@@ -83,7 +83,8 @@ func (s Selection) names(name string) bool {
 
 // Tokens verifies the bearer tokens of a node.
 type Tokens interface {
-	// Verify returns the identity of a token and when it expires; UNAUTHORIZED for an unknown one, TOKEN_EXPIRED.
+	// Verify returns the identity of a token, and when the token expires; a zero time is never. It returns UNAUTHORIZED for an
+	// unknown token and TOKEN_EXPIRED for an expired one.
 	Verify(ctx context.Context, token string) (Identity, time.Time, error)
 }
 

@@ -16,21 +16,21 @@ import (
 
 // Inboxes gives access to the messages for identities.
 type Inboxes interface {
-	// Inbox returns the messages for an identity. It may wait for one, as q says.
+	// Inbox returns the messages for an identity. If there is none, it waits for one for q.Wait.
 	Inbox(ctx context.Context, who string, q messages.Query) (messages.Page, error)
 }
 
 const (
-	// inboxURI is the inbox of the requesting identity. There are no URIs of other inboxes.
+	// inboxURI is the URI of the inbox of the requesting identity. An identity cannot name the inbox of another.
 	inboxURI = "orch://inbox"
-	// inboxPrefix is the prefix of the internal names of subscriptions to inboxes, one for each identity, so that
-	// subscribers are only notified of their own. Clients never see them.
+	// inboxPrefix is the prefix of internal URIs of inboxes, one for each identity. Subscriptions use them, so that subscribers
+	// are notified only of messages in their own inbox. Clients never see these URIs.
 	inboxPrefix = inboxURI + "/"
-	// inboxAgain is how long to wait after the node did not answer.
-	inboxAgain = time.Second
+	// inboxRetry is the pause after a failed read of an inbox.
+	inboxRetry = time.Second
 )
 
-// addInbox offers the inbox of the identity as a resource.
+// addInbox registers the inbox as a resource.
 func (rv *resourceView) addInbox() {
 	if rv.cfg.Stores.Inboxes == nil {
 		return
@@ -52,7 +52,7 @@ func (rv *resourceView) seesInbox(c client) bool {
 	return ok && messages.CheckIdentity(c.who.Name) == nil
 }
 
-// inboxOf returns the internal name of the inbox of an identity.
+// inboxOf returns the internal URI of the inbox of an identity.
 func inboxOf(who Identity) string { return inboxPrefix + url.PathEscape(who.Name) }
 
 func (rv *resourceView) readInbox(ctx context.Context, _ *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
@@ -71,7 +71,8 @@ func (rv *resourceView) readInbox(ctx context.Context, _ *mcp.ReadResourceReques
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: inboxURI, MIMEType: "application/json", Text: string(data)}}}, nil
 }
 
-// subscribeInbox subscribes a session to new messages. The SDK registers the subscription under the name that this sets in p.
+// subscribeInbox subscribes a session to new messages. It sets p.URI to the internal URI, with which the SDK registers the
+// subscription.
 func (rv *resourceView) subscribeInbox(ctx context.Context, c client, p *mcp.SubscribeParams) error {
 	if !rv.seesInbox(c) {
 		return noResource(c, mcp.ResourceNotFoundError(inboxURI))
@@ -96,7 +97,7 @@ func (rv *resourceView) reportInbox(ctx context.Context, who Identity, page mess
 		}
 		next, err := rv.cfg.Stores.Inboxes.Inbox(ctx, who.Name, q)
 		if err != nil {
-			_ = pause.For(ctx, inboxAgain)
+			_ = pause.For(ctx, inboxRetry)
 			continue
 		}
 		if len(next.Messages) > 0 && q.Wait > 0 {
@@ -106,7 +107,7 @@ func (rv *resourceView) reportInbox(ctx context.Context, who Identity, page mess
 	}
 }
 
-// renameInbox replaces the internal name of an inbox by the URI that clients know.
+// renameInbox is a middleware that replaces the internal URI of an inbox in notifications by inboxURI.
 func renameInbox(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		p, ok := req.GetParams().(*mcp.ResourceUpdatedNotificationParams)

@@ -5,7 +5,7 @@ import "encoding/json"
 // object is a JSON object built by this package.
 type object = map[string]any
 
-// fieldsOf returns the fields of an object. Numbers keep all digits.
+// fieldsOf returns the fields of v, which must be encoded as an object. The values are raw JSON, so that numbers keep all digits.
 func fieldsOf(v any) object {
 	var raw map[string]json.RawMessage
 	decode(mustJSON(v), &raw)
@@ -16,10 +16,11 @@ func fieldsOf(v any) object {
 	return fields
 }
 
+// mustJSON encodes a value of this package.
 func mustJSON(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // only values of this package are encoded
+		panic(err) // the values of this package can be encoded
 	}
 	return raw
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// meter counts the requests of each identity, together with those of its registered agents.
+// meter counts the requests of each identity. The requests of a registered agent count for its registrar.
 type meter struct {
-	// share returns the identity whose share another one counts against.
+	// share returns the identity whose limits the requests of who count against.
 	share func(who string) string
 
 	mu   sync.Mutex
@@ -22,13 +22,14 @@ type meter struct {
 	next int
 }
 
+// usage is the current usage of an identity; held is the bytes of its requests.
 type usage struct {
 	limiter  *rate.Limiter
 	inFlight int
 	held     int64
 }
 
-// acquireBytes adds the bytes of a request, or the maximum if the size is unknown; false if the identity exceeds its limit.
+// acquireBytes adds the bytes of a request, MaxBody if the size is unknown. It returns false if the identity exceeds its limit.
 func (m *meter) acquireBytes(who string, size int64) (release func(), ok bool) {
 	if size < 0 || size > MaxBody {
 		size = MaxBody
@@ -53,7 +54,7 @@ func tooMany(w http.ResponseWriter) {
 	http.Error(w, "too many requests", http.StatusTooManyRequests)
 }
 
-// acquire adds a request; false if the identity exceeds its limits.
+// acquire adds a request. It returns false if the identity exceeds its limits.
 func (m *meter) acquire(who string) (release func(), ok bool) {
 	who = m.share(who)
 	m.mu.Lock()
@@ -81,8 +82,8 @@ func (m *meter) acquire(who string) (release func(), ok bool) {
 // pruneFrom is the number of identities up to which nothing is pruned.
 const pruneFrom = 1000
 
-// prune removes identities that have been idle long enough to have no state. It runs when the number of identities
-// has doubled since the last run. m.mu must be held.
+// prune removes identities without requests and with a full rate limiter. It does so only when the number of identities has
+// doubled since the last time. m.mu must be held.
 func (m *meter) prune() {
 	if len(m.byID) < max(m.next, pruneFrom) {
 		return
@@ -91,7 +92,8 @@ func (m *meter) prune() {
 	m.next = 2 * len(m.byID)
 }
 
-// Admit adds a request of an identity on a path other than that of MCP, as ToolCaller.Admit does.
+// Admit counts a request that does not use MCP against the limits of an identity. It returns RATE_LIMITED if they are exceeded.
+// size is the number of bytes of the body, -1 if unknown. The caller must call leave when the request ends.
 func (s *Server) Admit(who string, size int64) (leave func(), err error) {
 	exit, ok := s.meter.acquire(who)
 	if !ok {

@@ -13,28 +13,31 @@ import (
 )
 
 const (
-	// MaxListeners is the most subscriptions of an identity whose events are sent as answers to requests.
+	// MaxListeners is the most subscriptions of one identity without a session (type listeners).
 	MaxListeners = 2000
-	// maxEnded is how many ended subscriptions are remembered, of all identities.
+	// maxEnded is the most ended subscriptions that are remembered, of all identities together.
 	maxEnded = 4096
 )
 
-// listeners are the subscriptions of clients without a session, whose events are sent as the answer to a request. Each has a
-// session of its own at the node, so that a slow one delays no other; they are found by identity and subscription id.
+// listeners are the subscriptions of clients without a session. Their events are sent in the response to a request. Each
+// subscription has a separate session at the node, so that a slow client does not delay another.
 type listeners struct {
 	mu sync.Mutex
-	// byKey has the names of their sessions, feeds those with a feed, count the number of each identity, ended the most recently
-	// ended ones.
+	// byKey are the names of the sessions at the node.
 	byKey map[listenerKey]string
+	// feeds are the feeds of those subscriptions that have one.
 	feeds map[listenerKey]*feed
+	// count is the number of subscriptions of each identity.
 	count map[string]int
+	// ended are the most recently ended subscriptions, the newest last.
 	ended []listenerKey
 }
 
 // listenerKey identifies a subscription by its owner and its id.
 type listenerKey struct{ who, subscription string }
 
-// register registers a subscription: CONFLICT if the identity already uses its id, QUOTA_EXCEEDED.
+// register registers a subscription. It returns CONFLICT if the identity already uses the id, and QUOTA_EXCEEDED if it has
+// MaxListeners subscriptions. by may be nil.
 func (l *listeners) register(key listenerKey, name string, by *feed) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +60,8 @@ func (l *listeners) register(key listenerKey, name string, by *feed) error {
 	return nil
 }
 
-// find returns the session of a subscription: NOT_FOUND if it is unknown, GONE if it has ended.
+// find returns the name of the session of a subscription. It returns NOT_FOUND for an unknown subscription, and GONE for one
+// that has ended.
 func (l *listeners) find(key listenerKey) (string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,7 +84,7 @@ func (l *listeners) feedOf(key listenerKey) *feed {
 	return l.feeds[key]
 }
 
-// unregister frees the id of a subscription. A subscription that had started is remembered as ended.
+// unregister frees the id of a subscription. With begun, it records the subscription as ended.
 func (l *listeners) unregister(key listenerKey, name string, begun bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,21 +105,21 @@ func (l *listeners) unregister(key listenerKey, name string, begun bool) {
 	}
 }
 
-// Listener receives the notifications that follow from a call that subscribes. It is not safe for concurrent use.
+// Listener receives the notifications of a subscription made with ToolCaller.Listen. It is not safe for concurrent use.
 type Listener struct {
 	s    *subscriber
 	name string
-	// key is set when a session at the node was requested, begun when the call has subscribed it.
+	// key is set once the subscription is registered, begun once the call has subscribed.
 	key   listenerKey
 	begun bool
-	// arrived is the number of the last message received, last is set when that was the final one.
+	// arrived is the number of the last message received, last is set if that message was the final one.
 	arrived uint64
 	last    bool
 }
 
-// Next waits for JSON-RPC notifications and returns them in order, or none after a while or when ctx ends. The next call
-// confirms that they have arrived. It returns io.EOF when the subscription has ended, or the server.
-// Each notification consists of consecutive parts; the node shares the large one, so that it must not be changed.
+// Next waits for JSON-RPC notifications and returns them in order. It returns no notifications after a while, or when ctx ends.
+// The next call of Next confirms that the notifications have arrived. Next returns io.EOF when the subscription or the server
+// has ended. A notification is the concatenation of its buffers; the caller must not change them, because they are shared.
 func (l *Listener) Next(ctx context.Context) ([]net.Buffers, error) {
 	if l.last {
 		return nil, io.EOF
@@ -151,8 +155,9 @@ func (l *Listener) Close() {
 	l.s.listeners.unregister(l.key, l.name, l.begun)
 }
 
-// listenerFor returns the name of the session that a client without a session uses: that of its listener, or that of the
-// subscription to end. Empty if there is none.
+// listenerFor returns the name of the node's session for a call of a client without a session: for a call that subscribes, the
+// new session of its listener; otherwise the session of the subscription to end. The name is empty if the client has no
+// listener.
 func (b *subscriber) listenerFor(ctx context.Context, c client, r *run) (string, error) {
 	key := listenerKey{c.who.Name, r.subscription}
 	l := c.listener
@@ -176,8 +181,8 @@ func (b *subscriber) listenerFor(ctx context.Context, c client, r *run) (string,
 // openWithin is how long a node may take to open a session.
 const openWithin = 10 * time.Second
 
-// listenerEnded is called when a call of a client without a session has ended a subscription, before its answer is sent:
-// from then on the id can be used again.
+// listenerEnded is called when a call of a client without a session has ended a subscription, before the answer is sent. The
+// id can be used again afterwards.
 func (b *subscriber) listenerEnded(c client, r *run) {
 	key := listenerKey{c.who.Name, r.subscription}
 	if r.feed = b.listeners.feedOf(key); r.feed != nil { // the listening request continues

@@ -11,8 +11,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// listen serves subscriptions/listen for a client that subscribes to tasks. The SDK sends its other notifications
-// on the same stream.
+// listen serves a subscriptions/listen request with task ids or subscription ids. If the filter contains anything else, alone is
+// false and the SDK sends the corresponding notifications on the same stream.
 func (f *versionRouter) listen(w http.ResponseWriter, r *http.Request, p envelope, alone bool) {
 	wants := p.Params.Notifications
 	if len(wants.TaskIDs) > maxListened || len(wants.Subscriptions) > maxListened {
@@ -54,7 +54,7 @@ func (f *versionRouter) listen(w http.ResponseWriter, r *http.Request, p envelop
 
 // report sends the status of the tasks of a subscription until all have ended, or the client has disconnected.
 func (f *versionRouter) report(ctx context.Context, stream *eventStream, r *http.Request, p envelope) {
-	c := clientThat(p.Params.Meta.Capabilities)
+	c := clientWith(p.Params.Meta.Capabilities)
 	c.who, c.modern, c.note = requestIdentity(r), true, r.Header.Get
 	var group sync.WaitGroup
 	for _, text := range p.Params.Notifications.TaskIDs {
@@ -76,8 +76,8 @@ func (f *versionRouter) report(ctx context.Context, stream *eventStream, r *http
 	group.Wait()
 }
 
-// standing serves the stream of a session for messages that no request asks for.
-func (f *versionRouter) standing(w http.ResponseWriter, r *http.Request, id string) {
+// serveStanding serves the standing stream of a session.
+func (f *versionRouter) serveStanding(w http.ResponseWriter, r *http.Request, id string) {
 	stream := newEventStream(w)
 	defer stream.end()
 	leave := func() {}

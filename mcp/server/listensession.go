@@ -16,11 +16,11 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// eventsExtension is the extension of 2026-07-28 through which clients without a session receive subscription events: the
-// filter of subscriptions/listen has the ids, and calls with these ids belong to the stream.
+// eventsExtension is the extension of 2026-07-28 with which clients without a session receive subscription events. The filter of
+// subscriptions/listen contains subscription ids; the events of subscriptions with these ids are sent on its stream.
 const eventsExtension = "orch/subscriptions"
 
-// taggedStream is a stream whose notifications carry the id of the request that they belong to, as 2026-07-28 requires.
+// taggedStream adds the id of the listening request to each notification, as 2026-07-28 requires.
 type taggedStream struct {
 	*eventStream
 
@@ -41,7 +41,8 @@ func (s *taggedStream) send(parts ...[]byte) error {
 	return s.eventStream.send(mustJSON(m))
 }
 
-// listenSession is the session at the node of a client that has none itself. It lasts as long as the listening request.
+// listenSession is the session at the node for a subscriptions/listen request of a client without a session. It ends with the
+// request.
 type listenSession struct {
 	feed *feed
 	// keys are the subscriptions that the client may start.
@@ -56,8 +57,8 @@ func requestIdentity(r *http.Request) (who Identity) {
 	return who
 }
 
-// openListenSession opens a session for a client that listens to subscriptions. It skips ids that are in use, and returns nil if none
-// is left.
+// openListenSession opens a session for the subscription ids of a listening request. It skips ids that are in use, and returns
+// nil if no id remains.
 func (b *subscriber) openListenSession(ctx context.Context, who Identity, ids []string) (*listenSession, error) {
 	if b.cfg.Stores.Subscriptions == nil || len(ids) == 0 {
 		return nil, nil //nolint:nilnil // no session is needed
@@ -93,8 +94,8 @@ func (e *listenSession) ids() []string {
 	return ids
 }
 
-// forward sends the messages of the subscriptions after the stream has begun, until ctx ends, or the node no longer knows the
-// session.
+// forward sends the messages of the subscriptions on stream, after begun is closed. It returns when ctx ends, or when the node
+// no longer has the session.
 func (e *listenSession) forward(ctx context.Context, stream *eventStream, begun <-chan struct{}, request json.RawMessage) {
 	if e == nil {
 		return
@@ -110,20 +111,21 @@ func (e *listenSession) forward(ctx context.Context, stream *eventStream, begun 
 	e.feed.run(ctx)
 }
 
-// close frees the ids.
+// close frees the ids of the subscriptions.
 func (e *listenSession) close() {
 	if e == nil {
 		return
 	}
 	e.feed.mu.Lock()
-	ever := maps.Clone(e.feed.ever) // calls that started before may still record theirs
+	ever := maps.Clone(e.feed.ever) // running calls may still record subscriptions
 	e.feed.mu.Unlock()
 	for _, key := range e.keys {
 		e.feed.subscriber.listeners.unregister(key, e.feed.name, ever[key.subscription])
 	}
 }
 
-// listenSessionOf returns the name of the session that a client of 2026-07-28 uses over HTTP: that of its listening request.
+// listenSessionOf returns the name of the node's session for a call of a client of 2026-07-28 over HTTP: the session of the
+// listening request with the id of the subscription. The name is empty if there is no such request.
 func (b *subscriber) listenSessionOf(c client, r *run) (string, error) {
 	key := listenerKey{c.who.Name, r.subscription}
 	name, err := b.listeners.find(key)
@@ -131,7 +133,7 @@ func (b *subscriber) listenSessionOf(c client, r *run) (string, error) {
 		return "", err
 	}
 	if err != nil {
-		return "", nil //nolint:nilerr // without one, the tool reports the error
+		return "", nil //nolint:nilerr // the tool reports that there is no session
 	}
 	if r.feed = b.listeners.feedOf(key); r.feed != nil {
 		if reply := b.clients.replies.done(noteReply, c.note(noteReply)); reply != nil {

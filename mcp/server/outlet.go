@@ -10,17 +10,17 @@ import (
 type outlet struct {
 	no streamNo
 	to sink
-	// life ends with the stream.
-	life context.Context //nolint:containedctx // the lifetime of a stream
+	// life is cancelled when the stream ends.
+	life context.Context //nolint:containedctx // a stream is used by several requests
 	end  context.CancelFunc
 }
 
-// outlets counts the streams of the process.
-var outlets atomic.Uint64 //nolint:gochecknoglobals // numbers that are never reused
+// lastStreamNo is the number of the newest stream.
+var lastStreamNo atomic.Uint64 //nolint:gochecknoglobals // stream numbers are unique in the process
 
 func newOutlet(to sink) *outlet {
 	life, end := context.WithCancel(context.Background())
-	return &outlet{streamNo(outlets.Add(1)), to, life, end}
+	return &outlet{streamNo(lastStreamNo.Add(1)), to, life, end}
 }
 
 // number returns the number of an open stream, 0 otherwise.
@@ -31,14 +31,16 @@ func (o *outlet) number() streamNo {
 	return o.no
 }
 
-// standing returns the stream of a session for messages that no request asks for; nil for none.
+// standing returns the standing stream of a session, nil for none. It is the stream for messages that do not belong to a request
+// of the client: over HTTP the response to its GET request, over stdio the output.
 func (s *streams) standing(id string) *outlet {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.byID[id]
 }
 
-// openRequest registers the stream of a request under the key recorded on the request, and returns the function that unregisters it.
+// openRequest registers the stream of a request under the key recorded on the request. It returns the function that unregisters
+// the stream.
 func (s *streams) openRequest(key string, to sink) func() {
 	o := newOutlet(to)
 	s.mu.Lock()
@@ -66,8 +68,9 @@ func (s *streams) forClient(c client) *outlet {
 	return s.requests[key]
 }
 
-// replaceStanding ends the standing stream of a session in favour of a new one: a client that opens one no longer reads the previous one,
-// even if that connection seems alive. It returns the context of the new stream.
+// replaceStanding ends the present standing stream of a session, and returns the context for a new one. A client that opens a new
+// stream no longer reads the previous one, even if the previous connection seems alive. The caller must call the returned
+// function when the new stream has ended.
 func (n *connections) replaceStanding(ctx context.Context, id, owner string) (context.Context, func()) {
 	known := n.sessions.ownedBy(id, owner)
 	ctx, stop := context.WithCancel(ctx)

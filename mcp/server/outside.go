@@ -15,35 +15,37 @@ import (
 	"github.com/orch-dev/orch/mcp/gateway"
 )
 
-// Outside gives access to the resources and prompts of outside servers.
+// Outside gives access to the resources and prompts of external MCP servers.
 type Outside interface {
 	// Features returns the resources, templates and prompts of the connected servers.
 	Features() []gateway.Feature
 	// FeaturesReplaced returns a channel that is closed when the features change.
 	FeaturesReplaced() <-chan struct{}
-	// ReadResource returns a ReadResourceResult, GetPrompt a GetPromptResult of MCP, by the server's own URI or
-	// name. NOT_FOUND if there is none.
+	// ReadResource returns a ReadResourceResult of MCP. uri is the URI at the server. It returns NOT_FOUND for an unknown
+	// server or resource.
 	ReadResource(ctx context.Context, server, uri string) (json.RawMessage, error)
+	// GetPrompt returns a GetPromptResult of MCP. name is the name at the server. It returns NOT_FOUND for an unknown server
+	// or prompt.
 	GetPrompt(ctx context.Context, server, name string, args map[string]string) (json.RawMessage, error)
 }
 
-// outsideTemplate matches all resources of outside servers. The SDK knows only this one: otherwise it would try every template
-// of every server at each read. It is in no list.
+// outsideTemplate matches all resources of external MCP servers. It is the only template of these servers that is registered
+// with the SDK, which otherwise would try every template of every server at each read. Clients do not see it in lists.
 const outsideTemplate = gateway.URIPrefix + "{server}/{+uri}"
 
-// outsideFeatures are the offered features of outside servers.
+// outsideFeatures are the offered features of external MCP servers.
 type outsideFeatures struct {
-	// resources and prompts are those registered with the SDK: definition by URI or name. Only offerOutside uses them.
+	// resources and prompts are registered with the SDK: definitions by URI or name. Only offerOutside uses these fields.
 	resources, prompts map[string]string
 
 	mu sync.Mutex // guards the fields below
-	// templates are in the order of their texts; shown says that they were there once.
+	// templates are sorted by URI template; shown is set once showTemplates was called.
 	templates []*mcp.ResourceTemplate
 	shown     bool
 }
 
-// followOutside offers the current features of outside servers after each change, and the SDK notifies clients of changed
-// lists.
+// followOutside calls offerOutside after each change of the features of external MCP servers. The SDK then notifies clients of
+// changed lists.
 func (ov *outsideView) followOutside(ctx context.Context, replaced <-chan struct{}) {
 	for {
 		select {
@@ -56,7 +58,8 @@ func (ov *outsideView) followOutside(ctx context.Context, replaced <-chan struct
 	}
 }
 
-// offerOutside updates the SDK to the features of outside servers. It skips those at which the SDK would panic.
+// offerOutside registers the current features of external MCP servers with the SDK, and removes old ones. It skips invalid
+// features, for which the SDK would panic.
 func (ov *outsideView) offerOutside() {
 	resources, prompts := map[string]string{}, map[string]string{}
 	var templates []*mcp.ResourceTemplate
@@ -92,7 +95,7 @@ func (ov *outsideView) offerOutside() {
 	ov.features.resources, ov.features.prompts = resources, prompts
 }
 
-// showTemplates sets the templates. The SDK knows only one; adding that again notifies clients of the change.
+// showTemplates sets the templates. If they have changed, it registers outsideTemplate again, so that the SDK notifies clients.
 func (ov *outsideView) showTemplates(templates []*mcp.ResourceTemplate) {
 	slices.SortFunc(templates, func(a, b *mcp.ResourceTemplate) int { return strings.Compare(a.URITemplate, b.URITemplate) })
 	o := &ov.features
@@ -121,8 +124,8 @@ func isURI(text string) bool {
 	return err == nil
 }
 
-// seesOutside returns a function that reports whether a client sees the resources and prompts of a server. It does if it may
-// call tools of the server and may submit calls at all. A read-only identity may read them too.
+// seesOutside returns a function that reports whether a client sees the resources and prompts of a server. A client sees them
+// if its role may submit calls and it sees a tool of the server.
 func (ov *outsideView) seesOutside(c client) func(server string) bool {
 	if ov.cfg.Stores.Outside == nil || !c.who.Role.submits() {
 		return func(string) bool { return false }
@@ -139,7 +142,7 @@ func (ov *outsideView) seesOutside(c client) func(server string) bool {
 	return func(server string) bool { return seen[server] }
 }
 
-// outsideOf splits the URI of a resource of an outside server into the server and the URI there.
+// outsideOf splits the URI of a resource of an external MCP server into the server and the URI there.
 func outsideOf(uri string) (server, theirs string, ok bool) {
 	rest, ok := strings.CutPrefix(uri, gateway.URIPrefix)
 	if ok {
@@ -148,7 +151,7 @@ func outsideOf(uri string) (server, theirs string, ok bool) {
 	return server, theirs, ok
 }
 
-// readOutside reads a resource of an outside server, listed or not: the server decides whether it exists.
+// readOutside reads a resource of an external MCP server, listed or not: the server decides whether it exists.
 func (ov *outsideView) readOutside(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	uri := req.Params.URI
 	server, theirs, ok := outsideOf(uri)
@@ -169,7 +172,7 @@ func (ov *outsideView) readOutside(ctx context.Context, req *mcp.ReadResourceReq
 	return result, nil
 }
 
-// getOutside returns the handler of a prompt of an outside server.
+// getOutside returns the handler of a prompt of an external MCP server.
 func (ov *outsideView) getOutside(server, name string) mcp.PromptHandler {
 	return func(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 		if !ov.seesOutside(clientFrom(ctx))(server) {
@@ -187,13 +190,13 @@ func (ov *outsideView) getOutside(server, name string) mcp.PromptHandler {
 	}
 }
 
-// promptOf returns the server of a prompt of an outside server; only those have two underscores in their names.
+// promptOf returns the server of a prompt of an external MCP server. Only the names of these prompts contain two underscores.
 func (ov *outsideView) promptOf(name string) (server string, ok bool) {
 	server, _, ok = strings.Cut(name, "__")
 	return server, ok && ov.cfg.Stores.Outside != nil
 }
 
-// listPrompts removes the prompts of outside servers that the identity does not see.
+// listPrompts removes the prompts of external MCP servers that the identity does not see.
 func (ov *outsideView) listPrompts(c client, list *mcp.ListPromptsResult) {
 	sees := ov.seesOutside(c)
 	list.Prompts = slices.DeleteFunc(list.Prompts, func(p *mcp.Prompt) bool {
@@ -202,10 +205,11 @@ func (ov *outsideView) listPrompts(c client, list *mcp.ListPromptsResult) {
 	})
 }
 
-// outsideCursor is the prefix of the cursors of pages that are not the SDK's; the last template of the previous page follows.
+// outsideCursor is the prefix of the cursors for pages with templates of external MCP servers. It is followed by the last
+// template of the previous page. Cursors without it are the SDK's.
 const outsideCursor = "after "
 
-// listTemplates lists the templates of the face, and then those of outside servers that the identity sees.
+// listTemplates lists the server's own templates, and then those templates of external MCP servers that the identity sees.
 func (ov *outsideView) listTemplates(ctx context.Context, c client, next mcp.MethodHandler, req mcp.Request) (mcp.Result, error) {
 	after, theirs := "", false
 	if p, ok := req.GetParams().(*mcp.ListResourceTemplatesParams); ok && p != nil {
@@ -231,7 +235,7 @@ func (ov *outsideView) listTemplates(ctx context.Context, c client, next mcp.Met
 	return list, nil
 }
 
-// addOutside appends the templates of outside servers after a given one to a page.
+// addOutside appends to a page the templates of external MCP servers that follow the template after.
 func (ov *outsideView) addOutside(c client, list *mcp.ListResourceTemplatesResult, after string) {
 	sees := ov.seesOutside(c)
 	ov.features.mu.Lock()
@@ -250,7 +254,7 @@ func (ov *outsideView) addOutside(c client, list *mcp.ListResourceTemplatesResul
 	}
 }
 
-// outsideView offers the resources and prompts of outside servers.
+// outsideView offers the resources and prompts of external MCP servers.
 type outsideView struct {
 	*core
 

@@ -153,7 +153,7 @@ func getting(name string) string {
 	return `{"jsonrpc":"2.0","id":2,"method":"prompts/get","params":{"name":"` + name + `","arguments":{"who":"Ada"}}}`
 }
 
-// An identity that may submit sees the features of outside servers; one restricted to some tools sees those of the servers of these tools.
+// An identity that may submit sees the features of external MCP servers; one restricted to some tools sees those of the servers of these tools.
 func TestOutsideIsForThoseWhoMayCall(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)

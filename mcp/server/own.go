@@ -20,17 +20,18 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// ownTool is a tool of the face itself.
+// ownTool is one of the server's own tools, such as orch_submit.
 type ownTool struct {
 	name, purpose string
 	// reads is false for a tool that changes something.
 	reads bool
-	in    map[string]*jsonschema.Schema
-	need  []string
-	do    func(ctx context.Context, c *client, in *ownInput) (any, error)
+	// in are the schemas of the inputs by name, need the names of the required inputs.
+	in   map[string]*jsonschema.Schema
+	need []string
+	do   func(ctx context.Context, c *client, in *ownInput) (any, error)
 }
 
-// ownInput is the input of all tools of the face.
+// ownInput contains the inputs of all own tools; each tool uses some of them.
 type ownInput struct {
 	Plan   json.RawMessage `json:"plan"`
 	Inputs json.RawMessage `json:"inputs"`
@@ -48,7 +49,7 @@ type ownInput struct {
 	Limit  int             `json:"limit"`
 	Cursor string          `json:"cursor"`
 
-	// state and answers belong to the next round of a call.
+	// state and answers are the request state and the answers of a client that repeats a call to answer its questions.
 	state   string
 	answers mcp.InputResponseMap
 }
@@ -103,7 +104,7 @@ func (tt *taskTools) ownTools() []ownTool {
 	}
 }
 
-// addOwnTools adds the tools of the face.
+// addOwnTools registers the own tools with the SDK.
 func (tt *taskTools) addOwnTools() {
 	for _, t := range tt.ownTools() {
 		if !tt.cfg.Offer.Show.showsOwn(t.name) {
@@ -118,7 +119,7 @@ func (tt *taskTools) addOwnTools() {
 	}
 }
 
-// handler returns the handler of a tool of the face.
+// handler returns the handler of an own tool.
 func (tt *taskTools) handler(t ownTool) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		c := clientFrom(ctx)
@@ -144,7 +145,7 @@ func (tt *taskTools) handler(t ownTool) mcp.ToolHandler {
 	}
 }
 
-// resultTask returns the task whose result a tool of the face shows.
+// resultTask returns the task from which the client can get omitted data of the result of an own tool, empty for none.
 func resultTask(t ownTool, in ownInput) events.TaskID {
 	if t.name != toolResult {
 		return ""
@@ -152,7 +153,7 @@ func resultTask(t ownTool, in ownInput) events.TaskID {
 	return events.TaskID(in.TaskID)
 }
 
-// decodeInput decodes and checks the input of a tool of the face.
+// decodeInput decodes and checks the input of an own tool.
 func (t ownTool) decodeInput(raw json.RawMessage) (ownInput, error) {
 	var in ownInput
 	given := map[string]json.RawMessage{}
@@ -179,7 +180,8 @@ func (t ownTool) decodeInput(raw json.RawMessage) (ownInput, error) {
 	return in, nil
 }
 
-// unknownField returns an error for an input field that the tool does not have, with the likely name for variants such as taskId.
+// unknownField returns an error for an input that the tool does not have. Its hint names the likely input, such as task_id for
+// taskId.
 func (t ownTool) unknownField(name string) error {
 	e := fault.New(fault.ValidationError, "is not known").WithField(name)
 	known := slices.Sorted(maps.Keys(t.in))
@@ -197,7 +199,7 @@ func (t ownTool) unknownField(name string) error {
 	return e.WithHint("its inputs are %s", strings.Join(known, ", "))
 }
 
-// normalizeName returns a name without the differences between taskId and task_id.
+// normalizeName returns a name in lower case without separators: the same for taskId and task_id.
 func normalizeName(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
 }
@@ -231,7 +233,7 @@ func (tt *taskTools) ownSubmit(ctx context.Context, c *client, in *ownInput) (an
 	return submitted{task, task.ID}, nil
 }
 
-// submitted is the answer of orch_submit. It has the task id also under the name that the other tools use.
+// submitted is the answer of orch_submit. It repeats the id of the task as task_id, the name that the other own tools use.
 type submitted struct {
 	api.SubmitReply
 
@@ -253,7 +255,8 @@ func (tt *taskTools) ownStatus(ctx context.Context, c *client, in *ownInput) (an
 	return object{"task": t, "causes": why.Causes}, err
 }
 
-// ownTask returns the task that a call of a tool of the face names. NOT_FOUND, or GONE for one that was visible before (S3-151).
+// ownTask returns the task named in the input of an own tool. It returns NOT_FOUND for a task that the client may not see, and
+// GONE for a task that was visible before (S3-151).
 func (tt *taskTools) ownTask(ctx context.Context, c *client, in *ownInput) (api.TaskView, error) {
 	t, err := tt.taskOf(ctx, c.who, in.TaskID)
 	if !fault.Has(err, fault.NotFound) {
@@ -268,7 +271,8 @@ func (tt *taskTools) ownTask(ctx context.Context, c *client, in *ownInput) (api.
 	return t, &e
 }
 
-// ownTaskID is ownTask for a call that waits, perhaps with many others: the task view does not stay on its stack.
+// ownTaskID is ownTask for a call that waits. It is not inlined, so that the task view does not remain on the stack of each
+// waiting call.
 //
 //go:noinline
 func (tt *taskTools) ownTaskID(ctx context.Context, c *client, in *ownInput) (events.TaskID, error) {
@@ -302,7 +306,7 @@ func (tt *taskTools) ownApprovals(ctx context.Context, c *client, _ *ownInput) (
 	return tt.approvalsFor(ctx, c.who)
 }
 
-// taskTools are the tools of the face itself, for hosts that do not support tasks.
+// taskTools implements the server's own tools, for clients that do not support tasks.
 type taskTools struct {
 	*core
 

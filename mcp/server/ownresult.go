@@ -13,10 +13,11 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// maxWait keeps the wait of a tool below the usual timeouts of clients.
+// maxWait is the longest wait of orch_result. It is below the usual timeouts of clients.
 const maxWait = 50 * time.Second
 
-// ownResult waits for the end of a task, and lets the client answer its questions meanwhile.
+// ownResult implements orch_result: it waits for the end of a task and returns its result. Meanwhile it sends the questions of
+// the task to the client.
 func (tt *taskTools) ownResult(ctx context.Context, c *client, in *ownInput) (any, error) {
 	id, err := tt.ownTaskID(ctx, c, in)
 	if err != nil {
@@ -57,8 +58,8 @@ func (tt *taskTools) ownResult(ctx context.Context, c *client, in *ownInput) (an
 	return fields, err
 }
 
-// resultWithAnswers waits for the end of a task until limit. It asks a client of 2025-11-25 the questions of the task; for
-// one of 2026-07-28 the wait ends when the task asks a question that the client can answer.
+// resultWithAnswers waits for the end of a task until limit. A client of 2025-11-25 is asked the questions of the task meanwhile.
+// For a client of 2026-07-28 the wait ends when the task has a question that the client can answer.
 func (tt *taskTools) resultWithAnswers(ctx context.Context, c client, id events.TaskID, limit time.Time) (api.ResultReply, error) {
 	asked := !c.sessionless && c.session != nil && !c.modern
 	for attend := asked || c.modern; ; {
@@ -73,7 +74,7 @@ func (tt *taskTools) resultWithAnswers(ctx context.Context, c client, id events.
 			if list, err = tt.questions.pending(ctx, c, id); len(list) > 0 {
 				return r, err
 			}
-			attend = false // only others can answer
+			attend = false // the client cannot answer: keep waiting
 		}
 		if err != nil {
 			return r, err
@@ -81,7 +82,7 @@ func (tt *taskTools) resultWithAnswers(ctx context.Context, c client, id events.
 	}
 }
 
-// askUntil asks the client of a waiting request the questions of a task, until the task continues or the limit is reached.
+// askUntil sends the questions of a task to the client, and waits until the task continues or the limit is reached.
 func (tt *taskTools) askUntil(ctx context.Context, c client, id events.TaskID, limit time.Time) error {
 	within, stop := context.WithTimeout(ctx, limit.Sub(tt.cfg.Now()))
 	defer stop()
@@ -93,7 +94,7 @@ func (tt *taskTools) askUntil(ctx context.Context, c client, id events.TaskID, l
 	return ctx.Err()
 }
 
-// answerRound delivers the answers that a client of 2026-07-28 has sent with its next call.
+// answerRound delivers the answers of a client of 2026-07-28 that repeats its call to answer questions.
 func (tt *taskTools) answerRound(ctx context.Context, c client, id events.TaskID, in *ownInput) error {
 	if in.state == "" {
 		return nil
@@ -110,7 +111,7 @@ func (tt *taskTools) answerRound(ctx context.Context, c client, id events.TaskID
 	return err
 }
 
-// readRound reads the fields of a request beside the arguments of its tool.
+// readRound copies the request state and the answers from a request, which are not among the arguments of the tool.
 func (in *ownInput) readRound(p *mcp.CallToolParamsRaw) {
 	in.state, in.answers = p.RequestState, p.InputResponses
 }

@@ -13,10 +13,11 @@ import (
 	"github.com/orch-dev/orch/api"
 )
 
-// The SDK encodes an answer several times, and the buffers of encoding/json keep their largest size. So the large parts of
-// an answer over HTTP are removed before the SDK encodes it: a key replaces each part, and the deferredWriter inserts the part when it sends the answer.
+// The SDK encodes an answer several times, and the buffers of encoding/json keep their largest size. So this file replaces each
+// large part of an answer over HTTP by a short key before the SDK encodes the answer. The deferredWriter replaces the keys by
+// the parts when it sends the answer.
 
-// part is a large part of an answer. key is random, so that no data of a client or tool is mistaken for one.
+// part is a large part of an answer. key is random, so that no data of a client or tool is mistaken for a key.
 type part struct {
 	key string
 	// size is the approximate size in bytes.
@@ -26,72 +27,72 @@ type part struct {
 }
 
 // part adds a part and returns its key.
-func (of *reservation) part(size int, open func() io.Reader) string {
+func (res *reservation) part(size int, open func() io.Reader) string {
 	key := "orch-part-" + rand.Text()
-	of.memory.mu.Lock()
-	defer of.memory.mu.Unlock()
-	of.parts = append(of.parts, part{key, size, open})
+	res.memory.mu.Lock()
+	defer res.memory.mu.Unlock()
+	res.parts = append(res.parts, part{key, size, open})
 	return key
 }
 
 // partsSize returns the total size of the parts.
-func (of *reservation) partsSize() (size int) {
-	of.memory.mu.Lock()
-	defer of.memory.mu.Unlock()
-	for _, p := range of.parts {
+func (res *reservation) partsSize() (size int) {
+	res.memory.mu.Lock()
+	defer res.memory.mu.Unlock()
+	for _, p := range res.parts {
 		size += p.size
 	}
 	return size
 }
 
-// dropParts removes the parts of an answer that will be made again.
-func (of *reservation) dropParts() {
-	of.memory.mu.Lock()
-	defer of.memory.mu.Unlock()
-	of.parts = nil
+// dropParts removes all parts, because the answer will be made again.
+func (res *reservation) dropParts() {
+	res.memory.mu.Lock()
+	defer res.memory.mu.Unlock()
+	res.parts = nil
 }
 
 // valueKey replaces a large JSON value by a key.
-func (of *reservation) valueKey(raw json.RawMessage) json.RawMessage {
-	if of == nil || len(raw) < largeAnswer {
+func (res *reservation) valueKey(raw json.RawMessage) json.RawMessage {
+	if res == nil || len(raw) < largeAnswer {
 		return raw
 	}
 	line := oneLine(raw)
-	return json.RawMessage(`"` + of.part(len(line), func() io.Reader { return bytes.NewReader(line) }) + `"`)
+	return json.RawMessage(`"` + res.part(len(line), func() io.Reader { return bytes.NewReader(line) }) + `"`)
 }
 
 // textKey replaces a large text by a key.
-func (of *reservation) textKey(text string) string {
-	if of == nil || len(text) < largeAnswer {
+func (res *reservation) textKey(text string) string {
+	if res == nil || len(text) < largeAnswer {
 		return text
 	}
 	text = strings.ToValidUTF8(text, "\ufffd")
-	return of.part(len(text), func() io.Reader { return quote(strings.NewReader(text)) })
+	return res.part(len(text), func() io.Reader { return quote(strings.NewReader(text)) })
 }
 
 // extract replaces the large parts of a result by keys.
-func (of *reservation) extract(result mcp.Result) mcp.Result {
-	if of == nil {
+func (res *reservation) extract(result mcp.Result) mcp.Result {
+	if res == nil {
 		return result
 	}
 	switch r := result.(type) {
 	case *mcp.CallToolResult:
-		of.extractCall(r)
+		res.extractCall(r)
 	case *mcp.ReadResourceResult:
 		for _, c := range r.Contents {
-			c.Text = of.textKey(c.Text)
+			c.Text = res.textKey(c.Text)
 		}
 	}
 	return result
 }
 
-// extractCall replaces the large parts of the result of a call. A text that repeats the data is no part of its own.
-func (of *reservation) extractCall(r *mcp.CallToolResult) {
-	if of == nil {
+// extractCall replaces the large parts of the result of a call. A text equal to the structured content shares its key.
+func (res *reservation) extractCall(r *mcp.CallToolResult) {
+	if res == nil {
 		return
 	}
 	data, _ := r.StructuredContent.(json.RawMessage)
-	spared := of.valueKey(data)
+	spared := res.valueKey(data)
 	for _, c := range r.Content {
 		t, ok := c.(*mcp.TextContent)
 		switch {
@@ -99,7 +100,7 @@ func (of *reservation) extractCall(r *mcp.CallToolResult) {
 		case len(data) >= largeAnswer && t.Text == string(data) && !bytes.ContainsAny(data, "\r\n"):
 			t.Text = string(spared)
 		default:
-			t.Text = of.textKey(t.Text)
+			t.Text = res.textKey(t.Text)
 		}
 	}
 	if len(data) > 0 {
@@ -108,14 +109,14 @@ func (of *reservation) extractCall(r *mcp.CallToolResult) {
 }
 
 // extractTask replaces the large parts of a task view.
-func (of *reservation) extractTask(t *api.TaskView) {
-	t.Output = of.valueKey(t.Output)
+func (res *reservation) extractTask(t *api.TaskView) {
+	t.Output = res.valueKey(t.Output)
 	for i := range t.Steps {
-		t.Steps[i].Output = of.valueKey(t.Steps[i].Output)
+		t.Steps[i].Output = res.valueKey(t.Steps[i].Output)
 	}
 }
 
-// oneLine returns a JSON value as one line of valid UTF-8, for a stream of events.
+// oneLine returns a JSON value as one line of valid UTF-8, as server-sent events require.
 func oneLine(raw json.RawMessage) []byte {
 	if bytes.ContainsAny(raw, "\r\n") {
 		var b bytes.Buffer
@@ -129,14 +130,14 @@ func oneLine(raw json.RawMessage) []byte {
 	return raw
 }
 
-// fill replaces the keys in an encoded message by their parts; nil if it contains none. A part inside a string is
-// escaped.
-func (of *reservation) fill(message []byte) io.Reader {
-	of.memory.mu.Lock()
-	defer of.memory.mu.Unlock()
+// fill returns a reader of an encoded message with its keys replaced by their parts. It returns nil if the message contains no
+// key. A part inside a string is escaped.
+func (res *reservation) fill(message []byte) io.Reader {
+	res.memory.mu.Lock()
+	defer res.memory.mu.Unlock()
 	var pieces []io.Reader
 	for {
-		before, p, inText, after := of.splitAtKey(message)
+		before, p, inText, after := res.splitAtKey(message)
 		if p == nil {
 			break
 		}
@@ -153,13 +154,13 @@ func (of *reservation) fill(message []byte) io.Reader {
 	return io.MultiReader(append(pieces, bytes.NewReader(bytes.Clone(message)))...)
 }
 
-// splitAtKey splits a message at its first key. The mutex of the memory must be held.
-func (of *reservation) splitAtKey(message []byte) (before []byte, first *part, inText bool, after []byte) {
+// splitAtKey splits a message at its first key. inText is set if the key is inside a string. res.memory.mu must be held.
+func (res *reservation) splitAtKey(message []byte) (before []byte, first *part, inText bool, after []byte) {
 	at := len(message)
-	for i, p := range of.parts {
+	for i, p := range res.parts {
 		for _, quoted := range []string{`"` + p.key + `"`, `\"` + p.key + `\"`} {
 			if found := bytes.Index(message, []byte(quoted)); found >= 0 && found < at {
-				at, first, inText = found, &of.parts[i], quoted[0] == '\\'
+				at, first, inText = found, &res.parts[i], quoted[0] == '\\'
 				before, after = message[:found], message[found+len(quoted):]
 			}
 		}
@@ -168,16 +169,16 @@ func (of *reservation) splitAtKey(message []byte) (before []byte, first *part, i
 }
 
 // inline returns a JSON value with its parts inserted.
-func (of *reservation) inline(raw json.RawMessage) json.RawMessage {
-	if of == nil {
+func (res *reservation) inline(raw json.RawMessage) json.RawMessage {
+	if res == nil {
 		return raw
 	}
-	filled := of.fill(raw)
+	filled := res.fill(raw)
 	if filled == nil {
 		return raw
 	}
 	var b bytes.Buffer
-	b.Grow(of.partsSize() + len(raw) + bytes.MinRead)
+	b.Grow(res.partsSize() + len(raw) + bytes.MinRead)
 	_, _ = b.ReadFrom(filled) // reads memory only
 	return b.Bytes()
 }
@@ -190,20 +191,20 @@ func quote(text io.Reader) io.Reader {
 // escaper reads a text in the escaped form of a JSON string.
 type escaper struct {
 	from io.Reader
-	// escaped was read from the source and escaped, but not yet returned.
+	// escaped is escaped text that Read has not yet returned.
 	escaped []byte
-	room    [4 << 10]byte
+	buffer  [4 << 10]byte
 }
 
 // Read implements io.Reader.
 func (e *escaper) Read(p []byte) (int, error) {
 	if len(e.escaped) == 0 {
-		n, err := e.from.Read(e.room[:])
+		n, err := e.from.Read(e.buffer[:])
 		if n == 0 {
 			return 0, err
 		}
 		e.escaped = make([]byte, 0, n+n/8)
-		for _, c := range e.room[:n] {
+		for _, c := range e.buffer[:n] {
 			e.escaped = appendEscaped(e.escaped, c)
 		}
 	}

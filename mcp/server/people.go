@@ -15,7 +15,8 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// pendingDecisions are the ids of an approval and a question that wait for people, and the rule that requires the approval (S0-004).
+// pendingDecisions contains the ids of an approval and of a question that a task waits for, and the rule that requires the
+// approval (S0-004). All may be empty.
 type pendingDecisions struct{ approval, rule, question string }
 
 // fields returns the non-empty ids by their JSON names.
@@ -29,7 +30,8 @@ func (p pendingDecisions) fields() object {
 	return o
 }
 
-// waitsForPeople returns the error of a task that waits for people, and what it asks; nil if it does not wait for them.
+// waitsForPeople returns the error e for a task that waits for people, and the decisions that the task waits for. e is nil if the
+// task does not wait for people.
 func (qs *questioner) waitsForPeople(ctx context.Context, c client, id events.TaskID) (e *fault.Error, asked pendingDecisions, err error) {
 	now, err := qs.cfg.API.Result(ctx, api.ResultRequest{ID: id, Attend: true})
 	if err != nil || !now.Waits {
@@ -59,7 +61,7 @@ func (qs *questioner) waitsForPeople(ctx context.Context, c client, id events.Ta
 	return e, asked, err
 }
 
-// ruleOf returns the rule that requires an approval; empty if a plan or a tool has asked for it.
+// ruleOf returns the policy rule that requires an approval; empty if a plan or a tool has requested the approval.
 func ruleOf(a api.ApprovalView) string {
 	var details struct {
 		Rule string `json:"rule"`
@@ -68,8 +70,8 @@ func ruleOf(a api.ApprovalView) string {
 	return details.Rule
 }
 
-// waitsForOthers returns the result of a call that waits for people whom its client cannot ask (A-04), or whose answer
-// was refused. It is nil if the call continues.
+// waitsForOthers returns the result of a call that waits for people its client cannot ask (A-04). refused is the error of a
+// refused answer, or nil. The result is nil if the call continues.
 func (qs *questioner) waitsForOthers(ctx context.Context, c client, r *run, refused error) (*mcp.CallToolResult, error) {
 	e, asked, err := qs.waitsForPeople(ctx, c, r.id)
 	if err != nil || e == nil {
@@ -111,7 +113,8 @@ func withData(result *mcp.CallToolResult, more object) {
 	}
 }
 
-// missingCapability ends a call that asks for something that its client of 2026-07-28 has not declared.
+// missingCapability cancels a call with questions of kinds that its client of 2026-07-28 has not declared. It returns the error
+// for the missing capabilities.
 func (qs *questioner) missingCapability(ctx context.Context, c client, r *run) error {
 	asked, err := qs.cfg.API.Questions(ctx, api.QuestionsRequest{Task: r.id})
 	if err != nil {

@@ -21,19 +21,19 @@ import (
 //go:embed planschema.json
 var planSchemaSource []byte
 
-// planSchemaURI is the resource with the full schema of a plan.
+// planSchemaURI is the URI of the resource with the full schema of a plan.
 const planSchemaURI = "orch://plan-schema"
 
-// planSchema is a shorter schema, sufficient for models to write most plans.
+// planSchema returns a shorter schema of a plan, with which models can write most plans.
 func planSchema() *jsonschema.Schema {
 	var schema jsonschema.Schema
 	if err := json.Unmarshal(planSchemaSource, &schema); err != nil {
-		panic(err) // it is embedded in the program
+		panic(err) // the schema is embedded in the program
 	}
 	return &schema
 }
 
-// addPlanSchema offers the full schema as a resource.
+// addPlanSchema registers the full schema as a resource.
 func (pc *planChecks) addPlanSchema() {
 	pc.sdk.AddResource(&mcp.Resource{
 		URI: planSchemaURI, Name: "plan-schema", Title: "JSON Schema of a plan for orch_submit, with all keys", MIMEType: "application/schema+json",
@@ -54,7 +54,7 @@ type planProblem struct {
 	Suggestion string     `json:"suggestion,omitempty"`
 }
 
-// planHints replaces hints that name shell commands.
+// planHints returns replacements for hints that name shell commands, which an MCP client cannot run.
 func planHints() map[string]string {
 	return map[string]string{
 		plan.HintNew:     `begin with {"orch": "v1", "steps": [{"id": "a", "tool": "NAME", "with": {}}]}; resource ` + planSchemaURI + ` has all keys`,
@@ -75,8 +75,8 @@ func problemsOf(list plan.Problems) []planProblem {
 	return shown
 }
 
-// nameInPlans adds a hint to problems with tools that a plan names as the client's profile does: plans use the names and
-// inputs of the catalogue.
+// nameInPlans adds a hint to each problem with an unknown tool that exists in the client's profile: in a plan the tool has its
+// catalogue name.
 func nameInPlans(problems []planProblem, profile []profileTool) {
 	for i, p := range problems {
 		for _, t := range profile {
@@ -87,7 +87,7 @@ func nameInPlans(problems []planProblem, profile []profileTool) {
 	}
 }
 
-// loadPlan checks a plan, an object or YAML text, against the tools that the client sees.
+// loadPlan parses a plan, a JSON object or a string of YAML, and checks it against the tools that the client sees.
 func (pc *planChecks) loadPlan(c client, raw json.RawMessage) (*plan.Plan, *plan.Program, error) {
 	text := []byte(raw)
 	var yaml string
@@ -109,7 +109,7 @@ func (pc *planChecks) loadPlan(c client, raw json.RawMessage) (*plan.Plan, *plan
 	}})
 }
 
-// toolInfo returns the properties of a tool that the check of a plan needs.
+// toolInfo returns those properties of a tool that are needed to check a plan.
 func toolInfo(tool tools.Tool) plan.ToolInfo {
 	spec := tool.Spec()
 	required, fields := tools.Fields(tool)
@@ -119,7 +119,7 @@ func toolInfo(tool tools.Tool) plan.ToolInfo {
 	}
 }
 
-// validatePlan reports whether a plan could be submitted, without submitting it.
+// validatePlan checks a plan and its inputs without submitting the plan.
 func (pc *planChecks) validatePlan(c client, in *ownInput) (any, error) {
 	parsed, program, err := pc.loadPlan(c, in.Plan)
 	if err != nil {
@@ -134,7 +134,7 @@ func (pc *planChecks) validatePlan(c client, in *ownInput) (any, error) {
 	return object{"valid": true, "name": parsed.Name, "steps": len(parsed.Steps), "tools": parsed.Tools()}, nil
 }
 
-// planRefused returns the result for an invalid plan: every problem, as data and as text.
+// planRefused returns the result for an invalid plan: all its problems, as structured content and as text.
 func (pc *planChecks) planRefused(c client, in *ownInput, err error) (any, error) {
 	var list plan.Problems
 	if !errors.As(err, &list) { // a node in another process sends only the first problem

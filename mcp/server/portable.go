@@ -2,12 +2,13 @@ package server
 
 import "strings"
 
-// Some hosts accept no dots in the names of tools. For them a tool is shown with underscores instead, unless
-// another tool has that name; both names can be called.
+// Some clients do not accept dots in the names of tools. For them a tool is shown with underscores instead of dots,
+// unless another tool has that name. Calls may use both names.
 
+// portable returns a name with underscores instead of dots.
 func portable(name string) string { return strings.ReplaceAll(name, ".", "_") }
 
-// portableNames returns the tools with dots by their shown names, for clients that name no profile.
+// portableNames returns withoutDots if Offer.PortableNames is set, nil otherwise.
 func (v *toolView) portableNames() map[string]string {
 	if !v.cfg.Offer.PortableNames {
 		return nil
@@ -15,7 +16,7 @@ func (v *toolView) portableNames() map[string]string {
 	return v.withoutDots()
 }
 
-// withoutDots returns the tools with dots by their names without dots. The map must not be changed.
+// withoutDots maps portable names to catalogue names, for all tools with dots in their names. The map must not be changed.
 func (v *toolView) withoutDots() map[string]string { return v.descriptions.namesOf(v.findWithoutDots) }
 
 func (v *toolView) findWithoutDots() map[string]string {
@@ -35,7 +36,7 @@ func (v *toolView) findWithoutDots() map[string]string {
 	return shown
 }
 
-// shownName returns the name under which a tool is listed.
+// shownName returns the name with which a tool is listed; shown maps portable names to catalogue names.
 func shownName(name string, shown map[string]string) string {
 	if other := portable(name); shown[other] == name {
 		return other
@@ -43,7 +44,7 @@ func shownName(name string, shown map[string]string) string {
 	return name
 }
 
-// plainName returns the catalogue name of a called tool.
+// plainName returns the catalogue name of a tool that was called with either of its names.
 func (v *toolView) plainName(name string) string {
 	if _, ok := v.cfg.Catalogue.Get(name); ok || !v.cfg.Offer.PortableNames {
 		return name

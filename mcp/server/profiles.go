@@ -15,8 +15,8 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// A profile is a view of the tools for one kind of clients: a selection of tools, with names, descriptions and inputs of its own. It is no
-// security boundary: the policy decides what a call may do, under whatever name it is made.
+// A profile is a view of the tools for one kind of client: a selection of tools, which may have special names, descriptions and
+// inputs. A profile is not a security boundary: the policy decides what a call may do, whatever name the call uses.
 
 // The profiles.
 const (
@@ -24,9 +24,10 @@ const (
 	ProfileAll = "all"
 	// ProfileCoding has the tools for work on a project, without duplicates, with names that every client accepts.
 	ProfileCoding = "coding"
-	// ProfileOperations has the tools for managing tasks, ProfileNetwork those for agents that work together.
+	// ProfileOperations has the tools for managing tasks.
 	ProfileOperations = "operations"
-	ProfileNetwork    = "network"
+	// ProfileNetwork has the tools for agents that work together.
+	ProfileNetwork = "network"
 )
 
 // Profiles returns the names of the profiles.
@@ -45,17 +46,17 @@ func CheckProfile(name string) error {
 
 // profileTool is a tool as a profile shows it.
 type profileTool struct {
-	// name is what the client calls, tool the name in the catalogue or of a tool of the face.
+	// name is the name in the profile, tool the name in the catalogue or the name of one of the server's own tools.
 	name, tool string
-	// use describes when to use it, and when not.
+	// use describes when to use the tool, and when not.
 	use string
-	// fields are the shown inputs, as "name: description"; the name of an optional one ends in "?".
+	// fields are the shown inputs, as "name: description"; the name of an optional input ends in "?".
 	fields []string
-	// fill has inputs that the tool requires and the profile hides, as JSON by name.
+	// fill are the inputs that the tool requires and the profile hides: JSON values by name.
 	fill map[string]string
 }
 
-// profileTools returns the tools of a profile with descriptions of its own; nil for any other profile.
+// profileTools returns the tools of a profile that has its own descriptions; nil for any other profile.
 func profileTools(profile string) []profileTool {
 	if profile == ProfileCoding {
 		return codingTools()
@@ -63,7 +64,7 @@ func profileTools(profile string) []profileTool {
 	return nil
 }
 
-// Behind returns the catalogue tool that a profile shows under a name of its own, empty for none.
+// Behind returns the catalogue name of the tool that a profile shows as name, empty if the profile has no such name.
 func Behind(profile, name string) string {
 	for _, t := range profileTools(profile) {
 		if t.name == name {
@@ -73,7 +74,7 @@ func Behind(profile, name string) string {
 	return ""
 }
 
-// patternsOf returns the selection of a profile without descriptions of its own; nil for all tools.
+// patternsOf returns the selection of a profile that uses the descriptions of the catalogue; nil for all tools.
 func patternsOf(profile string) *Selection {
 	switch profile {
 	case ProfileOperations:
@@ -106,7 +107,7 @@ func readProfile(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// inProfile finds a tool by its name in the client's profile. own is false if the profile has no descriptions of its own.
+// inProfile finds a tool by its name in the client's profile. own is set if the profile has its own descriptions.
 func (v *toolView) inProfile(c client, name string) (tool profileTool, own, ok bool) {
 	list := profileTools(v.profileOf(c))
 	for _, t := range list {
@@ -159,7 +160,7 @@ func (v *toolView) completeArgs(t profileTool, tool tools.Tool, fields map[strin
 	}
 }
 
-// translatePlanned translates the call for which an approval is requested, as translate does when the call is made.
+// translatePlanned translates the call in a request for an approval, in the same way as translate will when that call is made.
 func (v *toolView) translatePlanned(c client, fields map[string]json.RawMessage) {
 	var details, args map[string]json.RawMessage
 	var name string
@@ -179,7 +180,7 @@ func (v *toolView) translatePlanned(c client, fields map[string]json.RawMessage)
 // nameFor returns the name under which a client calls a tool, empty if its profile has none.
 func (v *toolView) nameFor(c client, tool string) string { return nameIn(v.profileOf(c), tool) }
 
-// absolute returns a relative path as one below the root.
+// absolute joins a relative path to the root. It returns any other value unchanged.
 func (v *toolView) absolute(raw json.RawMessage) json.RawMessage {
 	var name string
 	if json.Unmarshal(raw, &name) != nil || name == "" || filepath.IsAbs(name) {
@@ -188,7 +189,7 @@ func (v *toolView) absolute(raw json.RawMessage) json.RawMessage {
 	return mustJSON(filepath.Join(v.cfg.Root, name))
 }
 
-// suggestion returns the end of a sentence that names the tool probably meant.
+// suggestion returns the end of an error message: the name in the client's profile of the tool with the given catalogue name.
 func (v *toolView) suggestion(c client, name string) string {
 	for _, t := range profileTools(v.profileOf(c)) {
 		if t.tool == name {
@@ -198,13 +199,13 @@ func (v *toolView) suggestion(c client, name string) string {
 	return "; tools/list has them"
 }
 
-// listNarrowed returns the tools that a client sees in a profile with descriptions of its own.
+// listNarrowed returns the tools that a client sees in a profile that has its own descriptions.
 func (v *toolView) listNarrowed(c client, profile string) (shown []json.RawMessage) {
 	for _, t := range profileTools(profile) {
 		if !v.isListed(c, t.tool) {
 			continue
 		}
-		described := v.descriptions.of(descriptionKey{profile: profile, name: t.name}, func() json.RawMessage { return v.describe(t) })
+		described := v.descriptions.get(descriptionKey{profile: profile, name: t.name}, func() json.RawMessage { return v.describe(t) })
 		if described != nil {
 			shown = append(shown, described)
 		}
@@ -212,7 +213,7 @@ func (v *toolView) listNarrowed(c client, profile string) (shown []json.RawMessa
 	return shown
 }
 
-// listSelected returns the tools of a list that a client sees in a profile without descriptions of its own.
+// listSelected returns those tools of a list that a client sees in a profile that uses the descriptions of the catalogue.
 func (v *toolView) listSelected(c client, profile string, list *mcp.ListToolsResult) (shown []json.RawMessage) {
 	patterns, names := patternsOf(profile), v.withoutDots()
 	for _, t := range list.Tools {
@@ -220,7 +221,7 @@ func (v *toolView) listSelected(c client, profile string, list *mcp.ListToolsRes
 			continue
 		}
 		key := descriptionKey{tool: t, profile: profile, name: shownName(t.Name, names)}
-		shown = append(shown, v.descriptions.of(key, func() json.RawMessage {
+		shown = append(shown, v.descriptions.get(key, func() json.RawMessage {
 			other := *t
 			other.Name, other.OutputSchema = key.name, nil // profiles show results as text
 			return terseJSON(&other)
@@ -271,7 +272,7 @@ func terse(hints *mcp.ToolAnnotations) *mcp.ToolAnnotations {
 	return hints
 }
 
-// terseJSON encodes a tool without false hints, which clients assume by default.
+// terseJSON encodes a tool. It omits hints that are false, because clients assume false by default.
 func terseJSON(t *mcp.Tool) json.RawMessage {
 	fields := fieldsOf(t)
 	hints := map[string]any{}
@@ -289,7 +290,7 @@ func terseJSON(t *mcp.Tool) json.RawMessage {
 	return mustJSON(fields)
 }
 
-// narrowSchema reduces a schema to the fields that a profile shows, with its descriptions.
+// narrowSchema reduces a schema to the fields that a profile shows, with the descriptions of the profile.
 func narrowSchema(schema json.RawMessage, fields []string) object {
 	var whole struct {
 		Properties map[string]map[string]json.RawMessage `json:"properties"`

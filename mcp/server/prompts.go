@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/api"
 )
 
-// addPrompts offers the prompts of the face (S2-040).
+// addPrompts registers the server's own prompts (S2-040).
 func (pm *prompter) addPrompts() {
 	pm.sdk.AddPrompt(&mcp.Prompt{
 		Name: "explain_task", Title: "Explain a task", Description: "Say what a task does, how it stands, and why it does not move or has failed.",
@@ -42,7 +42,7 @@ func promptResult(description string, parts ...mcp.Content) *mcp.GetPromptResult
 	return p
 }
 
-// embedded embeds JSON in a prompt, as a resource instead of text.
+// embedded returns content that embeds v as JSON, as a resource instead of text.
 func embedded(uri string, v any) mcp.Content {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -103,5 +103,5 @@ func (pm *prompter) runPlan(_ context.Context, req *mcp.GetPromptRequest) (*mcp.
 			"follow it with %s, and when it waits for an approval, tell me its id. Report the result, or why it failed.", goal, with, toolSubmit, toolResult)}), nil
 }
 
-// prompter offers the prompts of the face.
+// prompter implements the server's own prompts.
 type prompter struct{ *core }

@@ -14,8 +14,9 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// questionPrefix is the prefix of the ids of requests that ask questions. The rest is signed, so that an answer belongs to its own
-// question, even after a restart of the node, and only this node, session and identity can have issued the id.
+// questionPrefix is the prefix of the ids of requests that ask questions. The rest of the id contains the task and the question,
+// signed for the identity and the session: so an answer is delivered to its question even after a restart of the node, and a
+// client cannot forge an id.
 const questionPrefix = "question:"
 
 // questionID returns the id of the request that asks a question of the client of a session.
@@ -25,7 +26,8 @@ func (ds *relays) questionID(who Identity, session string, task events.TaskID, q
 
 func sealOwner(who Identity, session string) string { return who.Name + "\n" + session + "\nquestion" }
 
-// openQuestionID returns the task and question in the id of an answer; false for an id that was not issued for a question.
+// openQuestionID returns the task and the question in the id of an answer. ok is false if questionID has not returned that id
+// for the same identity and session.
 func (ds *relays) openQuestionID(who Identity, session, id string) (task, question string, ok bool) {
 	sealed, ok := strings.CutPrefix(id, questionPrefix)
 	if !ok {
@@ -38,7 +40,8 @@ func (ds *relays) openQuestionID(who Identity, session, id string) (task, questi
 	return "", "", false
 }
 
-// handleReply handles an answer to a question, and reopens its session if necessary; false for any other message.
+// handleReply delivers an answer to a question, and reopens the session of the client if necessary. It returns false for a
+// message that answers no question.
 func (f *versionRouter) handleReply(r *http.Request, p envelope) bool {
 	who, session := requestIdentity(r), r.Header.Get(headerSession)
 	if p.Method != nil || !f.s.relays.isReply(who, session, p) {
@@ -58,7 +61,7 @@ func (ds *relays) isReply(who Identity, session string, p envelope) bool {
 	return ok
 }
 
-// handleReply handles a message that answers a question; false for any other message.
+// handleReply delivers an answer to a question. It returns false for a message that answers no question.
 func (ds *relays) handleReply(ctx context.Context, who Identity, session string, p envelope) bool {
 	var id string
 	_ = json.Unmarshal(p.ID, &id)
@@ -81,8 +84,8 @@ func (ds *relays) handleReply(ctx context.Context, who Identity, session string,
 	return true
 }
 
-// reply delivers the answer of a client to a question; false if it decides nothing. An error, a form with
-// invalid content, and a declined form all decide nothing (S2-053).
+// reply delivers the answer of a client to a question, and reports whether it was accepted. An empty result, that is, an error
+// response, and a form with invalid content are not accepted (S2-053).
 func (ds *relays) reply(ctx context.Context, who Identity, session, task, question string, result json.RawMessage) (bool, error) {
 	if len(result) == 0 {
 		return false, nil
@@ -134,11 +137,11 @@ func clientOfInitialize(request json.RawMessage) client {
 		} `json:"params"`
 	}
 	decode(request, &p)
-	return clientThat(p.Params.Capabilities)
+	return clientWith(p.Params.Capabilities)
 }
 
-// clientThat returns a client with declared capabilities.
-func clientThat(capabilities json.RawMessage) client {
+// clientWith returns a client with declared capabilities.
+func clientWith(capabilities json.RawMessage) client {
 	c := client{caps: &mcp.ClientCapabilities{}}
 	decode(capabilities, c.caps)
 	var declared map[string]any
@@ -147,7 +150,7 @@ func clientThat(capabilities json.RawMessage) client {
 	return c
 }
 
-// cleanResponse returns the result of a request that asks a question, reduced to its known fields.
+// cleanResponse returns the client's response to a question, without unknown fields.
 func cleanResponse(q question, result json.RawMessage) (json.RawMessage, error) {
 	var into any
 	switch q.method {

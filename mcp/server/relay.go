@@ -10,10 +10,10 @@ import (
 	"github.com/orch-dev/orch/internal/pause"
 )
 
-// A relay sends the questions of one task to the client of one session of 2025-11-25, and resends them until they are
-// resolved: when the stream of a question ends, the question is sent again on the next stream. A relay works while a
-// request waits for the task, or while the client reads the standing stream of the session and knows the task. Its state need
-// not outlive the process: open questions are in the log, and the ids of the tasks are stored with the session.
+// A relay sends the questions of one task to the client of one session of 2025-11-25 until they are resolved: when the stream
+// of a question ends, the question is sent again on the next stream. A relay runs while a request waits for the task, or while
+// the client knows the task and has the standing stream of the session (its open GET request). Its state need not outlive the
+// process: open questions are in the log, and the ids of the tasks are stored with the session.
 type relay struct {
 	relays    *relays
 	sessionID string
@@ -24,20 +24,23 @@ type relay struct {
 
 	// c is the client to ask.
 	c client
-	// sent are the questions sent to the client, declined the declined ones with the reason why an answer was refused. accepted are
-	// those whose answer was accepted, with the number of the current round: that round may have read the task before the answer.
-	sent      map[string]sentQuestion
-	declined  map[string]error
-	accepted  map[string]int
+	// sent are the questions sent to the client, by id. declined are the questions that the client has declined, with the error
+	// if its answer was refused. accepted are the questions whose answer was accepted, with the number of the round at that
+	// time: that round may have read the task before the answer.
+	sent     map[string]sentQuestion
+	declined map[string]error
+	accepted map[string]int
+	// knowsTask is set if the client knows that the task has questions; the task is then in record.Asked.
 	knowsTask bool
 	// related is set if the client knows the id of the task.
 	related bool
 	// waiting are the requests that wait for the task, the newest last.
 	waiting []*waiter
-	// running is set while a goroutine runs; wake makes it read the task at once, and stale records that it has to.
+	// running is set while the goroutine runs. wake makes it read the task at once; stale is set if it must.
 	running, stale bool
 	wake           context.CancelFunc
-	// rounds counts the rounds started; seen is the result of the last one.
+	// rounds counts the rounds started, seen is the result of the last finished round, and roundDone is closed when the next
+	// round has finished.
 	rounds    int
 	seen      roundResult
 	roundDone chan struct{}
@@ -52,7 +55,8 @@ type sentQuestion struct {
 // roundResult is the result of a round; err is set if the task could not be read.
 type roundResult struct {
 	round int
-	// waits is set if the task waits for people, idle if asking the client is pointless, refused is why an answer was refused.
+	// waits is set if the task waits for people, idle if asking the client is pointless. refused is the error of a refused
+	// answer.
 	waits, idle bool
 	refused     error
 	err         error
@@ -62,10 +66,10 @@ type roundResult struct {
 type waiter struct {
 	relay  *relay
 	outlet *outlet
-	from   int // the round before the wait
+	from   int // the number of the last round before the wait
 }
 
-// stop ends the wait of a request. Questions sent on its stream are withdrawn there, and sent on another stream.
+// stop ends the wait of a request. Questions sent on its stream are withdrawn there and sent again on another stream.
 func (a *waiter) stop() {
 	d := a.relay
 	d.session.mu.Lock()
@@ -84,8 +88,8 @@ func (a *waiter) stop() {
 	}
 }
 
-// wait waits until the task continues or, with untilIdle, until asking the client is pointless. An error means that the
-// request has ended, or that the task cannot be read.
+// wait waits until the task no longer waits for people or, with untilIdle, until asking the client is pointless. It returns an
+// error if the request ends, or if the task cannot be read.
 func (a *waiter) wait(ctx context.Context, untilIdle bool) (roundResult, error) {
 	closed := ctx.Done()
 	if a.outlet != nil {
@@ -108,10 +112,11 @@ func (a *waiter) wait(ctx context.Context, untilIdle bool) (roundResult, error) 
 	}
 }
 
-// maxAsked is the most tasks of a session whose questions go to its standing stream; the client finds older ones by polling.
+// maxAsked is the most tasks of a session for which questions are sent on its standing stream. For older tasks the client has
+// to poll.
 const maxAsked = 100
 
-// saveTask stores the id of the task with the session: after a restart the client is asked again.
+// saveTask stores the id of the task with the session, so that the client is asked again after a restart.
 func (d *relay) saveTask() {
 	d.relays.clients.updateOpen(d.relays.life, d.sessionID, func(r *record) {
 		if !slices.Contains(r.Asked, d.task) {
@@ -126,7 +131,7 @@ func (d *relay) saveTask() {
 	})
 }
 
-// startLoop starts the goroutine, or wakes it. session.mu must be held.
+// startLoop starts the goroutine, or wakes it if it runs. session.mu must be held.
 func (d *relay) startLoop() {
 	if d.running {
 		d.stale = true
@@ -140,7 +145,7 @@ func (d *relay) startLoop() {
 	d.relays.background(d.run)
 }
 
-// recheck makes the relay check the open streams again.
+// recheck makes the relay start another round, because the open streams have changed.
 func (d *relay) recheck() {
 	d.session.mu.Lock()
 	defer d.session.mu.Unlock()
@@ -156,7 +161,7 @@ func (d *relay) run(ctx context.Context) {
 	}
 }
 
-// round reads the task, delivers its questions, and waits for a change; false at the end.
+// round reads the task, delivers its questions, and waits for a change. It returns false if no further round is needed.
 func (d *relay) round(ctx context.Context) bool {
 	next, wake := context.WithCancel(ctx)
 	defer wake()
@@ -230,7 +235,7 @@ func (d *relay) remove() {
 	d.session.Asked = slices.DeleteFunc(d.session.Asked, func(id events.TaskID) bool { return id == d.task })
 }
 
-// deliveryState returns the present state. session.mu must be held.
+// deliveryState returns the input for deciding which questions to send. session.mu must be held.
 func (d *relay) deliveryState(open []question) deliveryState {
 	st := deliveryState{
 		knowsTask: d.knowsTask, standing: d.relays.clients.streams.standing(d.sessionID).number(),
@@ -291,7 +296,7 @@ func (d *relay) outlets() map[streamNo]*outlet {
 	return all
 }
 
-// send sends one question. It is recorded as sent before that, because the answer may arrive at once.
+// send sends one question. It records the question as sent first, because the answer may arrive at once.
 func (d *relay) send(q question, to *outlet) {
 	id := d.relays.questionID(d.c.who, d.sessionID, d.task, q.id)
 	d.session.mu.Lock()
@@ -303,7 +308,7 @@ func (d *relay) send(q question, to *outlet) {
 	}
 	if err != nil {
 		d.relays.cfg.Logger.LogAttrs(d.relays.life, slog.LevelDebug, "mcp_question_not_sent", slog.String("question", q.id), slog.Any("error", err))
-		to.end() // the stream is closed: none of its questions counts as sent
+		to.end() // the stream is closed: its questions are sent again on another stream
 		return
 	}
 	d.session.mu.Lock()
@@ -322,8 +327,8 @@ func (h sentQuestion) withdraw(why string) {
 	}
 }
 
-// recordAnswer records the outcome of an answer with an id to a question. An answer without a decision counts only for the newest
-// copy of the question; after a temporary failure the question is sent again.
+// recordAnswer records the outcome of an answer; id is the id of the request that it answers. An answer that was not accepted
+// counts only if it answers the newest copy of the question. After a temporary failure the question is sent again.
 func (d *relay) recordAnswer(question, id string, accepted bool, refused error) {
 	d.session.mu.Lock()
 	defer d.session.mu.Unlock()

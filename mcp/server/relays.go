@@ -8,7 +8,8 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// relays send the questions of tasks to the clients of sessions, and accept their answers.
+// relays sends the questions of tasks to the clients of sessions, and delivers their answers. There is one relay for each task
+// and session.
 type relays struct {
 	*core
 
@@ -16,8 +17,8 @@ type relays struct {
 	questions *questioner
 }
 
-// join makes a request wait for a task at its relay; related is set if the client knows the id of the task. Declined
-// questions are asked again. The caller must call stop.
+// join registers a request with the relay of a task, and returns the waiter for the request. related is set if the client knows
+// the id of the task. Declined questions are asked again. The caller must call waiter.stop.
 func (ds *relays) join(c client, id events.TaskID, related bool) *waiter {
 	session := c.session.ID()
 	known := ds.clients.sessions.get(session)
@@ -49,7 +50,8 @@ func (ds *relays) relayFor(known *session, c client, session string, id events.T
 	return d
 }
 
-// askOnStanding records that the client of a session knows a task with questions, so that these may go to its standing stream.
+// askOnStanding records that the client of a session knows a task with questions, so that its relay may send them on the
+// standing stream of the session.
 func (ds *relays) askOnStanding(c client, id events.TaskID) {
 	session := c.session.ID()
 	known := ds.clients.sessions.get(session)
@@ -64,7 +66,8 @@ func (ds *relays) askOnStanding(c client, id events.TaskID) {
 	}
 }
 
-// standingOpened sends the known tasks' questions on the standing stream of a session, which was just opened.
+// standingOpened is called after the standing stream of a session was opened. It starts the relays of the session's tasks, which
+// send their questions on that stream.
 func (ds *relays) standingOpened(session string, who Identity) {
 	known := ds.clients.sessions.find(session)
 	if known == nil {
@@ -81,7 +84,7 @@ func (ds *relays) standingOpened(session string, who Identity) {
 	}
 }
 
-// recheckAll makes the relays of a session check the open streams again.
+// recheckAll makes all running relays of a session start another round, because a stream has ended.
 func (ds *relays) recheckAll(session string) {
 	known := ds.clients.sessions.find(session)
 	if known == nil {
@@ -96,7 +99,8 @@ func (ds *relays) recheckAll(session string) {
 	}
 }
 
-// askDuringCall lets the client of a waiting call answer the questions of the call. A result ends the wait: the call is handed back.
+// askDuringCall sends the questions of a call to its client, and delivers the answers. It returns a result if the client must
+// stop waiting, for example because only other people can answer. It returns nil if the call continues.
 func (ds *relays) askDuringCall(ctx context.Context, c client, r *run) (*mcp.CallToolResult, error) {
 	if r.atOnce(c) && !r.spec.AsksFirst {
 		return nil, &taskStartedError{submittedStatus(r.id, r.at, r.ttl)}
@@ -124,8 +128,9 @@ func (ds *relays) askDuringCall(ctx context.Context, c client, r *run) (*mcp.Cal
 	return ds.questions.waitsForOthers(ctx, c, r, seen.refused)
 }
 
-// askInSession lets the user of a client answer a question for its session before the call returns. For a client of 2026-07-28
-// it returns a result that asks; that client calls again with the answer and is asked only once.
+// askInSession sends the questions of the session of a call to the client, before the call returns. A client of 2025-11-25 is
+// asked while askInSession waits. For a client of 2026-07-28 it returns a result with the questions; the client repeats the call
+// with the answers, and is not asked again.
 func (ds *relays) askInSession(ctx context.Context, c client, r *run) *mcp.CallToolResult {
 	if r.session == "" || r.resumed || c.session == nil || !c.showsForms() {
 		return nil

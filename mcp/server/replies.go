@@ -2,10 +2,11 @@ package server
 
 import "sync"
 
-// replies are the calls in progress: their channels are closed when the answer was sent.
+// replies are the calls that have not been answered.
 type replies struct {
-	mu   sync.Mutex
-	open map[replyKey]chan struct{}
+	mu sync.Mutex
+	// pending contains a channel for each call, which is closed after the answer was sent.
+	pending map[replyKey]chan struct{}
 }
 
 // replyKey identifies a request by its session and its id.
@@ -15,26 +16,26 @@ type replyKey struct{ session, request string }
 func (r *replies) register(session, request string) (end func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.open == nil {
-		r.open = map[replyKey]chan struct{}{}
+	if r.pending == nil {
+		r.pending = map[replyKey]chan struct{}{}
 	}
 	key, out := replyKey{session, request}, make(chan struct{})
-	r.open[key] = out
+	r.pending[key] = out
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.open[key] == out {
-			delete(r.open, key)
+		if r.pending[key] == out {
+			delete(r.pending, key)
 		}
 		close(out)
 	}
 }
 
-// done returns the channel of a call, nil if it is answered.
+// done returns a channel that is closed after a call was answered; nil if the call is unknown or answered already.
 func (r *replies) done(session, request string) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if out, ok := r.open[replyKey{session, request}]; ok {
+	if out, ok := r.pending[replyKey{session, request}]; ok {
 		return out
 	}
 	return nil

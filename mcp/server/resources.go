@@ -35,7 +35,7 @@ const resourcePrefix = "orch://task/"
 // codeNoResource is the code of 2025-11-25 for an unknown resource.
 const codeNoResource = -32002
 
-// views returns the resources of every task by the last part of their URI.
+// views returns the kinds of resources that each task has.
 func (rv *resourceView) views() []view {
 	return []view{
 		{"", "state", "State of a task: its steps, their results, and what it waits for", rv.stateView},
@@ -46,12 +46,15 @@ func (rv *resourceView) views() []view {
 	}
 }
 
+// view is a kind of resource of a task.
 type view struct {
+	// suffix is the end of the URI, after the id of the task.
 	suffix, name, title string
-	read                func(ctx context.Context, t api.TaskView) (any, error)
+	// read returns the content, to be encoded as JSON.
+	read func(ctx context.Context, t api.TaskView) (any, error)
 }
 
-// addResources offers the resources of tasks as templates; those of the newest tasks of clients are also listed.
+// addResources registers the resources of tasks as templates. The newest tasks are also listed, see publish.
 func (rv *resourceView) addResources() {
 	for _, v := range rv.views() {
 		rv.sdk.AddResourceTemplate(&mcp.ResourceTemplate{
@@ -123,7 +126,7 @@ func (rv *resourceView) outputsView(ctx context.Context, t api.TaskView) (any, e
 	return object{"files": files}, err
 }
 
-// readOutput returns an output file of a task: text as text, anything else as a blob.
+// readOutput returns an output file of a task: as text if it is valid UTF-8, otherwise as a blob.
 func (rv *resourceView) readOutput(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	uri := req.Params.URI
 	id, name, _ := strings.Cut(strings.TrimPrefix(uri, resourcePrefix), "/outputs/")
@@ -148,7 +151,7 @@ func (rv *resourceView) readOutput(ctx context.Context, req *mcp.ReadResourceReq
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{shown}}, nil
 }
 
-// noResource sets the code of 2025-11-25 for an unknown resource.
+// noResource replaces the code of an error for an unknown resource by that of 2025-11-25, for clients of that version.
 func noResource(c client, err error) error {
 	var wire *jsonrpc.Error
 	if c.modern || !asWire(err, &wire) || wire.Code != mcp.CodeResourceNotFound {
@@ -157,7 +160,7 @@ func noResource(c client, err error) error {
 	return &jsonrpc.Error{Code: codeNoResource, Message: wire.Message, Data: wire.Data}
 }
 
-// maxListed is the most tasks whose state is a listed resource.
+// maxListed is the most tasks in the list of resources, and the most resource subscriptions of a session.
 const maxListed = 100
 
 // published are the tasks in the list of resources, the newest last.
@@ -179,7 +182,8 @@ func (rv *resourceView) publish(id events.TaskID, name string) {
 	}
 }
 
-// listResources removes the tasks of others, and the outside servers that the identity does not see.
+// listResources removes from a list the resources that the client does not see: of tasks of other identities, of external MCP
+// servers, and the inbox.
 func (rv *resourceView) listResources(ctx context.Context, c client, list *mcp.ListResourcesResult) {
 	sees, inbox := rv.outside.seesOutside(c), rv.seesInbox(c)
 	list.Resources = slices.DeleteFunc(list.Resources, func(r *mcp.Resource) bool {
@@ -201,7 +205,7 @@ func (rv *resourceView) listResources(ctx context.Context, c client, list *mcp.L
 // maxSubscribed is the most watched resources, of all sessions together.
 const maxSubscribed = 10_000
 
-// watched counts the subscriptions to the resources of tasks.
+// watched is the set of resources that are watched for changes.
 type watched struct {
 	mu    sync.Mutex
 	byURI map[string]struct{}
@@ -232,7 +236,7 @@ func (rv *resourceView) subscribe(ctx context.Context, req *mcp.SubscribeRequest
 	return rv.watchResource(uri, func(ctx context.Context) { rv.reportChanges(ctx, t.ID, uri) })
 }
 
-// unsubscribe removes a subscription; the task is still watched for other subscribers.
+// unsubscribe removes a subscription. The resource is still watched, because other sessions may have subscribed to it.
 func (rv *resourceView) unsubscribe(ctx context.Context, req *mcp.UnsubscribeRequest) error {
 	c := clientFrom(ctx)
 	rv.clients.update(ctx, c, func(r *record) {
@@ -244,7 +248,8 @@ func (rv *resourceView) unsubscribe(ctx context.Context, req *mcp.UnsubscribeReq
 	return nil
 }
 
-// watchResource starts report, which notifies the SDK of each change of a resource, once for all subscribers.
+// watchResource starts report in a goroutine, unless it already runs for this resource. report notifies the SDK of each change
+// of the resource; the SDK notifies all subscribers.
 func (rv *resourceView) watchResource(uri string, report func(context.Context)) error {
 	rv.watched.mu.Lock()
 	defer rv.watched.mu.Unlock()
@@ -285,7 +290,8 @@ func (rv *resourceView) reportChanges(ctx context.Context, id events.TaskID, uri
 	}
 }
 
-// routeRead reads a resource. Those of outside servers may take long, and are read only once.
+// routeRead reads a resource. Only resources of tasks are read with withinMemory, which may read twice: resources of external
+// MCP servers may take long.
 func (rv *resourceView) routeRead(ctx context.Context, c client, next mcp.MethodHandler, req mcp.Request) (mcp.Result, error) {
 	read := func() (mcp.Result, error) { return next(ctx, "resources/read", req) }
 	if p, ok := req.GetParams().(*mcp.ReadResourceParams); ok && strings.HasPrefix(p.URI, resourcePrefix) {
@@ -301,7 +307,7 @@ type resourceView struct {
 	tools   *toolView
 	clients *connections
 	outside *outsideView
-	// published are the listed resources, watched the subscribed ones.
+	// published are the listed tasks, watched the resources with subscribers.
 	published published
 	watched   watched
 }

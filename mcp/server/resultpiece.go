@@ -10,7 +10,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// maxPiece is the most bytes of a result in one piece; with its envelope it is still shown whole.
+// maxPiece is the most bytes of a result in one piece. A resultPiece with that much text is below maxResult, so that it is not
+// shortened.
 const maxPiece = 15 << 10
 
 // resultPiece is a piece of a large result.
@@ -24,7 +25,7 @@ type resultPiece struct {
 	Text string `json:"text"`
 }
 
-// pieceOf returns the requested piece of a result: of a field, or of the JSON of the whole.
+// pieceOf returns the requested piece of a result: of the field in.Field, or of the whole JSON if that is empty.
 func pieceOf(r api.ResultReply, in *ownInput) (resultPiece, error) {
 	text, err := fieldText(callResult(r.Output), in.Field)
 	if err != nil {
@@ -58,7 +59,8 @@ func callResult(output json.RawMessage) json.RawMessage {
 	return output
 }
 
-// fieldText returns the text of a field, or its JSON if it is no text; without a name, the JSON of the whole.
+// fieldText returns the value of a field: a string as its text, any other value as JSON. Without a name it returns the whole
+// output.
 func fieldText(output json.RawMessage, name string) (string, error) {
 	if name == "" {
 		return string(output), nil
@@ -80,7 +82,8 @@ func fieldText(output json.RawMessage, name string) (string, error) {
 	return "", fault.New(fault.ValidationError, "the result has no such field").WithField("field").WithHint("it has %s", strings.Join(names, ", "))
 }
 
-// flatten returns the result of a task with the fields of its output beside the state, unless names collide.
+// flatten returns the result of a task as one object: the fields of r, followed by the fields of the output. If names collide,
+// the output remains a nested object.
 func flatten(r api.ResultReply) any {
 	output := callResult(r.Output)
 	r.Output = nil

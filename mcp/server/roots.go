@@ -13,7 +13,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// clientAbilities returns what a client can answer for a task; nil for nothing.
+// clientAbilities returns the properties of a client that are stored with its task: the kinds of questions that it answers, its
+// roots, and its session for subscriptions. It returns nil if all are empty.
 func clientAbilities(asks, roots []string, session string) *events.Client {
 	if len(asks) == 0 && len(roots) == 0 && session == "" {
 		return nil
@@ -21,11 +22,11 @@ func clientAbilities(asks, roots []string, session string) *events.Client {
 	return &events.Client{Asks: asks, Roots: roots, Session: session}
 }
 
-// rootsTime is how long a client may take to return its roots.
-const rootsTime = 10 * time.Second
+// rootsTimeout is how long a client may take to return its roots.
+const rootsTimeout = 10 * time.Second
 
-// rootsOf returns the roots of a client of 2025-11-25; its calls are confined to them (S2-050). It requests them
-// once, and again when the client reports a change.
+// rootsOf returns the roots of a client of 2025-11-25, the directories that its calls are confined to (S2-050). It requests them
+// at the first call of the session, and again after the client has reported a change.
 func (n *connections) rootsOf(ctx context.Context, c client) ([]string, error) {
 	if !c.roots || c.modern {
 		return nil, nil
@@ -37,11 +38,11 @@ func (n *connections) rootsOf(ctx context.Context, c client) ([]string, error) {
 	if fresh {
 		return roots, nil
 	}
-	ctx, stop := context.WithTimeout(ctx, rootsTime)
+	ctx, stop := context.WithTimeout(ctx, rootsTimeout)
 	defer stop()
 	got, err := c.session.ListRoots(ctx, nil)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, fault.New(fault.Timeout, "the client has not said its roots within %s", rootsTime).WithHint("answer roots/list, or do not declare roots")
+		return nil, fault.New(fault.Timeout, "the client has not said its roots within %s", rootsTimeout).WithHint("answer roots/list, or do not declare roots")
 	}
 	if err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func (n *connections) rootsOf(ctx context.Context, c client) ([]string, error) {
 	return roots, nil
 }
 
-// pathsOf returns the paths of file URIs; tools have no use for other roots.
+// pathsOf returns the paths of roots with a file URI. It ignores all other roots.
 func pathsOf(roots []*mcp.Root) []string {
 	var paths []string
 	for _, r := range roots {

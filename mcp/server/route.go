@@ -13,7 +13,7 @@ import (
 )
 
 // route is the outermost middleware: it turns faults into protocol errors, recovers from panics, and cancels waiting requests
-// when the server ends. Otherwise the SDK would wait for them, even after the client has disconnected.
+// when the server closes. Otherwise the SDK would wait for these requests, even after the client has disconnected.
 func (s *Server) route(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
 		defer s.recover(method, &err)
@@ -54,12 +54,12 @@ func (s *Server) route(next mcp.MethodHandler) mcp.MethodHandler {
 			s.outside.listPrompts(c, list)
 		}
 		result = c.reservation.extract(result)
-		c.reservation.doneMaking() // before anything waits for the client
+		c.reservation.doneMaking() // the answer is made; sending it may wait for the client
 		return result, nil
 	}
 }
 
-// routeCall passes a tools/call to its tool, and returns the task handle if the client gets one.
+// routeCall passes a tools/call to its tool. It returns a task handle if the call continues as a task.
 func (s *Server) routeCall(ctx context.Context, c client, next mcp.MethodHandler, req mcp.Request) (mcp.Result, error) {
 	p, ok := req.GetParams().(*mcp.CallToolParamsRaw)
 	if !ok {
@@ -94,12 +94,12 @@ func (s *Server) clientOf(req mcp.Request) client {
 	c.session, _ = req.GetSession().(*mcp.ServerSession)
 	if extra := req.GetExtra(); extra != nil && extra.Header != nil {
 		c.note = extra.Header.Get
-		c.reservation = s.memory.attached(c.note(noteRoom))
+		c.reservation = s.memory.attached(c.note(noteReservation))
 		c.call = c.note(headerCall)
 	}
 	if c.session != nil {
 		if p := c.session.InitializeParams(); p != nil {
-			c.modern = p.ProtocolVersion >= statelessFrom
+			c.modern = p.ProtocolVersion >= firstStatelessVersion
 			c.older = slices.Contains([]string{"2024-11-05", "2025-03-26", "2025-06-18"}, p.ProtocolVersion)
 			c.program = programOf(p.ClientInfo)
 			if p.Capabilities != nil {

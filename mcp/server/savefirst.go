@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// saveFirstWriter saves a new session before its client gets the response: then a crash loses no session that a client has.
+// saveFirstWriter saves a new session before the response is written, so that a crash loses no session that a client knows.
 type saveFirstWriter struct {
 	http.ResponseWriter
 	id   string

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// sealer signs the state that a client carries from one round of a call to the next, for one identity.
+// sealer signs the state that a client carries from one round of a call to the next. A signature is valid for one identity.
 type sealer struct{ key []byte }
 
-// newSealer returns a sealer with a key, or with a new key if it is empty.
+// newSealer returns a sealer with the given key, or with a random key if it is empty.
 func newSealer(key []byte) sealer {
 	if len(key) == 0 {
 		key = make([]byte, 32)
@@ -25,7 +25,7 @@ func (s sealer) seal(who, state string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(state)) + "." + base64.RawURLEncoding.EncodeToString(s.sum(who, state))
 }
 
-// open returns the state that was sealed for an identity; false if it was changed, or belongs to another identity.
+// open verifies a sealed text and returns its state. It returns false if the text was not sealed with this key for this identity.
 func (s sealer) open(who, text string) (string, bool) {
 	head, tail, ok := strings.Cut(text, ".")
 	state, err := base64.RawURLEncoding.DecodeString(head)

@@ -1,10 +1,14 @@
-// Package server is the MCP face of orch: every tool call of a client becomes a task in the log, so that it is
-// gated, durable and replayable, and tasks/* are views of that log.
+// Package server is the MCP server of orch, the interface of a node for MCP clients. Every tool call of a client becomes a task
+// in the log, so that the call is checked by the policy, durable and replayable. The methods tasks/* show the tasks in the log.
 //
-// One server speaks both generations of the protocol: 2025-11-25 with sessions, and 2026-07-28 without. Over HTTP
-// a router (versionrouter.go) sends each request to the handler of its generation; over stdio one connection carries both.
-// Nothing that a client relies on is only in memory: the submission of a task is in the log before the client gets
-// its handle, and a session that a restart has ended is reopened under its id.
+// One server supports both generations of the protocol: 2025-11-25 with sessions, and 2026-07-28 without. Over HTTP a router
+// (versionrouter.go) passes each request to the handler of its generation; over stdio one connection carries both. Nothing
+// that a client relies on is only in memory: the submission of a task is in the log before the client gets its handle, and a
+// session that a restart has ended is reopened with the same id.
+//
+// The server's own tools (ownTool, such as orch_submit) manage tasks for clients that do not support the methods tasks/*. All
+// other tools are those of the catalogue. Resources and prompts of external MCP servers, which the node is a client of (package
+// registry), are offered too.
 package server
 
 import (
@@ -15,7 +19,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Server is the MCP face of one node. Each of its parts has one job; a part uses only the parts before it.
+// Server is the MCP server of one node. Each of its parts has one job; a part uses only the parts before it.
 type Server struct {
 	*core
 
@@ -37,14 +41,13 @@ type Server struct {
 
 	fresh sessionIDs
 	meter meter
-	// offered are the tools registered with the SDK, by name, with their definitions. Only followTools and
-	// New use it.
+	// offered are the definitions of the tools registered with the SDK, by name. Only New and followTools use it.
 	offered map[string]string
 	// memory limits the memory of large answers.
 	memory *answerMemory
 }
 
-// New returns a server. VALIDATION_ERROR if the configuration is incomplete.
+// New returns a server. It returns VALIDATION_ERROR if the configuration is incomplete.
 func New(cfg Config) (*Server, error) {
 	if cfg.API == nil || cfg.Catalogue == nil {
 		return nil, fault.New(fault.ValidationError, "a server needs an API and a catalogue")
@@ -75,7 +78,7 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Close ends the open sessions, which clients can continue at another server, and all background work.
+// Close ends the open sessions and all background work. Clients can continue their HTTP sessions at a new server.
 func (s *Server) Close() {
 	s.sessions.endProcess()
 	s.stop()
@@ -99,7 +102,7 @@ func (s *Server) options() *mcp.ServerOptions {
 	}
 }
 
-// capabilities returns the capabilities of the server that do not follow from its features (S2-006).
+// capabilities returns the capabilities that the SDK does not derive from the registered features (S2-006).
 func capabilities() *mcp.ServerCapabilities {
 	c := &mcp.ServerCapabilities{
 		Tools:   &mcp.ToolCapabilities{ListChanged: true},

@@ -25,21 +25,22 @@ type Sessions interface {
 
 // record is the stored state of a session.
 type record struct {
-	// Owner is the identity that opened it: no other may use it.
+	// Owner is the identity that opened the session; only it may use the session.
 	Owner string `json:"owner"`
-	// Initialize is the request that opened it, unchanged.
+	// Initialize is the unchanged request that opened the session.
 	Initialize json.RawMessage `json:"initialize"`
 	// Level is the last log level, Subscribed the subscribed resources.
 	Level      mcp.LoggingLevel `json:"level,omitempty"`
 	Subscribed []string         `json:"subscribed,omitempty"`
 	// Listening are the subscriptions made by tools (tools.Spec.Session), which end with the process.
 	Listening []string `json:"listening,omitempty"`
-	// Asked are the tasks whose questions the client knows.
+	// Asked are the tasks whose questions were sent to the client.
 	Asked []events.TaskID `json:"asked,omitempty"`
-	At    time.Time       `json:"at"`
+	// At is the time of the last change.
+	At time.Time `json:"at"`
 }
 
-// sessionTable is the state of sessions beside that of the SDK, by session id; "" is stdio.
+// sessionTable is the state of sessions that the SDK does not manage, by session id; "" is stdio.
 type sessionTable struct {
 	mu   sync.Mutex
 	byID map[string]*session
@@ -55,13 +56,13 @@ type session struct {
 	displace func()
 	// cancelled are the ids of requests that the client has cancelled, the newest last.
 	cancelled []string
-	// roots are the client's roots, valid if rooted is set.
+	// roots are the client's roots, known if rooted is set.
 	roots  []string
 	rooted bool
-	// watched counts the tasks whose status is reported.
+	// watched counts the tasks that have their status changes reported.
 	watched int
-	// life ends with the session, and with it all its requests, answered or not.
-	life context.Context //nolint:containedctx // the lifetime of a session, which outlives its requests
+	// life is cancelled when the session ends; that ends all its requests.
+	life context.Context //nolint:containedctx // a session outlives the requests that use it
 	end  context.CancelFunc
 }
 
@@ -70,7 +71,7 @@ func newSession() *session {
 	return &session{relays: map[events.TaskID]*relay{}, life: life, end: end}
 }
 
-// get returns the state of a session, and creates it if necessary.
+// get returns the state of a session. It creates the state if there is none.
 func (a *sessionTable) get(id string) *session {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -92,7 +93,7 @@ func (a *sessionTable) find(id string) *session {
 	return a.byID[id]
 }
 
-// ownedBy returns the state of an open session of an owner, nil otherwise.
+// ownedBy returns the state of an open session, nil if there is none or it has a different owner.
 func (a *sessionTable) ownedBy(id, owner string) *session {
 	a.mu.Lock()
 	known := a.byID[id]
@@ -114,7 +115,7 @@ func (a *sessionTable) count() int {
 	return len(a.byID)
 }
 
-// remove removes a session.
+// remove ends and removes a session.
 func (a *sessionTable) remove(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -124,8 +125,8 @@ func (a *sessionTable) remove(id string) {
 	}
 }
 
-// requestContext returns a context for a request that also ends with the server and with the session of the client: when the
-// SDK closes a session, it waits for its requests.
+// requestContext returns a context for a request that also ends with the server and with the session of the client. This is
+// needed because the SDK waits for the requests of a session before it closes the session.
 func (n *connections) requestContext(ctx context.Context, c client) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithCancel(ctx)
 	leave := context.AfterFunc(n.life, stop)
@@ -136,8 +137,8 @@ func (n *connections) requestContext(ctx context.Context, c client) (context.Con
 	return ctx, func() { leave(); part(); stop() }
 }
 
-// removeUnused removes the sessions that have not changed since before, except live ones: those may be in use
-// without a change.
+// removeUnused ends and removes the sessions whose last change is earlier than before, except live ones: these may be in use
+// although they do not change.
 func (a *sessionTable) removeUnused(before time.Time, live map[string]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -151,7 +152,7 @@ func (a *sessionTable) removeUnused(before time.Time, live map[string]bool) {
 	}
 }
 
-// maxCancelled is how many cancelled requests a session remembers.
+// maxCancelled is the most cancelled requests that a session remembers.
 const maxCancelled = 64
 
 // recordCancelled records that the client has cancelled a request.
@@ -172,7 +173,7 @@ func (s *session) hasCancelled(request string) bool {
 // wantsLogs reports whether the client has asked for log entries.
 func (n *connections) wantsLogs(c client) bool {
 	if c.modern || c.session == nil {
-		return c.level
+		return c.wantsLog
 	}
 	known := n.sessions.get(c.session.ID())
 	known.mu.Lock()
@@ -180,8 +181,8 @@ func (n *connections) wantsLogs(c client) bool {
 	return known.Level != ""
 }
 
-// cancelled reports whether the client has cancelled the request, as opposed to disconnected. Over HTTP, a client of
-// 2026-07-28 cancels by closing the stream of the answer.
+// cancelled reports whether the client has cancelled the request rather than disconnected. Over HTTP, a client of 2026-07-28
+// cancels a request by closing the stream of its answer.
 func (n *connections) cancelled(c client) bool {
 	if c.session == nil {
 		return false
@@ -191,12 +192,12 @@ func (n *connections) cancelled(c client) bool {
 
 // sessionIDs passes the id of the session being opened to the SDK.
 type sessionIDs struct {
-	// opening is locked while a session is opened, so that it gets the intended id.
+	// opening is locked while a session is opened, so that next is the id of that session.
 	opening sync.Mutex
 	next    string
 }
 
-// id implements the SDK's GetSessionID.
+// id is the GetSessionID function of the SDK.
 func (f *sessionIDs) id() string { return f.next }
 
 // newSessionID returns an id with more than 120 random bits.
@@ -247,11 +248,11 @@ type connections struct {
 
 	sessions sessionTable
 	streams  streams
-	// replies are the answers in progress.
+	// replies are the answers being made.
 	replies replies
 }
 
-// removeIdle removes sessions that have been idle for long; they can be reopened.
+// removeIdle removes sessions that have been idle for twice the session timeout, until ctx ends. They can be reopened.
 func (n *connections) removeIdle(ctx context.Context) {
 	tick := time.NewTicker(n.cfg.Limits.SessionTimeout / 4)
 	defer tick.Stop()
@@ -284,7 +285,7 @@ func (n *connections) updateOpen(ctx context.Context, id string, change func(*re
 	n.save(ctx, id, data)
 }
 
-// whileOpen returns a context that ends with a session.
+// whileOpen returns a context that ends when the session or the server does.
 func (n *connections) whileOpen(session *mcp.ServerSession) (context.Context, context.CancelFunc) {
 	life, end := context.WithCancel(n.life)
 	if id := session.ID(); id != "" {
@@ -297,7 +298,7 @@ func (n *connections) whileOpen(session *mcp.ServerSession) (context.Context, co
 	return life, end
 }
 
-// saveSubscription stores a resource subscription of a session, for reopening it.
+// saveSubscription stores a resource subscription with its session, to restore it when the session is reopened.
 func (n *connections) saveSubscription(ctx context.Context, c client, uri string) error {
 	full := false
 	n.update(ctx, c, func(r *record) {

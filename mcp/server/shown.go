@@ -15,22 +15,24 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// A profile shows a result to a model: once, as text, and limited in size. The text is one line of JSON with all short fields,
-// followed by each long text under its name. Omitted data stays in the log, and the line says how to get it.
+// This file formats results for profiles other than ProfileAll, whose readers are models. A result is text of limited size: one
+// line of JSON with all short fields, followed by each long text under its name. Omitted data stays in the log; the line
+// describes how to get it.
 
 // maxResult is the most bytes of a result that a profile shows.
 const maxResult = 16 << 10
 
-// longText is the size from which a text is shown below the line of JSON; texts of several lines always are.
+// longText is the size in bytes from which a text is shown below the line of JSON. Texts of several lines are always there.
 const longText = 400
 
-// showsAll reports whether a client gets results in the form of the catalogue, with their data.
+// showsAll reports whether a client gets results as the tools return them, with structured content.
 func (pr *presenter) showsAll(c client) bool {
 	profile := pr.tools.profileOf(c)
 	return profile == "" || profile == ProfileAll
 }
 
-// present returns a result in the form of the client's profile. task is the task with the whole result, empty for none.
+// present formats a result for the client's profile. task is the task from which the client can get omitted data, empty for
+// none.
 func (pr *presenter) present(c client, task events.TaskID, tool string, r *mcp.CallToolResult) *mcp.CallToolResult {
 	if r == nil || pr.showsAll(c) {
 		return r
@@ -51,7 +53,8 @@ func (pr *presenter) present(c client, task events.TaskID, tool string, r *mcp.C
 	return r
 }
 
-// belowRoot makes file paths relative to the root, as the calls of a profile with descriptions of its own accept them. It leaves texts unchanged.
+// belowRoot makes file paths in a result relative to the root, because the calls of a profile that has its own descriptions
+// accept relative paths. Paths inside texts are unchanged.
 func (pr *presenter) belowRoot(c client, data json.RawMessage) json.RawMessage {
 	if profileTools(pr.tools.profileOf(c)) == nil {
 		return data
@@ -63,7 +66,7 @@ func (pr *presenter) belowRoot(c client, data json.RawMessage) json.RawMessage {
 	return data
 }
 
-// nameInHint replaces the names of tools in the hint of an error by those of the client's profile.
+// nameInHint replaces the names of tools in the hint of an error by the names in the client's profile.
 func (pr *presenter) nameInHint(c client, r *mcp.CallToolResult) {
 	e, _ := r.Meta[metaError].(object)
 	data, _ := e["data"].(object)
@@ -95,7 +98,7 @@ func onlyText(r *mcp.CallToolResult) (string, bool) {
 	return t.Text, true
 }
 
-// boundTexts shortens the texts of a result without data.
+// boundTexts shortens the texts of a result without structured content.
 func boundTexts(content []mcp.Content) {
 	for _, block := range content {
 		if t, ok := block.(*mcp.TextContent); ok {
@@ -159,7 +162,7 @@ func (v resultView) render(object json.RawMessage) string {
 	return whole
 }
 
-// fitFields shortens the largest fields until all fit.
+// fitFields shortens the largest fields so that all fit into budget bytes.
 func (v resultView) fitFields(fields []shownField, budget int) []shownField {
 	limit := fairLimit(fields, budget)
 	out := slices.Clone(fields)
@@ -176,7 +179,7 @@ func (v resultView) fitFields(fields []shownField, budget int) []shownField {
 	return out
 }
 
-// shortenField shortens a text. The output of a program matters at its end as well; everything else only at its beginning.
+// shortenField shortens a text. Of the output of a program it keeps the beginning and the end, of other texts the beginning.
 func (v resultView) shortenField(f shownField, limit int, all []shownField) shownField {
 	short, next := shortenText(f.text, limit-len(f.name), slices.Contains([]string{"stdout", "stderr", "output"}, f.name))
 	f.omitted = fmt.Sprintf("%d of %d bytes are not shown", len(f.text)-min(len(short), len(f.text)), len(f.text))
@@ -189,7 +192,7 @@ func (v resultView) shortenField(f shownField, limit int, all []shownField) show
 	return f
 }
 
-// linesLeft returns the offset from which to continue reading a file.
+// linesLeft describes from which line to continue reading a file.
 func linesLeft(fields []shownField, lines int) string {
 	number := map[string]int{}
 	for _, f := range fields {
@@ -202,7 +205,7 @@ func linesLeft(fields []shownField, lines int) string {
 	return fmt.Sprintf("ends before line %d of %d; read on with offset %d", next, number["total_lines"], next)
 }
 
-// textOf returns the line of JSON, and the long texts.
+// textOf returns the line of JSON followed by the long texts.
 func textOf(fields []shownField) string {
 	var line, texts strings.Builder
 	var notes []string
@@ -257,7 +260,7 @@ func fieldsInOrder(object json.RawMessage) ([]shownField, error) {
 	return fields, nil
 }
 
-// fairLimit returns the size to which the largest fields must be shortened so that all fit into a budget.
+// fairLimit returns the size to which the largest fields must be shortened so that all fit into budget bytes.
 func fairLimit(fields []shownField, budget int) int {
 	sizes := make([]int, len(fields))
 	for i, f := range fields {
@@ -273,8 +276,8 @@ func fairLimit(fields []shownField, budget int) int {
 	return budget
 }
 
-// shortenText shortens a text, near a line break if possible: it keeps the beginning, and with both also the end. next is the
-// offset of the omitted part.
+// shortenText shortens a text to about limit bytes, at a line break if one is near. It keeps the beginning, and with both also
+// the end. next is the offset of the omitted part.
 func shortenText(text string, limit int, both bool) (short string, next int) {
 	limit = max(limit, 64)
 	if len(text) <= limit {

@@ -19,7 +19,8 @@ func shortenJSON(raw json.RawMessage, limit int) (json.RawMessage, string) {
 	return texts, fmt.Sprintf("the first %d of %d items", len(kept), len(items))
 }
 
-// shortenList keeps all items, with shortened texts, if that is enough, otherwise the first items.
+// shortenList returns the items that fit into limit bytes, and their JSON array. It first shortens the texts of the items; if
+// that is not enough, it drops the last items.
 func shortenList(items []json.RawMessage, limit int) (kept []json.RawMessage, text json.RawMessage) {
 	for _, longest := range []int{1 << 30, 2000, 500, 150} {
 		kept = nil
@@ -41,6 +42,7 @@ func shortenList(items []json.RawMessage, limit int) (kept []json.RawMessage, te
 	return kept, joined(kept)
 }
 
+// joined returns a JSON array of the items.
 func joined(items []json.RawMessage) json.RawMessage {
 	parts := make([][]byte, len(items))
 	for i, item := range items {
@@ -49,7 +51,7 @@ func joined(items []json.RawMessage) json.RawMessage {
 	return append(append([]byte("["), bytes.Join(parts, []byte(","))...), ']')
 }
 
-// shortened shortens nested values until the value fits.
+// shortened returns an object with shortened fields, or any other value with shortened texts, of about limit bytes.
 func shortened(raw json.RawMessage, limit int) json.RawMessage {
 	fields, err := fieldsInOrder(raw)
 	if err != nil {
@@ -80,7 +82,7 @@ func shortened(raw json.RawMessage, limit int) json.RawMessage {
 	return b.Bytes()
 }
 
-// shortenTexts shortens the texts of a value.
+// shortenTexts shortens each string in a JSON value to longest bytes.
 func shortenTexts(raw json.RawMessage, longest int) json.RawMessage {
 	if len(raw) <= longest {
 		return raw

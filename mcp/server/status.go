@@ -8,11 +8,11 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// maxWatched is the most tasks of one session whose status is reported; clients poll the others.
+// maxWatched is the most tasks of one session that have their status changes reported. The client has to poll further tasks.
 const maxWatched = 256
 
-// reportStatus reports the status of a task to the session that requested it, until it ends (S2-067). Clients must not
-// rely on that: they poll.
+// reportStatus starts to report status changes of a task to the session that requested the task, until the task ends (S2-067).
+// Clients must not rely on these reports and must poll.
 func (cl *caller) reportStatus(c client, r *run) {
 	id := c.session.ID()
 	known := cl.clients.sessions.get(id)
@@ -37,8 +37,8 @@ func (cl *caller) reportStatus(c client, r *run) {
 	})
 }
 
-// follow calls changed after every change of the status of a task, and each after every new commit, until
-// the task ends or changed returns false.
+// follow calls each after new commits of a task, and changed after a change of its status. It returns when the task has ended,
+// changed returns false, ctx ends, or the task cannot be read.
 func (cl *caller) follow(ctx context.Context, id events.TaskID, changed func(api.TaskView) bool, each func()) {
 	last := "working"
 	var rev, seen uint64
@@ -68,10 +68,10 @@ func (cl *caller) follow(ctx context.Context, id events.TaskID, changed func(api
 	}
 }
 
-// maxListened is the most tasks of one subscription.
+// maxListened is the most tasks, and the most subscription ids, of one subscriptions/listen request.
 const maxListened = 100
 
-// accepted returns the accepted part of a client's filter.
+// accepted returns the part of a client's filter that the server accepts.
 func accepted(tasks, subscriptions []string) object {
 	all := object{}
 	if len(tasks) > 0 {
@@ -83,7 +83,7 @@ func accepted(tasks, subscriptions []string) object {
 	return all
 }
 
-// onlyTasks reports whether a filter contains only tasks and the subscriptions of tools.
+// onlyTasks reports whether the filter of a subscriptions/listen request contains only task ids and subscription ids.
 func onlyTasks(raw []byte) bool {
 	var body struct {
 		Params struct {

@@ -16,7 +16,7 @@ import (
 // MaxLine is the most bytes of one message over stdio; a longer one is refused and skipped.
 const MaxLine = 16 << 20
 
-// Serve serves one client over a pair of streams, one message per line, until in ends or ctx does (S2-007).
+// Serve serves one client over a pair of streams, with one message per line, until in or ctx ends (S2-007).
 func (s *Server) Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
 	session, err := s.sdk.Connect(ctx, &stdioTransport{s, in, out}, nil)
 	if err != nil {
@@ -33,8 +33,8 @@ func (s *Server) Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser
 	return err
 }
 
-// stdioTransport is the stdio transport. It replaces that of the SDK, which ends at the first invalid line, and
-// drops fields of a request that the server needs.
+// stdioTransport is the stdio transport. It replaces the SDK's transport, which ends at the first invalid line and drops fields
+// of requests that the server needs.
 type stdioTransport struct {
 	s   *Server
 	in  io.ReadCloser
@@ -49,7 +49,7 @@ func (l *stdioTransport) Connect(context.Context) (mcp.Connection, error) {
 	return c, nil
 }
 
-// line is a line that was read, or the error. One that is too long has no data.
+// line is a line that was read, or the error of reading it. long is set if the line is longer than MaxLine; data is then nil.
 type line struct {
 	data []byte
 	long bool
@@ -67,7 +67,7 @@ type stdioConn struct {
 	endStream func()
 	// writing is locked while a message is written.
 	writing sync.Mutex
-	// calling are the unanswered calls, by id; the values are functions to call after the answer.
+	// calling contains a function to call after the answer, for each unanswered call by id.
 	calling sync.Map
 }
 
@@ -99,7 +99,7 @@ func (c *stdioConn) listen() {
 	}
 }
 
-// readLine reads a line, of which it keeps at most MaxLine bytes.
+// readLine reads a line. It discards the data of a line longer than MaxLine.
 func readLine(r *bufio.Reader) (l line) {
 	for {
 		part, err := r.ReadSlice('\n')
@@ -112,13 +112,13 @@ func readLine(r *bufio.Reader) (l line) {
 			continue
 		}
 		if len(l.data) == 0 && !l.long {
-			l.err = err // otherwise the next line returns it
+			l.err = err // otherwise the next call returns the error
 		}
 		return l
 	}
 }
 
-// Read implements mcp.Connection. An invalid message is answered with its error, and affects no other (S2-009).
+// Read implements mcp.Connection. It answers an invalid message with an error and continues with the next message (S2-009).
 func (c *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		select {
@@ -137,7 +137,7 @@ func (c *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// decodeLine returns the message of a line; nil for an empty line, and for one that was handled here.
+// decodeLine returns the message of a line. It returns nil for an empty line, and for a message that it has handled itself.
 func (c *stdioConn) decodeLine(l line) (jsonrpc.Message, error) {
 	if len(bytes.TrimSpace(l.data)) == 0 && !l.long {
 		return nil, nil //nolint:nilnil // the line is empty
@@ -150,7 +150,7 @@ func (c *stdioConn) decodeLine(l line) (jsonrpc.Message, error) {
 		return nil, c.send(refusal(p.ID, wrong))
 	}
 	if c.handleReply(p) {
-		return nil, nil //nolint:nilnil // it was for the server itself
+		return nil, nil //nolint:nilnil // the message is handled and the SDK must not see it
 	}
 	m, err := jsonrpc.DecodeMessage(l.data)
 	if err != nil {
@@ -162,7 +162,8 @@ func (c *stdioConn) decodeLine(l line) (jsonrpc.Message, error) {
 	return m, nil
 }
 
-// handleReply handles a message that may answer a question, in a goroutine: the next message does not wait.
+// handleReply reports whether a message answers a question of the server, and handles it in a goroutine, so that the next
+// message does not wait.
 func (c *stdioConn) handleReply(p envelope) bool {
 	if p.Method != nil || !bytes.HasPrefix(p.ID, []byte(`"`+questionPrefix)) {
 		return false
@@ -171,7 +172,7 @@ func (c *stdioConn) handleReply(p envelope) bool {
 	return true
 }
 
-// annotate records on a request what the SDK drops when it decodes it.
+// annotate records on a request the fields that the SDK drops when it decodes the request.
 func (c *stdioConn) annotate(req *jsonrpc.Request, p envelope) {
 	if req.Method == "notifications/cancelled" {
 		c.s.clients.sessions.get("").recordCancelled(string(p.Params.RequestID))
@@ -187,7 +188,8 @@ func (c *stdioConn) annotate(req *jsonrpc.Request, p envelope) {
 	}
 }
 
-// Write implements mcp.Connection. An SDK error without a code is one about the order of requests.
+// Write implements mcp.Connection. It gives SDK errors without a code the code of an invalid request: they report requests in
+// the wrong order.
 func (c *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -8,15 +8,17 @@ import (
 	"sync"
 )
 
-// sink sends notifications that the SDK does not know, in consecutive parts. If there are several, the second one
-// contains the params: the node's own bytes, so that no copy is made for a client that does not read.
+// sink sends notifications that the SDK cannot send.
 type sink interface {
+	// send sends one message, the concatenation of parts. If there are several parts, the second contains the params. It is
+	// shared with the node, so that a client that does not read needs no copy.
 	send(parts ...[]byte) error
 }
 
-// streams finds the open stream of a session by its id; "" is stdio.
+// streams contains the open streams to clients.
 type streams struct {
-	mu   sync.Mutex
+	mu sync.Mutex
+	// byID are the streams of sessions, by session id; "" is stdio.
 	byID map[string]*outlet
 	// requests are the streams of requests that may wait for people, by the key recorded on the request.
 	requests map[string]*outlet
@@ -57,13 +59,13 @@ func (s *streams) open(id string, to sink) func() {
 	}
 }
 
-// notify sends a notification on the stream of a session, if it has one.
+// notify sends a notification on the stream of a session, and reports whether it was sent.
 func (s *streams) notify(id, method string, params any) bool {
 	o := s.standing(id)
 	return o != nil && o.to.send(notificationParts(method, params)...) == nil
 }
 
-// notificationParts returns a notification whose params are not copied if they are JSON already.
+// notificationParts returns an encoded notification in parts. It does not copy params that are encoded JSON.
 func notificationParts(method string, params any) net.Buffers {
 	if text, ok := params.(json.RawMessage); ok && len(text) > 0 {
 		return net.Buffers{[]byte(`{"jsonrpc":"2.0","method":"` + method + `","params":`), text, []byte("}")}
@@ -80,10 +82,14 @@ type eventStream struct {
 	mu sync.Mutex
 	w  http.ResponseWriter
 	rc *http.ResponseController
-	// begun is set when the header was sent: notifications come after it; refused if the client got an error
-	// instead; ended when the request has ended; opens if the server itself may send the header.
-	begun, refused, ended, opens bool
-	// onBegin is called once, when the header was sent.
+	// begun is set once the header was sent; only then can notifications be sent. refused is set if the status of the
+	// response is not 200.
+	begun, refused bool
+	// ended is set when the request has ended.
+	ended bool
+	// opens is set if send may send the header itself.
+	opens bool
+	// onBegin is called once, after the header was sent; may be nil.
 	onBegin func()
 }
 

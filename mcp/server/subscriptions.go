@@ -9,17 +9,18 @@ import (
 )
 
 // Subscriptions stores the messages of subscriptions that tools have made for sessions (tools.Spec.Session). A tool that
-// subscribes is called like any other; the face only delivers the messages that follow.
+// subscribes is called like any tool; the server only delivers the messages of the subscription.
 type Subscriptions interface {
-	// OpenSession opens a session, unless one of that name exists. A single session is for one subscription, and ends when
-	// that is cancelled.
+	// OpenSession opens a session, unless one of that name exists. With single, the session is for one subscription and ends
+	// when that subscription is cancelled.
 	OpenSession(ctx context.Context, session string, single bool) error
 	// CloseSession ends a session with all its subscriptions.
 	CloseSession(ctx context.Context, session string) error
-	// Messages waits a while for messages after the last one that has arrived. NOT_FOUND if the session has ended.
+	// Messages returns the messages with numbers above arrived. If there are none, it waits for them a while. It returns
+	// NOT_FOUND if the session has ended.
 	Messages(ctx context.Context, session string, arrived uint64) ([]SubscriptionMessage, error)
-	// Ended returns the final message of a subscription whose session has ended while its client is connected, as after a
-	// restart of the node.
+	// Ended returns the final message for a subscription that has ended because the node has lost its session, for example in
+	// a restart.
 	Ended(subscription string) SubscriptionMessage
 }
 
@@ -34,7 +35,7 @@ type SubscriptionMessage struct {
 	Last bool
 }
 
-// feedOf returns the feed of a client's session, and opens it if necessary; nil for a client without a session.
+// feedOf returns the feed of a client's session, and opens it if necessary. It returns nil for a client without a session.
 func (b *subscriber) feedOf(ctx context.Context, c client) (*feed, error) {
 	if b.cfg.Stores.Subscriptions == nil || c.session == nil || c.modern && c.note(noteHTTP) != "" || b.life.Err() != nil {
 		return nil, nil //nolint:nilnil,nilerr // there is no session, or it has ended
@@ -58,8 +59,8 @@ func (b *subscriber) feedOf(ctx context.Context, c client) (*feed, error) {
 	return f, nil
 }
 
-// sessionFor returns the name of the session for a tool, "" for a tool without Spec.Session and for a client
-// without a session. The client gets the messages of the subscription after the answer to this call (S3-043).
+// sessionFor returns the name of the node's session for a tool call. The name is "" for a tool without Spec.Session, and for a
+// client without a session. The client gets the messages of the subscription after the answer to this call (S3-043).
 func (b *subscriber) sessionFor(ctx context.Context, c client, r *run, args json.RawMessage) (string, error) {
 	if r.spec.Session == tools.NoSession {
 		return "", nil
@@ -90,7 +91,7 @@ func subscriptionOf(args json.RawMessage) string {
 	return names.Subscription
 }
 
-// sessionChanged is called when a call of a tool has changed the session, before its answer is sent.
+// sessionChanged is called when a tool call has subscribed or unsubscribed, before its answer is sent.
 func (b *subscriber) sessionChanged(c client, r *run) {
 	f := r.feed
 	if f == nil {
@@ -108,15 +109,15 @@ type subscriber struct {
 	*core
 
 	clients *connections
-	// feeds deliver them to sessions, after the answers registered in clients.replies.
+	// feeds deliver the messages to sessions, after the answers registered in clients.replies.
 	feeds feeds
 	// listeners are the subscriptions of clients without a session.
 	listeners listeners
 }
 
-// reportLost tells the client of a reopened session which subscriptions have ended.
+// reportLost notifies the client of a reopened session that the given subscriptions have ended.
 func (b *subscriber) reportLost(id string, subscriptions []string) {
-	f := newFeed(b, id) // the node does not have this session
+	f := newFeed(b, id) // the node has no session for this feed
 	for _, subscription := range subscriptions {
 		f.active[subscription] = true
 	}

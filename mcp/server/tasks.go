@@ -23,7 +23,8 @@ type taskParams struct {
 	InputResponses map[string]json.RawMessage `json:"inputResponses"`
 }
 
-// addTaskMethods adds the methods of both generations; each method refuses clients of the other.
+// addTaskMethods registers the task methods of both generations. A method that exists in only one generation refuses clients of
+// the other.
 func (tm *taskMethods) addTaskMethods() error {
 	for method, do := range map[string]func(context.Context, client, *taskParams) (*reply, error){
 		"tasks/get": tm.getTask, "tasks/result": tm.taskResult, "tasks/list": tm.listTasks,
@@ -46,7 +47,8 @@ func (tm *taskMethods) addTaskMethods() error {
 	return nil
 }
 
-// checkMethod returns an error for a method that the client's generation does not have, or that it has not declared.
+// checkMethod returns an error if the client's version of MCP does not have the method, or if a client of 2026-07-28 has not
+// declared the tasks extension.
 func checkMethod(c client, method string) error {
 	switch {
 	case c.older, c.modern && (method == "tasks/result" || method == "tasks/list"), !c.modern && method == "tasks/update":
@@ -57,7 +59,7 @@ func checkMethod(c client, method string) error {
 	return nil
 }
 
-// getTask shows a task (S2-062). For a client of 2026-07-28 it includes the result and the questions.
+// getTask implements tasks/get (S2-062). The reply for a client of 2026-07-28 includes the result and the questions.
 func (tm *taskMethods) getTask(ctx context.Context, c client, p *taskParams) (*reply, error) {
 	t, err := tm.taskOf(ctx, c.who, p.TaskID)
 	if err != nil {
@@ -77,7 +79,7 @@ func (tm *taskMethods) getTask(ctx context.Context, c client, p *taskParams) (*r
 	return &reply{fields: fields}, nil
 }
 
-// detailed returns a task of the extension with the fields of its status.
+// detailed returns a task for 2026-07-28, with its result, its error or its questions.
 func (tm *taskMethods) detailed(ctx context.Context, c client, t api.TaskView) (object, error) {
 	st := taskStatusOf(t)
 	o := outcome{}
@@ -108,15 +110,15 @@ func (tm *taskMethods) detailed(ctx context.Context, c client, t api.TaskView) (
 	return fields, nil
 }
 
-// embeddedResult returns a result in the form of 2026-07-28 inside a task.
+// embeddedResult returns a result as it is embedded in a task of 2026-07-28.
 func embeddedResult(r *mcp.CallToolResult) object {
 	fields := fieldsOf(r)
 	fields["resultType"] = "complete"
 	return fields
 }
 
-// taskResult waits for the end of a task and returns the result of its call (S2-064). Meanwhile it asks the
-// client the questions of the task on the stream of this request (S2-065).
+// taskResult implements tasks/result: it waits for the end of a task and returns the result of its call (S2-064). Meanwhile it
+// sends the questions of the task to the client, on the stream of this request (S2-065).
 func (tm *taskMethods) taskResult(ctx context.Context, c client, p *taskParams) (*reply, error) {
 	t, err := tm.taskOf(ctx, c.who, p.TaskID)
 	if err != nil {
@@ -158,7 +160,7 @@ func (tm *taskMethods) taskResult(ctx context.Context, c client, p *taskParams) 
 	return &reply{fields: fields}, nil
 }
 
-// listTasks lists the tasks that the identity sees, the newest first (S2-063).
+// listTasks implements tasks/list: it lists the tasks that the identity sees, the newest first (S2-063).
 func (tm *taskMethods) listTasks(ctx context.Context, c client, p *taskParams) (*reply, error) {
 	r := api.ListRequest{Limit: pageSize, Cursor: p.Cursor}
 	if !c.who.Role.seesAll() {
@@ -182,7 +184,8 @@ func (tm *taskMethods) listTasks(ctx context.Context, c client, p *taskParams) (
 	return &reply{fields: fields}, nil
 }
 
-// cancelTask cancels a task (S2-066). For 2026-07-28 cancelling is idempotent.
+// cancelTask implements tasks/cancel (S2-066). For 2026-07-28 cancelling is idempotent; for 2025-11-25 a finished task is an
+// error.
 func (tm *taskMethods) cancelTask(ctx context.Context, c client, p *taskParams) (*reply, error) {
 	t, err := tm.taskOf(ctx, c.who, p.TaskID)
 	if err == nil && !c.who.Role.submits() {
@@ -209,7 +212,7 @@ func (tm *taskMethods) cancelTask(ctx context.Context, c client, p *taskParams) 
 
 func complete() *reply { return &reply{fields: object{"resultType": "complete"}} }
 
-// updateTask delivers answers to questions of a task; it ignores unknown questions.
+// updateTask implements tasks/update: it delivers answers to questions of a task. It ignores unknown questions.
 func (tm *taskMethods) updateTask(ctx context.Context, c client, p *taskParams) (*reply, error) {
 	t, err := tm.taskOf(ctx, c.who, p.TaskID)
 	if err != nil {
@@ -229,7 +232,7 @@ func (tm *taskMethods) updateTask(ctx context.Context, c client, p *taskParams) 
 	return complete(), nil
 }
 
-// taskMethods are the methods tasks/*.
+// taskMethods implements the methods tasks/*.
 type taskMethods struct {
 	*core
 

@@ -18,8 +18,8 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// ToolCaller lets another face call tools for an identity, in the same way as tools/call: visibility,
-// permissions, the task in the log and the limits are the same.
+// ToolCaller calls tools for an identity that uses another interface of the node (JSON-RPC or HTTP). Visibility, permissions,
+// the task in the log and the limits are those of tools/call.
 type ToolCaller struct {
 	s *Server
 	c client
@@ -32,7 +32,7 @@ type ToolCall struct {
 	Args json.RawMessage
 	// Cause is the id of the request, which is recorded in the first commit of the task.
 	Cause string
-	// For is the call that the client works on and makes this one for (work.Ref); may be empty.
+	// For is the call that the client is working on and for which it makes this call (work.Ref); may be empty.
 	For string
 	// Wait is how long to wait for the end of the call; 0 waits only until the call is durable.
 	Wait time.Duration
@@ -54,7 +54,8 @@ type ToolReply struct {
 	Tool string
 }
 
-// ToolCaller returns a caller for the identity of a bearer token: UNAUTHORIZED, TOKEN_EXPIRED.
+// ToolCaller returns a caller for the identity of a bearer token. It returns UNAUTHORIZED or TOKEN_EXPIRED for an invalid
+// token.
 func (s *Server) ToolCaller(ctx context.Context, token string) (*ToolCaller, error) {
 	if s.cfg.HTTP.Tokens == nil || token == "" {
 		return nil, fault.New(fault.Unauthorized, "a bearer token is required").WithHint("orch token create makes one")
@@ -71,7 +72,7 @@ func (s *Server) ToolCaller(ctx context.Context, token string) (*ToolCaller, err
 	}}, nil
 }
 
-// programNote returns the values recorded on requests of programs: they get results in the form of the catalogue.
+// programNote is client.note for clients without MCP: their profile is always ProfileAll.
 func programNote(name string) string {
 	if name == noteProfile {
 		return ProfileAll
@@ -79,15 +80,15 @@ func programNote(name string) string {
 	return ""
 }
 
-// CheckOrigin refuses requests of web pages of other origins, and those to another host than this one, as the MCP face
-// does.
+// CheckOrigin returns a handler that refuses requests from web pages of foreign origins, and requests to a foreign host name,
+// as Handler does.
 func (s *Server) CheckOrigin(next http.Handler) http.Handler { return s.checkOrigin(next) }
 
 // Name returns the actor in the log.
 func (b *ToolCaller) Name() string { return b.c.who.Name }
 
-// Admit counts a request of size bytes together with those of MCP: RATE_LIMITED if the identity exceeds its limits. The
-// size is that of the body, -1 if unknown. The caller must call leave after it has written the answer.
+// Admit counts a request against the limits that the identity also has for MCP. It returns RATE_LIMITED if they are exceeded.
+// size is the number of bytes of the body, -1 if unknown. The caller must call leave after it has written the answer.
 func (b *ToolCaller) Admit(size int64) (leave func(), err error) {
 	exit, err := b.s.Admit(b.Name(), size)
 	if err != nil {
@@ -103,7 +104,8 @@ func (b *ToolCaller) Sees(name string) bool {
 	return ok && (tool != nil || own)
 }
 
-// Unseen reports that a call was refused because the identity sees no tool of that name. It calls nothing, even if there is one by now.
+// Unseen reports to Hooks.Refused that a call was refused because the identity sees no tool of that name. It does not check
+// the name again.
 func (b *ToolCaller) Unseen(name string, args json.RawMessage) {
 	_ = b.unseen(b.s.tools.plainName(name), args)
 }
@@ -116,7 +118,7 @@ func (b *ToolCaller) unseen(name string, args json.RawMessage) error {
 func (b *ToolCaller) Nearest(name string) string { return b.s.tools.nearestTool(b.c, name) }
 
 // Call calls a tool. All errors have codes: METHOD_NOT_FOUND for a tool that the identity does not see, APPROVAL_REQUIRED
-// if a person must decide, TIMEOUT if the call takes longer than the wait, and those of the call itself.
+// if a person must decide, TIMEOUT if the call takes longer than call.Wait, and the codes of the tool.
 func (b *ToolCaller) Call(ctx context.Context, call ToolCall) (ToolReply, error) {
 	return b.call(ctx, b.c, call)
 }
@@ -158,7 +160,7 @@ func (b *ToolCaller) call(ctx context.Context, c client, call ToolCall) (reply T
 	return reply, coded(err)
 }
 
-// callOwn calls a tool of the face itself.
+// callOwn calls one of the server's own tools.
 func (b *ToolCaller) callOwn(ctx context.Context, c client, t *ownTool, args json.RawMessage) (json.RawMessage, error) {
 	in, err := t.decodeInput(args)
 	if err != nil {
@@ -174,7 +176,7 @@ func (b *ToolCaller) callOwn(ctx context.Context, c client, t *ownTool, args jso
 	return b.c.reservation.inline(mustJSON(out)), nil
 }
 
-// await waits for the end of a call. When it stops waiting, the call continues.
+// await waits for the end of a call, at most for wait. Afterwards the call continues.
 func (b *ToolCaller) await(ctx context.Context, r *run, wait time.Duration, reply *ToolReply) error {
 	if wait <= 0 {
 		return nil
@@ -203,7 +205,7 @@ func (b *ToolCaller) await(ctx context.Context, r *run, wait time.Duration, repl
 	}
 }
 
-// rateLimit returns the error of a call that waits for a rate limit; nil for any other.
+// rateLimit returns RATE_LIMITED if the call of a task waits for a rate limit, nil otherwise.
 func (s *Server) rateLimit(ctx context.Context, id events.TaskID) error {
 	t, err := s.cfg.API.Get(ctx, api.GetRequest{ID: id})
 	call := callOf(t)
@@ -246,7 +248,7 @@ func (b *ToolCaller) outcome(ctx context.Context, r *run, now api.ResultReply) (
 	}
 }
 
-// coded converts a protocol error to one with a code of the registry.
+// coded converts any error to a fault.Error; the code of a protocol error becomes the corresponding code of fault.Registry.
 func coded(err error) error {
 	if wire, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		for _, e := range fault.Registry() {
@@ -261,7 +263,8 @@ func coded(err error) error {
 	return fault.From(err)
 }
 
-// peopleFault returns the error of a call that waits for people; nil if it does not.
+// peopleFault returns the error for a call that waits for people, and sets the ids of the approval or question in reply. It
+// returns nil if the call does not wait.
 func (b *ToolCaller) peopleFault(ctx context.Context, id events.TaskID, reply *ToolReply) error {
 	e, asked, err := b.s.questions.waitsForPeople(ctx, b.c, id)
 	if err != nil || e == nil {
@@ -281,14 +284,14 @@ func (b *ToolCaller) Listens(name string) bool {
 	return ok && tool.Spec().Session == tools.Subscribes
 }
 
-// Listen calls a tool that subscribes (tools.Spec.Session). The listener receives the messages of the subscription. It
-// must be closed and is nil beside an error; if the wait ends before the call, the subscription is cancelled as
-// well. Errors: those of Call; CONFLICT and QUOTA_EXCEEDED of the identity's subscriptions.
+// Listen calls a tool that subscribes (tools.Spec.Session), and returns a listener for the messages of the subscription. The
+// caller must close the listener. If call.Wait ends before the call does, the subscription is cancelled. Errors are those of
+// Call, CONFLICT if the subscription id is in use, and QUOTA_EXCEEDED; the listener is then nil.
 func (b *ToolCaller) Listen(ctx context.Context, call ToolCall) (ToolReply, *Listener, error) {
 	l := &Listener{s: b.s.subscriptions, name: rand.Text()}
 	c := b.c
 	c.listener = l
-	call.Wait = max(call.Wait, time.Millisecond) // a call that was not awaited has no listener
+	call.Wait = max(call.Wait, time.Millisecond) // 0 would return before the subscription exists
 	reply, err := b.call(ctx, c, call)
 	if err != nil {
 		l.Close()

@@ -9,7 +9,8 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// listTools returns a list as a client sees it: in its profile, without hidden tools, with the task support of 2025-11-25.
+// listTools returns the list of tools for a client: the tools of its profile that it may see, for 2025-11-25 with their task
+// support.
 func (v *toolView) listTools(c client, list *mcp.ListToolsResult) mcp.Result {
 	whole, rest := object{}, *list
 	rest.Tools = nil
@@ -30,7 +31,7 @@ func (v *toolView) listTools(c client, list *mcp.ListToolsResult) mcp.Result {
 	return &reply{fields: whole}
 }
 
-// jsonList is a list of encoded values.
+// jsonList returns a JSON array of encoded values.
 func jsonList(items []json.RawMessage) json.RawMessage {
 	size := len("[]") + len(items)
 	for _, item := range items {
@@ -58,12 +59,12 @@ func (v *toolView) listAll(c client, list *mcp.ListToolsResult) (shown []json.Ra
 		if !c.modern {
 			key.support = support(tool)
 		}
-		shown = append(shown, v.descriptions.of(key, func() json.RawMessage { return describeWhole(t, key.name, key.support) }))
+		shown = append(shown, v.descriptions.get(key, func() json.RawMessage { return describeWhole(t, key.name, key.support) }))
 	}
 	return shown
 }
 
-// support returns the taskSupport of a tool (S2-026): tools that only query tasks are not tasks themselves.
+// support returns the taskSupport of a tool (S2-026). It returns NoTask for a nil tool, that is, for the server's own tools.
 func support(t tools.Tool) tools.TaskMode {
 	if t == nil {
 		return tools.NoTask
@@ -76,8 +77,7 @@ func support(t tools.Tool) tools.TaskMode {
 	}
 }
 
-// descriptions caches the encoded definitions of listed tools, so that each is encoded once. It has at most
-// one entry for each tool in each profile.
+// descriptions caches the encoded definitions of listed tools, so that each is encoded only once.
 type descriptions struct {
 	mu     sync.Mutex
 	byTool map[descriptionKey]json.RawMessage
@@ -85,8 +85,8 @@ type descriptions struct {
 	names map[string]string
 }
 
-// of returns a cached definition, or creates it with describe; nil if there is none.
-func (d *descriptions) of(key descriptionKey, describe func() json.RawMessage) json.RawMessage {
+// get returns the cached definition for key. If it is not cached, get calls describe, which may return nil.
+func (d *descriptions) get(key descriptionKey, describe func() json.RawMessage) json.RawMessage {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if known, ok := d.byTool[key]; ok {
@@ -109,22 +109,22 @@ func (d *descriptions) namesOf(find func() map[string]string) map[string]string 
 	return d.names
 }
 
-// forget clears the cache; tools may have been removed.
+// forget clears the cache, after the tools have changed.
 func (d *descriptions) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.byTool, d.names = nil, nil
 }
 
-// descriptionKey is everything that a definition depends on. The SDK keeps one definition until the tool is offered again.
+// descriptionKey is the cache key of a definition: everything that it depends on.
 type descriptionKey struct {
-	// tool is nil for a tool described by its profile; profile is empty for all tools.
+	// tool is the definition registered with the SDK, nil for a tool described by its profile. profile is empty for ProfileAll.
 	tool          *mcp.Tool
 	profile, name string
 	support       tools.TaskMode
 }
 
-// describeWhole encodes a tool under a name. An empty support adds no task support.
+// describeWhole encodes the definition of a tool with the given name. If support is empty, it omits the task support.
 func describeWhole(tool *mcp.Tool, name string, support tools.TaskMode) json.RawMessage {
 	fields := object{}
 	decode(mustJSON(tool), &fields)

@@ -1,6 +1,6 @@
 package server
 
-// The tools of the face itself, for hosts that do not support tasks: they create tasks and query them.
+// The server's own tools. They create and query tasks, for clients that do not support the methods tasks/*.
 const (
 	toolSubmit    = "orch_submit"
 	toolStatus    = "orch_status"

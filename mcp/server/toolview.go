@@ -15,12 +15,12 @@ import (
 type toolView struct {
 	*core
 
-	// own are the tools of the face itself.
+	// own are the server's own tools.
 	own          []ownTool
 	descriptions descriptions
 }
 
-// find returns a tool that a client may call by name; tool is nil for one of the face itself.
+// find reports whether a client may call the tool of that name. It also returns the tool; tool is nil for an own tool.
 func (v *toolView) find(c client, name string) (tool tools.Tool, ok bool) {
 	if tool, ok = v.cfg.Catalogue.Get(name); ok {
 		return tool, v.cfg.Offer.Show.shows(tool) && c.who.sees(tool)
@@ -28,12 +28,12 @@ func (v *toolView) find(c client, name string) (tool tools.Tool, ok bool) {
 	return nil, c.who.Show.showsOwn(name)
 }
 
-// narrowed reports whether there are tools that the client may not call.
+// narrowed reports whether a selection restricts the tools of the client.
 func (v *toolView) narrowed(c client) bool { return !v.cfg.Offer.Show.all() || !c.who.Show.all() }
 
-// restrict restricts a submission to what the client may do: no plan and no child of a call may use a tool that the
-// client may not call, a program that may not decide cannot grant permissions, and the idempotency keys of an identity that
-// sees only its own tasks are separate from those of others.
+// restrict restricts a submission to the permissions of the client. A plan, and child tasks, may use only tools that the client
+// may call. An identity that may not decide approvals cannot grant permissions. The idempotency keys of an identity that sees
+// only its own tasks are separate from the keys of other identities.
 func (v *toolView) restrict(c client, r *api.SubmitRequest) error {
 	if !c.who.Role.decides() {
 		r.Within = []events.Allow{{}}
@@ -87,7 +87,7 @@ func (v *toolView) unknownTool(c client, name string) error {
 	return invalidParams(text)
 }
 
-// ownTool returns a tool of the face itself.
+// ownTool returns the own tool of that name.
 func (v *toolView) ownTool(name string) (ownTool, bool) {
 	for _, t := range v.own {
 		if t.name == name && v.cfg.Offer.Show.showsOwn(name) {
@@ -97,7 +97,7 @@ func (v *toolView) ownTool(name string) (ownTool, bool) {
 	return ownTool{}, false
 }
 
-// instructions explains to a client how to use the tools of its profile, under their names there.
+// instructions returns the instructions for clients of a profile, with the names that tools have in the profile.
 func (v *toolView) instructions(profile string) string {
 	text := "Every call of a tool is a durable task: it survives restarts, may wait for the approval of a person, and stays in an audit log. " +
 		"A call that takes long answers with handed_back and a task id, and goes on: do not repeat it"

@@ -22,15 +22,15 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// versionRouter serves both generations of the protocol at one URL: it inspects a request and passes it to the handler of
-// its generation.
+// versionRouter serves both generations of the protocol at one URL: 2025-11-25 and earlier, with sessions (stateful), and
+// 2026-07-28 (stateless). It passes each request to the handler of its generation.
 type versionRouter struct {
 	s                   *Server
 	stateful, stateless http.Handler
 }
 
-// Handler serves the face over Streamable HTTP. Every request needs a bearer token (S4-002). The caller sets the timeouts for
-// reading requests and writing responses.
+// Handler returns a handler that serves MCP over Streamable HTTP. Every request needs a bearer token (S4-002). The caller sets
+// the timeouts for reading requests and writing responses.
 func (s *Server) Handler() http.Handler {
 	get := func(*http.Request) *mcp.Server { return s.sdk }
 	f := &versionRouter{
@@ -47,7 +47,7 @@ func (s *Server) Handler() http.Handler {
 	return s.checkOrigin(protect(s.limitRequests(f)))
 }
 
-// checkOrigin refuses requests of web pages of other origins, and those to another host than this one (S2-008).
+// checkOrigin refuses requests from web pages of foreign origins, and requests to a foreign host name (S2-008).
 func (s *Server) checkOrigin(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin := r.Header.Get("Origin")
@@ -59,7 +59,7 @@ func (s *Server) checkOrigin(next http.Handler) http.Handler {
 	})
 }
 
-// Metadata tells clients how to authorise themselves (RFC 9728): with a bearer token from the operator.
+// Metadata returns a handler for the protected resource metadata (RFC 9728): clients need a bearer token from the operator.
 func Metadata(resource string) http.Handler {
 	var scopes []string
 	for _, r := range Roles() {
@@ -133,7 +133,7 @@ func notOneMessage() *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this is not one message of JSON-RPC 2.0"}
 }
 
-// isID reports whether id is a valid id of MCP, or absent.
+// isID reports whether id is absent or a valid request id of MCP: a string or a number.
 func isID(id json.RawMessage) bool {
 	return len(id) == 0 || id[0] == '"' || id[0] == '-' || id[0] >= '0' && id[0] <= '9'
 }
@@ -149,7 +149,7 @@ func (f *versionRouter) post(w http.ResponseWriter, r *http.Request, p envelope,
 	if p.Method != nil {
 		method = *p.Method
 	}
-	if version := r.Header.Get(headerVersion); version >= statelessFrom || p.Params.Meta.Version >= statelessFrom {
+	if version := r.Header.Get(headerVersion); version >= firstStatelessVersion || p.Params.Meta.Version >= firstStatelessVersion {
 		f.postStateless(w, r, p, body, method)
 		return
 	}
@@ -182,7 +182,7 @@ func (f *versionRouter) post(w http.ResponseWriter, r *http.Request, p envelope,
 	}
 }
 
-// mayAsk reports whether a request may wait for people, who are asked on its stream.
+// mayAsk reports whether a request may wait for people. Their questions are sent on the stream of the request.
 func mayAsk(method string) bool { return method == "tools/call" || method == "tasks/result" }
 
 // postStateless serves a request of 2026-07-28.
@@ -255,7 +255,7 @@ func (f *versionRouter) open(w http.ResponseWriter, r *http.Request, request jso
 	known.mu.Unlock()
 }
 
-// openAs makes the SDK open a session under an id.
+// openAs makes the SDK open a session with the given id, and reports whether it did.
 func (f *versionRouter) openAs(w http.ResponseWriter, r *http.Request, id string) bool {
 	f.s.fresh.opening.Lock()
 	defer f.s.fresh.opening.Unlock()
@@ -264,7 +264,7 @@ func (f *versionRouter) openAs(w http.ResponseWriter, r *http.Request, id string
 	return w.Header().Get(headerSession) == id
 }
 
-// serveSession serves a request of a session. It transparently reopens one that a restart has ended.
+// serveSession serves a request of a session. If a restart has ended the session, serveSession first reopens it.
 func (f *versionRouter) serveSession(w http.ResponseWriter, r *http.Request, body []byte) {
 	id := r.Header.Get(headerSession)
 	if known := f.s.clients.sessions.ownedBy(id, ownerOf(r)); known != nil {
@@ -297,7 +297,7 @@ func (f *versionRouter) serve(w http.ResponseWriter, r *http.Request, id string)
 		ctx, leave := f.s.clients.replaceStanding(r.Context(), id, ownerOf(r))
 		defer leave()
 		r = r.WithContext(ctx)
-		f.standing(w, r, id)
+		f.serveStanding(w, r, id)
 		return
 	}
 	if key := r.Header.Get(noteStream); key != "" {
@@ -354,7 +354,7 @@ func (f *versionRouter) replay(r *http.Request, id string, message object) {
 	f.stateful.ServeHTTP(newDiscardWriter(), f.inner(r, id, mustJSON(message)))
 }
 
-// inner returns an internal request with the permissions of one from outside.
+// inner returns an internal request with the permissions of the external request r.
 func (f *versionRouter) inner(r *http.Request, id string, body []byte) *http.Request {
 	in := r.Clone(r.Context())
 	in.Method, in.Body = http.MethodPost, io.NopCloser(bytes.NewReader(body))
@@ -369,7 +369,7 @@ func (f *versionRouter) inner(r *http.Request, id string, body []byte) *http.Req
 	return in
 }
 
-// sessionProbe passes a response through unless it says that the session does not exist.
+// sessionProbe passes a response through, but discards it and sets gone if its status is 404: the session does not exist.
 type sessionProbe struct {
 	http.ResponseWriter
 	gone   bool
@@ -415,7 +415,7 @@ func (*discardWriter) WriteHeader(int) {}
 // Write implements http.ResponseWriter.
 func (*discardWriter) Write(data []byte) (int, error) { return len(data), nil }
 
-// hasMethod reports whether the server of 2025-11-25 has a method.
+// hasMethod reports whether method is a request that a server of 2025-11-25 supports.
 func hasMethod(method string) bool {
 	switch method {
 	case "initialize", "ping", "tools/list", "tools/call", "resources/list", "resources/read", "resources/templates/list",

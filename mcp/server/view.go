@@ -54,7 +54,7 @@ func (r *reply) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// taskStatus has the fields of a task that both generations show (S2-060, M-1).
+// taskStatus contains the fields of a task that both generations of the protocol show (S2-060, M-1).
 type taskStatus struct {
 	id, status, message string
 	created, updated    time.Time
@@ -137,8 +137,8 @@ type outcome struct {
 	err    *jsonrpc.Error
 }
 
-// outcomeOf returns the outcome of a finished task. A task of one call has the result of its tool; that of a plan
-// has the plan's outputs.
+// outcomeOf returns the outcome of a finished task. The result of a task for one call is the result of its tool; the result of
+// a plan is the plan's outputs.
 func (pr *presenter) outcomeOf(t api.TaskView) outcome {
 	call := callOf(t)
 	switch {
@@ -169,7 +169,7 @@ func because(reason string) string {
 	return ": " + reason
 }
 
-// outcomeFor is outcomeOf for an identity, with Config.Reveal applied.
+// outcomeFor is outcomeOf for an identity, with Hooks.Reveal applied.
 func (pr *presenter) outcomeFor(ctx context.Context, who Identity, t api.TaskView) outcome {
 	if call := callOf(t); call != nil {
 		call.Output = pr.cfg.Hooks.Reveal(ctx, t.ID, who.Name, call.Output)
@@ -179,7 +179,7 @@ func (pr *presenter) outcomeFor(ctx context.Context, who Identity, t api.TaskVie
 	return pr.outcomeOf(t)
 }
 
-// callOf returns the only call of a task that was made for one, nil for a plan.
+// callOf returns the call of a task that was submitted for one call, nil for a plan.
 func callOf(t api.TaskView) *api.StepView {
 	for i := range t.Steps {
 		if t.Steps[i].Key == plan.CallID {
@@ -189,7 +189,7 @@ func callOf(t api.TaskView) *api.StepView {
 	return nil
 }
 
-// toolOfTask returns the tool of a task that was made for one call, empty for a plan.
+// toolOfTask returns the tool of a task that was submitted for one call, empty for a plan.
 func toolOfTask(t api.TaskView) string {
 	if call := callOf(t); call != nil {
 		return call.Tool
@@ -213,7 +213,7 @@ func (pr *presenter) success(name string, out json.RawMessage) *mcp.CallToolResu
 	return result
 }
 
-// structured returns a result with a JSON object, as data and as text.
+// structured returns a result that contains a JSON object as structured content and as text.
 func structured(out json.RawMessage) *mcp.CallToolResult {
 	if len(out) == 0 || string(out) == "null" {
 		out = json.RawMessage("{}")
@@ -256,8 +256,8 @@ func errorData(err *fault.Error) object {
 	return data
 }
 
-// rpcError converts a fault to a protocol error. Errors of validation and NOT_FOUND become invalid
-// params, as in MCP; other codes of orch keep their number.
+// rpcError converts a fault to a protocol error. Validation errors and NOT_FOUND become invalid params, as in MCP; other codes
+// keep their JSON-RPC number.
 func rpcError(err error) *jsonrpc.Error {
 	f := fault.From(err).Rewrite(secrets.Clean)
 	if f.Code == fault.Internal {
@@ -281,7 +281,8 @@ type presenter struct {
 	tools *toolView
 }
 
-// refusal returns the answer to a call that was not started: a result that the model can read, if the client expects one (S2-023).
+// refusal returns the answer to a call that was refused before it started: a result that the model can read (S2-023), or err
+// itself if the client has requested a task or err has no code.
 func (pr *presenter) refusal(c client, tool string, err error) (*mcp.CallToolResult, error) {
 	var coded *fault.Error
 	if !errors.As(err, &coded) || c.task != nil {

@@ -10,30 +10,30 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// watch waits until a task ends or waits for people, at most for wait. Meanwhile it sends progress and log entries to a
-// client that wants them.
+// watch waits, no longer than wait, until a task has ended or needs a person's answer. Meanwhile it sends progress and log
+// entries to a client that has requested them.
 func (cl *caller) watch(ctx context.Context, c client, r *run, wait time.Duration) (api.ResultReply, error) {
 	if r.token == nil && !cl.clients.wantsLogs(c) {
 		return cl.result(ctx, c.reservation, api.ResultRequest{ID: r.id, Wait: max(wait, 0), Attend: true})
 	}
 	limit := cl.cfg.Now().Add(wait)
 	for {
-		now, err := cl.result(ctx, c.reservation, api.ResultRequest{ID: r.id, Attend: true})
+		result, err := cl.result(ctx, c.reservation, api.ResultRequest{ID: r.id, Attend: true})
 		if err != nil {
-			return now, err
+			return result, err
 		}
 		left := limit.Sub(cl.cfg.Now())
-		done := now.Ended || now.Waits || left <= 0
+		done := result.Ended || result.Waits || left <= 0
 		if done {
 			left = 0
 		}
 		if err := cl.reportNews(ctx, c, r, left); err != nil || done {
-			return now, err
+			return result, err
 		}
 	}
 }
 
-// reportNews waits for news of a task and sends its progress and log entries to the client.
+// reportNews waits for new commits or new progress of a task, and sends the progress and log entries to the client.
 func (cl *caller) reportNews(ctx context.Context, c client, r *run, wait time.Duration) error {
 	w, err := cl.cfg.API.Watch(ctx, api.WatchRequest{ID: r.id, After: r.rev, SeenVersion: r.seen, Wait: wait})
 	if err != nil {
@@ -50,7 +50,7 @@ func (cl *caller) reportNews(ctx context.Context, c client, r *run, wait time.Du
 	return nil
 }
 
-// sendProgress sends progress; MCP requires that it increases (S2-012).
+// sendProgress sends progress. It drops a value that does not increase, because MCP requires that (S2-012).
 func (cl *caller) sendProgress(ctx context.Context, c client, r *run, done, total float64, message string) {
 	if r.token == nil || r.reported && done <= r.progress {
 		return
@@ -59,7 +59,7 @@ func (cl *caller) sendProgress(ctx context.Context, c client, r *run, done, tota
 	_ = c.session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: r.token, Progress: done, Total: total, Message: message})
 }
 
-// sendLog sends the log entries of a commit that have the level the client wants (S2-043).
+// sendLog sends the log entries in a commit (S2-043). The SDK drops entries below the level that the client has set.
 func (cl *caller) sendLog(ctx context.Context, c client, id events.TaskID, commit api.CommitView) {
 	for _, e := range commit.Events {
 		d, ok := e.Data.(*events.Logged)
@@ -74,7 +74,7 @@ func (cl *caller) sendLog(ctx context.Context, c client, id events.TaskID, commi
 	}
 }
 
-// levelOf returns the MCP level of a level of LOG_WRITE (S2-043).
+// levelOf returns the log level of MCP for a level of the tool LOG_WRITE (S2-043).
 func levelOf(level string) mcp.LoggingLevel {
 	switch level {
 	case "DEBUG":
