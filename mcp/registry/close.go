@@ -8,8 +8,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// retire closes a connection when its last call has ended, or after the timeout of a call, not counting the time in which
-// calls wait for answers.
+// retire makes a connection get no new calls, and closes it in the background: when its last call has ended, or after the timeout
+// of the server unless a call waits for an answer. a may be nil.
 func (r *Registry) retire(s *server, a *activeSession) {
 	if a == nil {
 		return
@@ -24,13 +24,14 @@ func (r *Registry) retire(s *server, a *activeSession) {
 	s.mu.Unlock()
 	r.mu.Lock()
 	r.retiring[a] = true
-	r.ends.Add(1)
+	r.unclosed.Add(1)
 	r.mu.Unlock()
 	go r.finish(a)
 }
 
+// finish waits for the calls of a retired connection and closes it.
 func (r *Registry) finish(a *activeSession) {
-	defer r.ends.Done()
+	defer r.unclosed.Done()
 	timer := time.NewTimer(a.timeout)
 	defer timer.Stop()
 	for waiting := true; waiting; {
@@ -64,7 +65,7 @@ func (r *Registry) Close(ctx context.Context, timeout time.Duration) error {
 	servers := r.all()
 	for _, s := range servers {
 		if s.stop != nil {
-			s.stop() // all at once: each may be in the middle of a handshake
+			s.stop() // stop all before waiting: each may be in the middle of a handshake
 		}
 	}
 	for _, s := range servers {
@@ -79,7 +80,7 @@ func (r *Registry) Close(ctx context.Context, timeout time.Duration) error {
 	}
 	inTime := r.waitIdle(ctx, timeout)
 	close(r.abortCalls)
-	r.ends.Wait()
+	r.unclosed.Wait()
 	if err := r.services.Close(); err != nil {
 		r.log.WarnContext(ctx, "mcp_reaper_failed", slog.Any("error", err))
 	}
@@ -89,17 +90,17 @@ func (r *Registry) Close(ctx context.Context, timeout time.Duration) error {
 	return nil
 }
 
-// beginClose refuses new calls from now on. It returns the function that stops the watcher, whose Reload may wait for r.admin, and
-// whether this is the first call.
+// beginClose makes the registry refuse new calls, and reports whether it is the first call of Close. unwatch stops the watcher; it
+// must be called without r.admin, because the watcher's Reload may wait for r.admin.
 func (r *Registry) beginClose() (unwatch func(), first bool) {
 	r.admin.Lock()
 	defer r.admin.Unlock()
-	first = r.currentState() == running
-	r.setState(over)
+	first = r.currentState() == stateRunning
+	r.setState(stateClosed)
 	return r.unwatch, first
 }
 
-// waitIdle waits until no connection has a call, and reports whether that was in time.
+// waitIdle waits until the retiring connections have no calls. It returns false if that takes longer than timeout, or ctx ends.
 func (r *Registry) waitIdle(ctx context.Context, timeout time.Duration) bool {
 	r.mu.RLock()
 	var waiting []*activeSession

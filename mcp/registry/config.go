@@ -20,16 +20,16 @@ const (
 const DefaultTimeout = 30 * time.Second
 
 // MCPConfig is the definition of a server. All its texts may contain ${NAME} and ${NAME:-default} for environment
-// variables; the arguments of a process may not name secrets, because every user of the machine sees them.
+// variables. Command and Args must not name secret variables, because every user of the machine can see the command line.
 type MCPConfig struct {
 	SchemaVersion string `json:"schemaVersion"`
-	// Name consists of lower-case letters, digits and hyphens, at most 64.
+	// Name consists of at most 64 lower-case letters, digits and hyphens.
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 	// Transport is stdio or http.
 	Transport string `json:"transport"`
-	// Command, Args, Cwd and Env define a process. Command is a path, or a name to look up in PATH; a relative
-	// Cwd is relative to the directory of the registry, which is the default.
+	// Command, Args, Cwd and Env define a process. Command is a path, or a name to look up in PATH. Cwd is the working
+	// directory; a relative path is relative to Config.Dir, which is also the default.
 	Command string            `json:"command,omitempty"`
 	Args    []string          `json:"args,omitempty"`
 	Cwd     string            `json:"cwd,omitempty"`
@@ -38,44 +38,47 @@ type MCPConfig struct {
 	BaseURL string            `json:"baseURL,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
 	Bearer  string            `json:"bearer,omitempty"`
-	// OAuth configures logins at a URL without a token; with nil the server decides everything.
+	// OAuth configures the login to a URL without Bearer or an Authorization header. If it is nil, the server determines all
+	// properties of the login.
 	OAuth *OAuth `json:"oauth,omitempty"`
-	// Capabilities are required of the server: names of its tools, or of MCP features such as tools.
+	// Capabilities are required of the server: names of tools, or of MCP features such as resources.
 	Capabilities []string `json:"capabilities"`
 	// Timeout is a Go duration; empty means DefaultTimeout.
 	Timeout     string       `json:"timeout,omitempty"`
 	RetryPolicy *RetryPolicy `json:"retryPolicy,omitempty"`
-	// Tools are patterns (path.Match) of the names of the offered tools; those that begin with an exclamation
-	// mark exclude tools. Empty means all.
+	// Tools are patterns (path.Match) for the names of the tools to offer. A pattern that begins with an exclamation mark
+	// excludes tools. Empty means all tools.
 	Tools []string `json:"tools,omitempty"`
-	// Effects declares tools, by name or pattern, as read, idempotent, write or destructive. It takes precedence over
+	// Effects maps names or patterns of tools to their effect: read, idempotent, write or destructive. It takes precedence over
 	// the hints of the server.
 	Effects map[string]string `json:"effects,omitempty"`
-	// Concurrency is the most concurrent calls, 1 to 1000; 0 means DefaultConcurrency. Calls that wait for an
+	// Concurrency is the most concurrent calls, 1 to 1000; 0 means DefaultConcurrency. Calls that wait for the
 	// answer of a person do not count.
 	Concurrency int `json:"concurrency,omitempty"`
 	// RateLimit is the most calls a minute; 0 means no limit.
 	RateLimit int            `json:"rateLimit,omitempty"`
 	Metadata  map[string]any `json:"metadata,omitempty"`
-	// Disabled is set for servers in a client's file that are not started unless they are enabled here.
+	// Disabled is set for servers that are disabled in the file of an MCP client. They are not started unless they are enabled
+	// with Enable.
 	Disabled bool `json:"-"`
 }
 
 // OAuth configures the login of a person (orch mcp login).
 type OAuth struct {
-	// ClientID and ClientSecret are those of an already registered client; without them orch registers itself.
+	// ClientID and ClientSecret identify a client that is registered at the authorization server. Without them orch registers
+	// itself.
 	ClientID     string `json:"clientId,omitempty"`
 	ClientSecret string `json:"clientSecret,omitempty"`
-	// Issuer is the only authorization server that gets them; without it the server may name any.
+	// Issuer is the only authorization server that may be used. If it is empty, the server may name any.
 	Issuer string `json:"issuer,omitempty"`
-	// Scopes are requested instead of those that the server names.
+	// Scopes are the requested scopes. If there are none, the scopes that the server names are requested.
 	Scopes []string `json:"scopes,omitempty"`
 }
 
 // RetryPolicy configures retries of connecting.
 type RetryPolicy struct {
-	// MaxAttempts is the number of consecutive failures after which the circuit breaker opens: 1 to 10, default 3.
-	// Without a policy it is 5.
+	// MaxAttempts is the number of consecutive failures after which the circuit breaker opens: 1 to 10, default 3. A server
+	// without a RetryPolicy has 5.
 	MaxAttempts int `json:"maxAttempts,omitempty"`
 	// Backoff is exponential (1 s to 30 s, default) or fixed (1 s).
 	Backoff string `json:"backoff,omitempty"`
@@ -89,7 +92,8 @@ func (c MCPConfig) timeout() time.Duration {
 	return DefaultTimeout
 }
 
-// masked returns a deep copy without secrets: it hides values that are not just a reference to a variable.
+// masked returns a deep copy without secrets. In fields that may be secret, it hides each value that is not only a reference to a
+// variable.
 func (c MCPConfig) masked() MCPConfig {
 	c.Args, c.Capabilities = slices.Clone(c.Args), slices.Clone(c.Capabilities)
 	c.Tools, c.Effects = slices.Clone(c.Tools), maps.Clone(c.Effects)
@@ -106,7 +110,7 @@ func (c MCPConfig) masked() MCPConfig {
 	return c
 }
 
-// deepCopy returns a deep copy of a decoded JSON value.
+// deepCopy returns a deep copy of a decoded JSON object.
 func deepCopy(metadata map[string]any) map[string]any {
 	raw, err := json.Marshal(metadata)
 	if err != nil || metadata == nil {
@@ -128,7 +132,7 @@ func mask(value string) string {
 	return hidden
 }
 
-// withoutDefaults removes the defaults from references, which may be secrets too.
+// withoutDefaults removes the defaults from references to variables, because a default may be a secret.
 func withoutDefaults(value string) string {
 	return regexp.MustCompile(`:-[^}]*\}`).ReplaceAllString(value, "}")
 }

@@ -18,13 +18,13 @@ import (
 const (
 	// olderVersion is the newest version of the protocol that starts with initialize.
 	olderVersion = "2025-11-25"
-	// maxTools is the most tools of a server, maxToolsBytes the most bytes of the messages with its list.
+	// maxTools is the most tools of a server, maxToolsBytes the most bytes of all pages of the list of its tools.
 	maxTools, maxToolsBytes = 10_000, 32 << 20
 	// maxToolName and maxToolBytes are the most bytes of the name and of the whole definition of a tool.
 	maxToolName, maxToolBytes = 128, 256 << 10
 	// tasksExtension is the extension of 2026-07-28 for tasks.
 	tasksExtension = "io.modelcontextprotocol/tasks"
-	// endGrace is how long a session may take to close, and a process to end after each signal.
+	// endGrace is how long a session may take to close, and how long a process may take to end after each signal.
 	endGrace = 2 * time.Second
 )
 
@@ -35,8 +35,8 @@ type link interface {
 	close()
 	// stderrTail returns the end of the stderr of a process, with secrets hidden; "" for a URL.
 	stderrTail() string
-	// closeReason returns why the transport is closed if close was not called; nil if that is unknown. The error matches
-	// oauth.ErrLogin if a person must log in.
+	// closeReason returns why the transport was closed by the server, nil if that is unknown. The error matches oauth.ErrLogin
+	// if a person must log in.
 	closeReason() error
 }
 
@@ -45,22 +45,22 @@ type connection struct {
 	session      *mcp.ClientSession
 	link         link
 	pendingCalls *pendingCalls
-	// supportsTasks is set if tool calls may be made tasks, in the older generation of the protocol.
+	// supportsTasks is set if a server of the older generation supports tool calls as tasks.
 	supportsTasks bool
-	// done is closed when the session has ended and its link is closed, for whatever reason.
+	// done is closed when the session has ended, for any reason, and its link is closed.
 	done chan struct{}
 }
 
 // connectOptions configures a connection.
 type connectOptions struct {
-	// open creates a link; its errors are final.
+	// open creates a link. If it fails, connect does not try again.
 	open         func() (link, error)
 	options      *mcp.ClientOptions
 	pendingCalls *pendingCalls
 }
 
-// connect opens a session. If the server does not answer in the newer generation of the protocol, connect tries the
-// older one, on a new link, after half of the available time.
+// connect opens a session within the given time. It first tries the newer generation of the protocol, for half of the time, and
+// then the older one on a new link.
 func connect(ctx context.Context, within time.Duration, o connectOptions) (*connection, error) {
 	first, cancel := context.WithTimeout(ctx, within/2)
 	defer cancel()
@@ -78,7 +78,7 @@ func connect(ctx context.Context, within time.Duration, o connectOptions) (*conn
 	return handshake(ctx, l, o, olderVersion)
 }
 
-// handshake opens a session in one generation of the protocol, or closes the link.
+// handshake opens a session on a link, in one generation of the protocol. If it fails, it closes the link.
 func handshake(ctx context.Context, l link, o connectOptions, version string) (*connection, error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "orch", Version: "1"}, o.options)
 	client.AddReceivingMiddleware(o.pendingCalls.middleware)
@@ -88,7 +88,7 @@ func handshake(ctx context.Context, l link, o connectOptions, version string) (*
 	}
 	capture := &handshakeCapture{}
 	ctx = context.WithValue(ctx, handshakeCaptureKey{}, capture)
-	// The SDK reads while the session lives, but not all of its work ends with ctx.
+	// Not all work of the SDK ends with ctx, but it ends when the link is closed.
 	stop := context.AfterFunc(ctx, l.close)
 	session, err := client.Connect(ctx, l, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	if !stop() {
@@ -103,13 +103,13 @@ func handshake(ctx context.Context, l link, o connectOptions, version string) (*
 		defer close(c.done)
 		_ = session.Wait() // users of the session get the error
 		l.close()
-		_ = session.Close() // it has ended, but until then the SDK listens for changes
+		_ = session.Close() // ends the SDK's requests that listen for changes
 	}()
 	return c, nil
 }
 
-// explain adds what is known of the link to an error. If a login is required, it returns only that: the link was closed
-// because of it, and the SDK's error depends on what it was doing.
+// explain joins the reason why the link was closed to an error. If the reason is a required login, it returns only the reason: the
+// error of the SDK is just a consequence.
 func explain(err error, l link) error {
 	reason := l.closeReason()
 	if errors.Is(reason, oauth.ErrLogin) {
@@ -118,7 +118,7 @@ func explain(err error, l link) error {
 	return errors.Join(reason, err)
 }
 
-// tools lists the tools of the server. It leaves out unusable ones, and calls refused with the reason (S1-088).
+// tools lists the tools of the server. It omits unusable tools, and calls refused for each with the reason (S1-088).
 func (c *connection) tools(ctx context.Context, refused func(tool, reason string)) ([]*Tool, map[string]trait, error) {
 	if caps := c.session.InitializeResult().Capabilities; caps == nil || caps.Tools == nil {
 		return nil, nil, nil
@@ -144,7 +144,7 @@ func (c *connection) tools(ctx context.Context, refused func(tool, reason string
 	return all, traits, nil
 }
 
-// parseTool parses the definition of a tool. It also returns why the tool cannot be used; "" if it can.
+// parseTool parses the definition of a tool. It also returns the reason why the tool cannot be used; "" if it can.
 func parseTool(raw json.RawMessage) (*Tool, trait, string) {
 	tool := &Tool{Raw: raw}
 	if len(raw) > maxToolBytes {
@@ -203,7 +203,7 @@ func (c *connection) list(ctx context.Context, method, key string, most listLimi
 	}
 }
 
-// toolProblem returns why a tool cannot be used; "" if it can.
+// toolProblem returns the reason why a tool cannot be used; "" if it can.
 func toolProblem(tool *mcp.Tool) string {
 	if !regexp.MustCompile(`^[A-Za-z0-9_./-]+$`).MatchString(tool.Name) || len(tool.Name) > maxToolName {
 		return "its name is none"
@@ -218,8 +218,8 @@ func toolProblem(tool *mcp.Tool) string {
 	return ""
 }
 
-// ping checks that the server answers. An error answered by the server counts too: the newer generation of the
-// protocol has no ping.
+// ping checks that the server answers. An error response is an answer too, because the newer generation of the protocol has no
+// ping.
 func (c *connection) ping(ctx context.Context) error {
 	err := c.session.Ping(ctx, nil)
 	if _, answered := errors.AsType[*jsonrpc.Error](err); answered {
@@ -230,7 +230,7 @@ func (c *connection) ping(ctx context.Context) error {
 
 // close closes the session, and the link if that takes too long. Calls in flight fail.
 func (c *connection) close() {
-	go func() { _ = c.session.Close() }() // it waits for calls in flight, which only closing the link ends
+	go func() { _ = c.session.Close() }() // waits for calls in flight until the link is closed
 	timer := time.NewTimer(endGrace)
 	defer timer.Stop()
 	select {
@@ -250,8 +250,8 @@ func (c *connection) serverOf() string {
 	return info.Name + " " + info.Version
 }
 
-// options returns the options of a client that answers requests of servers during calls, and is notified of changes.
-// It offers no roots: the definition decides what a server may see.
+// options returns the options of a client that answers requests of the server during calls. changed is called when the server
+// reports changed lists; may be nil. The client does not offer roots, because the definition determines what a server may access.
 func options(fs *pendingCalls, changed func(ChangeKind)) *mcp.ClientOptions {
 	caps := &mcp.ClientCapabilities{
 		Elicitation: &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}},

@@ -7,7 +7,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Tool is a tool as a server offers it.
+// Tool is a tool that a server offers.
 type Tool struct {
 	mcp.Tool
 
@@ -15,7 +15,7 @@ type Tool struct {
 	Raw json.RawMessage
 }
 
-// Defined is a server according to its definition, with the tools that it offers.
+// Defined is a server with a definition, and the tools that it offers.
 type Defined struct {
 	// Enabled is false for a disabled server.
 	Enabled bool
@@ -28,18 +28,18 @@ type Defined struct {
 // Offers reports whether the definition permits a tool.
 func (d Defined) Offers(tool string) bool { return d.config.offers(tool) }
 
-// Effect returns the effect of a tool according to the definition: read, idempotent, write or destructive; "" if it
-// declares none.
+// Effect returns the effect that the definition declares for a tool: read, idempotent, write or destructive; "" if it declares
+// none.
 func (d Defined) Effect(tool string) string { return d.config.effectOf(tool) }
 
-// Defined returns the defined servers, by name. Before Init it reads their definitions, without connecting.
+// Defined returns the servers with definitions, by name. Before Init it reads the definitions without connecting the servers.
 // Errors are those of Init.
 func (r *Registry) Defined() (map[string]Defined, error) {
 	all := map[string]Defined{}
 	if r.off {
 		return all, nil
 	}
-	if r.currentState() == fresh {
+	if r.currentState() == stateNew {
 		return all, r.readDefined(all)
 	}
 	for _, s := range r.all() {
@@ -69,7 +69,8 @@ func (r *Registry) readDefined(all map[string]Defined) error {
 	return nil
 }
 
-// defined returns the definition that calls use: while a changed definition has no connection yet, the previous one.
+// defined returns the server with the definition that calls use. That is the previous definition until a changed definition has a
+// connection.
 func (s *server) defined() Defined {
 	s.mu.Lock()
 	defer s.mu.Unlock()

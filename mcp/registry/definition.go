@@ -13,19 +13,19 @@ import (
 	"time"
 )
 
-// definition is a server as a file defines it.
+// definition is the definition of a server in a file.
 type definition struct {
 	MCPConfig
 
 	// source is the file, digest the digest of the definition.
 	source, digest string
-	// key is the name in the file of a client.
+	// key is the original name of a server in the file of an MCP client.
 	key string
-	// ignored are unknown properties in that file.
+	// ignored are the properties in the file of an MCP client that orch does not support.
 	ignored []string
 }
 
-// entry is a server in the file of a client.
+// entry is a server in the file of an MCP client.
 type entry struct {
 	Type      string                     `json:"type"`
 	Command   string                     `json:"command"`
@@ -42,14 +42,14 @@ type entry struct {
 	Include    []string `json:"includeTools"`
 	Exclude    []string `json:"excludeTools"`
 
-	// Additional properties of orch.
+	// The properties below are extensions of orch.
 	Tools       []string          `json:"tools"`
 	Effects     map[string]string `json:"effects"`
 	Concurrency int               `json:"concurrency"`
 	RateLimit   int               `json:"rateLimit"`
 }
 
-// serverKeys returns the keys of a map of servers, in order of precedence.
+// serverKeys returns the top-level keys that contain a map of servers, in order of precedence.
 func serverKeys() []string { return []string{"mcpServers", "servers"} }
 
 // load returns the servers of a file, or its problems.
@@ -60,7 +60,7 @@ func (c *checker) load(d document) ([]definition, []SchemaError) {
 	return decodeServers(d)
 }
 
-// decodeServers decodes the servers of a checked file. It decodes the entries of a map one by one.
+// decodeServers decodes the servers of a checked file: the file of an MCP client with a map of servers, or one definition.
 func decodeServers(d document) ([]definition, []SchemaError) {
 	var maybe struct {
 		Claude map[string]json.RawMessage `json:"mcpServers"`
@@ -80,7 +80,7 @@ func decodeServers(d document) ([]definition, []SchemaError) {
 			path := []string{serverKeys()[i], name}
 			var e entry
 			if json.Unmarshal(entries[name], &e) != nil {
-				continue // the schema check has reported it
+				continue // the schema check has reported the error
 			}
 			config := e.config(name)
 			odd, pattern := config.malformed()
@@ -124,6 +124,7 @@ func (d document) badPattern(server []string, property, pattern string) SchemaEr
 	return d.problem(path, path, strconv.Quote(pattern)+" is no pattern")
 }
 
+// define returns the definition of a server in a file, with its digest.
 func define(file string, config MCPConfig) definition {
 	raw, err := json.Marshal(config)
 	if err != nil {
@@ -166,7 +167,7 @@ func (e entry) offered() []string {
 	return tools
 }
 
-// ignored returns the unknown properties of an entry, sorted.
+// ignored returns the properties of an entry that orch does not support, sorted.
 func ignored(raw json.RawMessage) []string {
 	var properties map[string]json.RawMessage
 	if json.Unmarshal(raw, &properties) != nil {
@@ -178,7 +179,7 @@ func ignored(raw json.RawMessage) []string {
 	return slices.Sorted(maps.Keys(properties))
 }
 
-// textOf converts a scalar to the value of a variable.
+// textOf converts a JSON scalar to the value of an environment variable.
 func textOf(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -187,7 +188,8 @@ func textOf(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// serverName converts a name of a client to one of the registry: lower case, with hyphens for invalid characters.
+// serverName converts the name of a server in the file of an MCP client to a valid name: in lower case, with hyphens for invalid
+// characters.
 func serverName(name string) string {
 	name = regexp.MustCompile(`[^a-z0-9-]+`).ReplaceAllString(strings.ToLower(name), "-")
 	name = strings.Trim(name, "-")

@@ -19,16 +19,17 @@ import (
 // session is a connection together with the tools of the server.
 type session struct {
 	conn *connection
-	// tools are those that the server offers, missing the required capabilities that it does not offer.
-	tools   []*Tool
-	traits  map[string]trait
+	// tools are the tools that the server offers, traits their properties by name.
+	tools  []*Tool
+	traits map[string]trait
+	// missing are the required capabilities that the server does not offer.
 	missing []string
-	// def is the definition that it was opened with.
-	def MCPConfig
+	// def is the definition with which the session was opened, digest its digest.
+	def    MCPConfig
+	digest string
 	// latency is the duration of the handshake.
 	latency time.Duration
-	digest  string
-	// conceal and guard are those of expandedConfig.
+	// conceal and guard hide secrets, see expandedConfig.
 	conceal, guard func(string) string
 }
 
@@ -44,20 +45,20 @@ func (s *session) missingText() string {
 
 // dialOptions configures how a session is opened.
 type dialOptions struct {
-	// onStage is called after each step; may be nil.
+	// onStage is called after each stage (Stage); may be nil.
 	onStage func(name string, took time.Duration, err error)
-	// onChange is called when the server's offer changes; may be nil.
+	// onChange is called when the server's tools, resources or prompts change; may be nil.
 	onChange func(ChangeKind)
 	// onAmbiguous is called for a request of the server that may belong to several calls; may be nil.
 	onAmbiguous func(method string)
-	// retry is set after a failed attempt: unset variables were logged before.
+	// retry is set after the first attempt, which has logged the unset variables.
 	retry bool
 	// onStderr is called with the stderr of a process if the session cannot be opened; may be nil.
 	onStderr func(string)
 }
 
-// dial opens a session with the server of a definition, within its timeout. ErrHandshakeFailed; its text contains no
-// secrets.
+// dial opens a session with the server of a definition, within its timeout. It returns ErrHandshakeFailed, without secrets in its
+// text.
 func (r *Registry) dial(ctx context.Context, def definition, d dialOptions) (*session, error) {
 	if d.onStage == nil {
 		d.onStage = func(string, time.Duration, error) {}
@@ -111,7 +112,7 @@ func handshakeFailed(name, reason string) error {
 		WithHint("orch mcp test %s", name)
 }
 
-// variable returns a variable of the environment, or one of those that clients define themselves.
+// variable returns the value of an environment variable, or of a variable that MCP clients define, such as workspaceFolder.
 func (r *Registry) variable(name string) string {
 	if value := r.getenv(name); value != "" {
 		return value
@@ -126,7 +127,7 @@ func (r *Registry) variable(name string) string {
 	}
 }
 
-// open runs the stages that need the server.
+// open connects the server and lists its tools.
 func (r *Registry) open(ctx context.Context, e expandedConfig, d dialOptions) (*session, error) {
 	var (
 		last     link
@@ -177,7 +178,7 @@ func (r *Registry) pendingCalls(e expandedConfig, d dialOptions) *pendingCalls {
 	return fs
 }
 
-// logRefused returns a function that logs tools that are left out.
+// logRefused returns a function that logs an omitted tool with the reason.
 func (r *Registry) logRefused(ctx context.Context, server string, conceal func(string) string) func(tool, reason string) {
 	return func(tool, reason string) {
 		r.log.WarnContext(ctx, "mcp_tool_refused", slog.String("server", server), slog.String("tool", conceal(tool)), slog.String("reason", reason))
@@ -230,8 +231,9 @@ func normalizeName(name string) string {
 	return regexp.MustCompile(`[^a-z0-9]`).ReplaceAllString(strings.ToLower(name), "-")
 }
 
-// acquireSlot waits for the right to open a session: many at once would slow each other down. After a while the slot is released
-// even if the session is not open yet, so that silent servers do not delay the others (S1-007).
+// acquireSlot waits for one of maxDials slots for opening sessions, because many at the same time slow each other down. The
+// returned function releases the slot. It is released after a second anyway, so that silent servers do not delay other servers
+// (S1-007).
 func (r *Registry) acquireSlot(ctx context.Context) (func(), error) {
 	select {
 	case r.slots <- struct{}{}:

@@ -12,33 +12,33 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// PathVariable names further directories with definitions, separated as in PATH.
+// PathVariable is the environment variable with additional directories of definitions, separated as in PATH.
 const PathVariable = "ORCH_MCP_PATH"
 
-// Directories returns the directories with definitions, in order of precedence (S1-002, S1-004): .orch/mcp of the
-// directory, .orch/mcp of the home, the directories of ORCH_MCP_PATH. ErrInvalidPath for a malformed list.
+// Directories returns the directories with definitions, in order of precedence (S1-002, S1-004): .orch/mcp in dir, .orch/mcp in
+// home, and the directories of ORCH_MCP_PATH. It returns ErrInvalidPath if ORCH_MCP_PATH is invalid.
 func Directories(dir, home string, getenv func(string) string) ([]string, error) {
 	dirs := []string{filepath.Join(dir, ".orch", "mcp"), filepath.Join(home, ".orch", "mcp")}
 	list := getenv(PathVariable)
 	if list == "" {
 		return unique(dirs), nil
 	}
-	for _, one := range filepath.SplitList(list) {
-		if one == "" || strings.ContainsRune(one, 0) {
+	for _, path := range filepath.SplitList(list) {
+		if path == "" || strings.ContainsRune(path, 0) {
 			return nil, invalidPath(list, "has an empty element, or a zero byte")
 		}
-		if !filepath.IsAbs(one) {
-			one = filepath.Join(dir, one)
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
 		}
-		if info, err := os.Stat(one); err == nil && !info.IsDir() {
-			return nil, invalidPath(list, one+" is no directory")
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			return nil, invalidPath(list, path+" is no directory")
 		}
-		dirs = append(dirs, filepath.Clean(one))
+		dirs = append(dirs, filepath.Clean(path))
 	}
 	return unique(dirs), nil
 }
 
-// unique removes duplicates: the project may be the home.
+// unique removes duplicates. They are normal: the project may be in the home directory itself.
 func unique(dirs []string) []string {
 	var kept []string
 	for _, dir := range dirs {
@@ -49,9 +49,9 @@ func unique(dirs []string) []string {
 	return kept
 }
 
-// scanResult is the content of the directories.
+// scanResult contains the definitions in all directories.
 type scanResult struct {
-	// servers are the effective definitions.
+	// servers are the effective definitions by name.
 	servers map[string]definition
 	// broken are files that could not be loaded.
 	broken map[string]bool
@@ -59,8 +59,8 @@ type scanResult struct {
 	dirs int
 }
 
-// scan reads the directories. It logs and skips files that cannot be loaded (S1-006), and definitions that another
-// one overrides (S1-005).
+// scan reads the directories. It logs and skips files that cannot be loaded (S1-006), and definitions that are overridden by an
+// earlier one (S1-005).
 func (c *checker) scan(dirs []string, log *slog.Logger) scanResult {
 	all := scanResult{servers: map[string]definition{}, broken: map[string]bool{}}
 	for _, dir := range dirs {
@@ -80,7 +80,7 @@ func (c *checker) scan(dirs []string, log *slog.Logger) scanResult {
 	return all
 }
 
-// filesOf lists the definitions of a directory: its *.json files, sorted, without hidden ones.
+// filesOf lists the files with definitions in a directory: *.json, sorted, without hidden files.
 func filesOf(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -1,15 +1,16 @@
 // Package registry connects orch to external MCP servers (S1 rules).
 //
-// It finds their definitions in directories, checks them, maintains one connection to each enabled server, monitors
-// its health, and applies a changed definition without failing a call. A server is a child process that speaks over
-// stdin and stdout, or a URL that speaks Streamable HTTP; both generations of the protocol are supported.
+// The registry finds the definitions of servers in directories, checks them, maintains one connection to each enabled server,
+// monitors its health, and applies a changed definition without failing calls in flight. A server is a child process (stdio) or
+// a URL (Streamable HTTP). Both generations of the protocol are supported: 2025-11-25 and earlier ("older"), and 2026-07-28
+// ("newer").
 //
 // Call calls tools. Messages that the SDK would decode incompletely (tasks, results with fields of later versions) are sent
-// under an alias of their method, and returned unchanged. A call may become a task of the server, or ask questions; both can be
-// stored and continued later, even by another process.
+// under an alias of their method, and returned unchanged. A server may turn a call into a task, or ask questions during the
+// call; both can be stored and continued later, even by another process.
 //
-// Everything that a server sends is untrusted data. A child process gets no environment but PATH, HOME and
-// the variables in its definition. The values of variables never appear in logs, errors, reports or arguments of processes.
+// Everything that a server sends is untrusted data. The environment of a child process contains only PATH, HOME and the variables
+// in its definition. The values of secret variables never appear in logs, errors, reports or arguments of processes.
 package registry
 
 import (
@@ -17,32 +18,33 @@ import (
 	"time"
 )
 
-// MCPRegistry manages the lifecycle of connections to MCP servers; the seed calls a server a tool (S1-001).
+// MCPRegistry manages the lifecycle of connections to MCP servers. In the names of its types and errors, "tool" means such a
+// server, as in the S1 rules (S1-001).
 type MCPRegistry interface {
-	// Init discovers and connects all servers. It returns how many are connected. Errors: ErrNoConfigDirs,
-	// ErrSchemaLoadFailed, ErrInvalidPath or ErrStateNotWritable. After ErrNoConfigDirs the registry works: it is
-	// empty, and a directory created later is found.
+	// Init discovers and connects all servers. It returns the number of connected servers. It returns ErrSchemaLoadFailed,
+	// ErrInvalidPath, ErrStateNotWritable, or ErrNoConfigDirs. After ErrNoConfigDirs the registry is usable: it has no servers,
+	// and finds a directory that is created later.
 	Init(ctx context.Context) (int, error)
-	// Close closes all connections. It waits up to timeout for calls in flight: ErrCloseTimeout if that was too
-	// short; the connections are closed all the same.
+	// Close closes all connections, after waiting up to timeout for calls in flight. It returns ErrCloseTimeout if calls were
+	// still running then; the connections are closed nevertheless.
 	Close(ctx context.Context, timeout time.Duration) error
-	// Reload reads the directories again and returns how many servers are new or changed, and connected.
+	// Reload reads the directories again. It returns the number of connected servers among those that are new or changed.
 	Reload(ctx context.Context) (int, error)
-	// List returns all servers, sorted by name. ErrNotInitialized before Init.
+	// List returns all servers, sorted by name. It returns ErrNotInitialized before Init.
 	List(ctx context.Context) ([]MCPTool, error)
-	// Get returns one server. ErrToolNotFound if there is none of that name.
+	// Get returns one server. It returns ErrToolNotFound for an unknown name.
 	Get(ctx context.Context, name string) (MCPTool, error)
-	// Enable enables a server, also after restarts. ErrToolNotFound if there is none of that name. A server
-	// that cannot be reached is enabled and degraded, which is no error.
+	// Enable enables a server persistently and connects it. A server that cannot be reached becomes Degraded; that is not an
+	// error. Enable returns ErrToolNotFound for an unknown name.
 	Enable(ctx context.Context, name string) error
-	// Disable closes a server, also after restarts; calls are refused with ErrToolDisabled. ErrToolNotFound if
-	// there is none of that name.
+	// Disable disables a server persistently and disconnects it; calls of its tools fail with ErrToolDisabled. Disable returns
+	// ErrToolNotFound for an unknown name.
 	Disable(ctx context.Context, name string) error
-	// Validate checks files against the schema and returns all errors of all files. ErrFileNotFound and ErrInvalidJSON
-	// (joined) report files that could not be checked.
+	// Validate checks files against the schema and returns all problems of all files. Its error joins ErrFileNotFound and
+	// ErrInvalidJSON for files that could not be checked.
 	Validate(ctx context.Context, paths ...string) ([]SchemaError, error)
-	// Test opens a separate connection, measures it and closes it. ErrToolNotFound, ErrHandshakeFailed; the report
-	// is returned with the latter too.
+	// Test opens a separate connection to a server, pings the server and closes the connection. It returns ErrToolNotFound, or
+	// ErrHandshakeFailed together with the report.
 	Test(ctx context.Context, name string) (MCPHealthReport, error)
 }
 
@@ -53,18 +55,18 @@ type Status string
 const (
 	// Ready servers are connected and answer.
 	Ready Status = "ready"
-	// Degraded servers do not answer, or do not offer what their definition requires; connecting is retried.
+	// Degraded servers do not answer, or lack capabilities that their definition requires. Connecting is retried.
 	Degraded Status = "degraded"
 	// Offline servers are disabled, or their circuit breaker is open.
 	Offline Status = "offline"
 )
 
-// MCPTool is a server as the registry sees it. It is a copy: changes have no effect.
+// MCPTool is the state of a server. It is a copy, so that changing it has no effect on the registry.
 type MCPTool struct {
 	Name string `json:"name"`
 	// Config is the definition with secrets masked.
 	Config MCPConfig `json:"config"`
-	// Source is the file of the definition, an absolute path.
+	// Source is the absolute path of the file that contains the definition.
 	Source  string         `json:"source"`
 	Status  Status         `json:"status"`
 	Enabled bool           `json:"enabled"`
@@ -72,7 +74,7 @@ type MCPTool struct {
 	Metrics Metrics        `json:"metrics"`
 	// Tools is the number of tools that the server offers.
 	Tools int `json:"tools"`
-	// LastHealthCheck is zero if there was none.
+	// LastHealthCheck is the time of the last attempt to connect or ping; zero if there was none.
 	LastHealthCheck time.Time `json:"last_health_check,omitzero"`
 	LastError       string    `json:"last_error,omitempty"`
 }
@@ -90,7 +92,7 @@ const (
 // CircuitBreaker pauses attempts to connect to a server that fails repeatedly.
 type CircuitBreaker struct {
 	State BreakerState `json:"state"`
-	// Failures and Successes count consecutive ones.
+	// Failures and Successes count consecutive failures and successes.
 	Failures    int       `json:"failures"`
 	Successes   int       `json:"successes"`
 	LastFailure time.Time `json:"last_failure,omitzero"`
@@ -114,7 +116,7 @@ type SchemaError struct {
 	// at the object that lacks it.
 	Line   int `json:"line"`
 	Column int `json:"column"`
-	// Path is a JSON pointer, such as /command; for a missing value it is where the value belongs.
+	// Path is a JSON pointer to the invalid value, such as /command, or to the place of a missing value.
 	Path    string `json:"path"`
 	Message string `json:"message"`
 }
@@ -129,12 +131,12 @@ type MCPHealthReport struct {
 	ProtocolVersion  string        `json:"protocol_version,omitempty"`
 	// Server is the name and version that the server reports.
 	Server string `json:"server,omitempty"`
-	// Capabilities are the required ones that the server offers, Missing those that it does not.
+	// Capabilities are the required capabilities that the server offers, Missing those that it does not offer.
 	Capabilities []string `json:"capabilities"`
 	Missing      []string `json:"missing_capabilities,omitempty"`
-	// Tools are the names of its tools.
+	// Tools are the names of the server's tools.
 	Tools []string `json:"tools"`
-	// Stages are the steps of the test, in order; a failed test ended in the last one.
+	// Stages are the completed steps of the test, in order. If the test has failed, it failed in the last step.
 	Stages    []Stage   `json:"stages"`
 	LastError string    `json:"last_error,omitempty"`
 	Timestamp time.Time `json:"timestamp"`

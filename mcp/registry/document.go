@@ -23,7 +23,7 @@ const (
 	maxDepth     = 100
 )
 
-// document is a parsed file with the positions of its values. Comments and trailing commas are allowed.
+// document is a parsed JSON file with the positions of its values. Comments and trailing commas are allowed.
 type document struct {
 	file    string
 	content []byte
@@ -32,7 +32,7 @@ type document struct {
 	plain []byte
 }
 
-// readDocument reads a file. ErrFileNotFound, ErrInvalidJSON.
+// readDocument reads and parses a file. It returns ErrFileNotFound or ErrInvalidJSON.
 func readDocument(file string) (document, error) {
 	info, err := os.Stat(file)
 	switch {
@@ -50,7 +50,7 @@ func readDocument(file string) (document, error) {
 	return parseDocument(file, content)
 }
 
-// parseDocument parses the content of a file. ErrInvalidJSON with line and column.
+// parseDocument parses the content of a file. It returns ErrInvalidJSON, with line and column.
 func parseDocument(file string, content []byte) (document, error) {
 	const mark = "\ufeff"
 	content = bytes.TrimPrefix(content, []byte(mark))
@@ -66,7 +66,7 @@ func parseDocument(file string, content []byte) (document, error) {
 	return document{file: file, content: content, tree: tree, plain: standard.Pack()}, nil
 }
 
-// tooDeep protects the parser, which is recursive.
+// tooDeep reports whether a JSON text is nested deeper than maxDepth. It protects the parser, which is recursive.
 func tooDeep(content []byte) bool {
 	depth, quoted := 0, false
 	for i := 0; i < len(content); i++ {
@@ -97,20 +97,21 @@ func brokenJSON(file string, err error) error {
 	return fault.Wrap(fault.InvalidFormat, ErrInvalidJSON, text[len(place[0]):]).WithField(file + ":" + place[1] + ":" + place[2])
 }
 
-// decode decodes the document.
+// decode decodes the document into a value. Numbers keep all digits.
 func (d document) decode(into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(d.plain))
 	decoder.UseNumber()
 	return decoder.Decode(into)
 }
 
-// problem returns a schema error at the value of a path.
+// problem returns a schema error for path, located at the value at.
 func (d document) problem(at []string, path []string, message string) SchemaError {
 	line, column := d.position(at)
 	return SchemaError{File: d.file, Line: line, Column: column, Path: pointer(path), Message: message}
 }
 
-// position returns the position of the value at a path; if a part of the path is missing, that of the last existing object.
+// position returns the position of the value at a path. If a part of the path is missing, it returns the position of the last
+// existing value.
 func (d document) position(path []string) (line, column int) {
 	value := d.tree
 	for _, key := range path {
@@ -129,7 +130,7 @@ func (d document) lineColumn(offset int) (line, column int) {
 	return bytes.Count(before, []byte("\n")) + 1, utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1
 }
 
-// child returns a member or element of a value; the last one of several members with the same name.
+// child returns the member or element of a value with the given key. If several members have the same name, it returns the last.
 func child(value hujson.Value, key string) (hujson.Value, bool) {
 	switch in := value.Value.(type) {
 	case *hujson.Object:
@@ -154,7 +155,8 @@ func nameOf(value hujson.Value) string {
 	return literal.String()
 }
 
-// duplicateNames reports duplicate names in objects: one of the values would be lost silently.
+// duplicateNames returns a schema error for each duplicate name in an object, because decoding would silently drop one of the
+// values.
 func (d document) duplicateNames(value hujson.Value, path []string) []SchemaError {
 	var found []SchemaError
 	switch in := value.Value.(type) {

@@ -6,8 +6,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The errors of the contract (S1-080) and additional ones. An error that the registry returns has a
-// code of package fault and matches one of these with errors.Is.
+// The errors of the S1 rules (S1-080), and additional ones. Errors that the registry returns have a code of package fault; use
+// errors.Is to match these.
 var (
 	ErrToolNotFound     = errors.New("mcp: tool not found in registry")
 	ErrToolDisabled     = errors.New("mcp: tool is administratively disabled")
@@ -22,7 +22,7 @@ var (
 	ErrInvalidPath      = errors.New("mcp: invalid config path")
 	ErrStateNotWritable = errors.New("mcp: state directory not writable")
 
-	// ErrUnanswered marks a call that may have reached the server, with an unknown outcome.
+	// ErrUnanswered means that a call was sent but not answered. Its outcome is unknown.
 	ErrUnanswered = errors.New("mcp: the call was sent and not answered")
 	// ErrTaskLost means that the server no longer knows a task; its outcome is unknown.
 	ErrTaskLost = errors.New("mcp: the task is unknown to its server")

@@ -14,10 +14,10 @@ import (
 type expandedConfig struct {
 	MCPConfig
 
-	// conceal hides all secrets in a text.
+	// conceal hides all values in a text that may be secret, including all values of env and headers.
 	conceal func(string) string
-	// guard hides only certain secrets in a text: values of env and headers with names of secrets, and
-	// tokens. It is for results, in which a path that is also a value in env must stay.
+	// guard hides only the values in a text that are definitely secret: tokens, and variables, values of env and headers with
+	// names of secrets. It is used for results, which must keep, for example, a path that is also a value in env.
 	guard func(string) string
 	// unset are variables without a value.
 	unset []string
@@ -28,15 +28,16 @@ type expandedConfig struct {
 // expander replaces references to variables.
 type expander struct {
 	getenv func(string) string
-	// secrets are values that must be hidden.
+	// secrets are the values that may be secret.
 	secrets []string
-	// guarded are those that are certainly secrets.
+	// guarded are the values that are definitely secret.
 	guarded []string
-	// unset are variables without a value, refused those that an argument may not contain.
+	// unset are variables without a value, refused are secret variables in the command line.
 	unset, refused []string
 }
 
-// expand replaces the variables in a definition. VALIDATION_ERROR if the command line contains a secret.
+// expand replaces the variables in a definition by their values. It returns VALIDATION_ERROR if the command line names a secret
+// variable.
 func expand(c MCPConfig, getenv func(string) string) (expandedConfig, error) {
 	e := expander{getenv: getenv}
 	c.Command, c.Cwd, c.Args = e.public(c.Command), e.public(c.Cwd), slices.Clone(c.Args)
@@ -67,7 +68,7 @@ func (e *expander) addURLSecrets(u *url.URL) {
 	}
 }
 
-// public expands a text that others can see.
+// public expands a text that other users of the machine can see.
 func (e *expander) public(text string) string { return e.text(text, true) }
 
 // secret expands a secret text.
@@ -78,7 +79,7 @@ func (e *expander) secret(text string) string {
 	return value
 }
 
-// addSecret adds a value that is certainly a secret.
+// addSecret adds a value that is definitely secret.
 func (e *expander) addSecret(value string) {
 	e.secrets, e.guarded = append(e.secrets, value), append(e.guarded, value)
 }
@@ -95,7 +96,7 @@ func (e *expander) oauth(o *OAuth) *OAuth {
 	return &out
 }
 
-// values expands the values of a map. All of them count as secrets, but only those with names of secrets as certain ones.
+// values expands the values of a map. It adds all of them to secrets, and the values with names of secrets to guarded.
 func (e *expander) values(m map[string]string) map[string]string {
 	out := make(map[string]string, len(m))
 	for name, value := range m {
@@ -109,8 +110,8 @@ func (e *expander) values(m map[string]string) map[string]string {
 	return out
 }
 
-// text replaces ${NAME}, ${env:NAME} and both with :-default. Other references stay; a reference for which a client
-// would ask its user (${input:NAME}) counts as unset.
+// text replaces ${NAME} and ${env:NAME}, with or without :-default. It does not replace other references, but records
+// ${input:NAME}, for which an MCP client would ask its user, as unset. With public it refuses secret variables.
 func (e *expander) text(text string, public bool) string {
 	for _, found := range regexp.MustCompile(`\$\{(input:[^}]*)\}`).FindAllStringSubmatch(text, -1) {
 		e.unset = append(e.unset, found[1])
@@ -141,10 +142,10 @@ func secretName(name string) bool {
 	return regexp.MustCompile(`(?i)SECRET|TOKEN|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_KEY|PRIVATE_KEY|_KEY$|^KEY$|AUTH`).MatchString(name)
 }
 
-// shortSecret is the length below which hiding a value would make texts unreadable, and would protect little.
+// shortSecret is the length below which values are not hidden: that would make texts unreadable, and protect little.
 const shortSecret = 6
 
-// concealer returns a function that hides values.
+// concealer returns a function that replaces the given values in a text by hidden.
 func concealer(values []string) func(string) string {
 	var pairs []string
 	values = slices.Clone(values)

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// maxFeatureBytes is the most bytes of a list of resources or prompts, and of the content of one.
+	// maxFeatureBytes is the most bytes of a list of resources or prompts, and of the content of one resource or prompt.
 	maxFeatureBytes = 4 << 20
-	// maxFeatures is the most entries of such a list.
+	// maxFeatures is the most entries of a list of resources or prompts.
 	maxFeatures = 10_000
 )
 
-// Resources returns the resources that a server lists; none if it lacks the capability. At most 10,000,
-// and 4 MiB. Errors are those of Call.
+// Resources returns the resources that a server lists, none if it does not have the capability. More than 10,000 resources, or
+// 4 MiB, are an error. Errors are those of Call.
 func (r *Registry) Resources(ctx context.Context, server string) ([]json.RawMessage, error) {
 	return r.list(ctx, server, "resources/list", "resources", hasResources)
 }
@@ -36,7 +36,7 @@ func (r *Registry) Prompts(ctx context.Context, server string) ([]json.RawMessag
 }
 
 // ReadResource returns the ReadResourceResult of a server, at most 4 MiB. Errors are those of Call, and NOT_FOUND if
-// the server reports that there is no such resource.
+// the server reports that the resource does not exist.
 func (r *Registry) ReadResource(ctx context.Context, server, uri string) (json.RawMessage, error) {
 	return r.get(ctx, server, "resources/read", uri, object{"uri": uri})
 }
@@ -72,7 +72,7 @@ func (r *Registry) list(ctx context.Context, server, method, key string, has fun
 	return all, err
 }
 
-// get reads one resource or prompt. The limits of the server count it as a call.
+// get reads one resource or prompt. The request counts as a call for the limits of the server.
 func (r *Registry) get(ctx context.Context, server, method, name string, fields object) (json.RawMessage, error) {
 	leave, err := r.acquireLimits(ctx, server)
 	if err != nil {
@@ -103,7 +103,8 @@ func (r *Registry) get(ctx context.Context, server, method, name string, fields 
 	return raw, nil
 }
 
-// acquireLimits waits until the limits of a server permit another request; leave releases them. RATE_LIMITED, CANCELLED.
+// acquireLimits waits until the limits of a server permit another request. The caller must call leave after the request.
+// acquireLimits returns RATE_LIMITED, CANCELLED, or the error of a server that cannot be called.
 func (r *Registry) acquireLimits(ctx context.Context, name string) (leave func(), err error) {
 	if err := r.checkUsable(); err != nil {
 		return nil, err
@@ -127,7 +128,7 @@ func (r *Registry) acquireLimits(ctx context.Context, name string) (leave func()
 	return l.gate.release, nil
 }
 
-// withConnection calls do with the connection of a server, within its timeout.
+// withConnection calls do with the connection of a server, within its timeout. what names the method, for errors.
 func (r *Registry) withConnection(ctx context.Context, name, what string, do func(context.Context, *activeSession) error) error {
 	if err := r.checkUsable(); err != nil {
 		return err

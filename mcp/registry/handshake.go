@@ -10,19 +10,22 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// The limits of a captured handshake, in bytes and in answers.
+// The limits of a captured handshake.
 const (
-	maxCaptured       = 1 << 20
+	// maxCaptured is the most captured bytes of one response body.
+	maxCaptured = 1 << 20
+	// maxCapturedBodies is the most captured response bodies.
 	maxCapturedBodies = 8
 )
 
-// handshakeCapture reads the capabilities from the handshake with a server: the SDK drops the unknown ones, including
-// tasks. A nil capture does nothing.
+// handshakeCapture reads the capabilities of a server from the messages of the handshake, because the SDK drops unknown
+// capabilities, including tasks. A nil capture does nothing.
 type handshakeCapture struct {
-	mu     sync.Mutex
-	over   bool
-	bodies []*capturedBody
-	// supportsTasks is set if tool calls may be made tasks in the older generation of the protocol.
+	mu sync.Mutex
+	// finished is set when the handshake has ended.
+	finished bool
+	bodies   []*capturedBody
+	// supportsTasks is set if a server of the older generation supports tool calls as tasks.
 	supportsTasks bool
 }
 
@@ -35,19 +38,19 @@ func handshakeCaptureOf(ctx context.Context) *handshakeCapture {
 	return g
 }
 
-// onResult reads a result.
+// onResult is called with each result that a process returns.
 func (g *handshakeCapture) onResult(result json.RawMessage) {
 	if g == nil {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.over {
+	if !g.finished {
 		g.readCapabilities(result)
 	}
 }
 
-// readCapabilities looks for the capabilities in a result. g.mu must be held.
+// readCapabilities reads the capabilities from a result, if it is that of initialize. g.mu must be held.
 func (g *handshakeCapture) readCapabilities(result json.RawMessage) {
 	var r struct {
 		ProtocolVersion string `json:"protocolVersion"`
@@ -66,14 +69,14 @@ func (g *handshakeCapture) readCapabilities(result json.RawMessage) {
 	}
 }
 
-// capture returns a body that is captured while it is read.
+// capture returns a body that records the data read from body.
 func (g *handshakeCapture) capture(body io.ReadCloser) io.ReadCloser {
 	if g == nil {
 		return body
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.over || len(g.bodies) == maxCapturedBodies {
+	if g.finished || len(g.bodies) == maxCapturedBodies {
 		return body
 	}
 	l := &capturedBody{ReadCloser: body, capture: g}
@@ -81,7 +84,7 @@ func (g *handshakeCapture) capture(body io.ReadCloser) io.ReadCloser {
 	return l
 }
 
-// finish ends the capture, and reports whether tool calls may be made tasks in the older generation.
+// finish ends the capture, and reports whether the server supports tool calls as tasks, in the older generation.
 func (g *handshakeCapture) finish() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -92,11 +95,11 @@ func (g *handshakeCapture) finish() bool {
 			}
 		}
 	}
-	g.over, g.bodies = true, nil
+	g.finished, g.bodies = true, nil
 	return g.supportsTasks
 }
 
-// capturedBody is a body whose beginning is captured. The fields are guarded by the mutex of the capture.
+// capturedBody is a response body that records the first maxCaptured bytes read from it. capture.mu guards data.
 type capturedBody struct {
 	io.ReadCloser
 
@@ -109,13 +112,13 @@ func (l *capturedBody) Read(p []byte) (int, error) {
 	n, err := l.ReadCloser.Read(p)
 	l.capture.mu.Lock()
 	defer l.capture.mu.Unlock()
-	if !l.capture.over && len(l.data)+n <= maxCaptured {
+	if !l.capture.finished && len(l.data)+n <= maxCaptured {
 		l.data = append(l.data, p[:n]...)
 	}
 	return n, err
 }
 
-// messages decodes a body: one JSON document, or the events of a stream.
+// messages decodes the messages in a body: one JSON document, or server-sent events.
 func messages(body []byte) []jsonrpc.Message {
 	if msg, err := jsonrpc.DecodeMessage(body); err == nil {
 		return []jsonrpc.Message{msg}

@@ -7,17 +7,24 @@ import (
 
 // The parameters of the health monitor (S1-083…S1-085, A-70).
 const (
-	healthInterval  = 30 * time.Second
-	openFor         = 15 * time.Second
-	firstDelay      = time.Second
-	longestDelay    = 30 * time.Second
-	jitter          = 0.2
-	opensAfter      = 5
-	closesAfter     = 2
-	silencesAllowed = 1
+	// healthInterval is the default interval between pings.
+	healthInterval = 30 * time.Second
+	// openFor is how long the circuit breaker stays open before the next attempt to connect.
+	openFor = 15 * time.Second
+	// firstDelay and longestDelay are the first and the longest delay between attempts to connect. jitter is the fraction by
+	// which delays vary randomly.
+	firstDelay   = time.Second
+	longestDelay = 30 * time.Second
+	jitter       = 0.2
+	// opensAfter is the default number of consecutive failures that open the breaker, closesAfter the number of consecutive
+	// successes that close a half-open one.
+	opensAfter  = 5
+	closesAfter = 2
+	// allowedMisses is the number of consecutive unanswered pings after which a connection is still kept.
+	allowedMisses = 1
 )
 
-// health is the status of a server and its circuit breaker. It only computes; the caller has the clock.
+// health is the status of a server and its circuit breaker. It has no clock: methods get the time as an argument.
 type health struct {
 	status  Status
 	breaker CircuitBreaker
@@ -31,13 +38,13 @@ type health struct {
 	missedPings int
 }
 
-// newHealth returns the health of a server that will be connected.
+// newHealth returns the health of a server before the first attempt to connect.
 func newHealth(policy *RetryPolicy) health {
 	h := health{status: Degraded, opensAfter: opensAfter}
 	h.breaker.State = BreakerClosed
 	if policy != nil {
-		const usual = 3
-		h.opensAfter = usual
+		const defaultAttempts = 3
+		h.opensAfter = defaultAttempts
 		if policy.MaxAttempts > 0 {
 			h.opensAfter = policy.MaxAttempts
 		}
@@ -46,7 +53,8 @@ func newHealth(policy *RetryPolicy) health {
 	return h
 }
 
-// connected records a handshake. An open breaker becomes half open.
+// connected records a successful handshake; complete is set if no required capability is missing. An open breaker becomes half
+// open.
 func (h *health) connected(complete bool) {
 	h.missedPings, h.login = 0, false
 	h.status = Ready
@@ -70,16 +78,16 @@ func (h *health) answered() {
 	h.closeBreaker()
 }
 
-// closeBreaker closes a breaker that was half open for long enough.
+// closeBreaker closes a half-open breaker after enough successes.
 func (h *health) closeBreaker() {
 	if h.breaker.State == BreakerHalfOpen && h.breaker.Successes >= closesAfter {
 		h.breaker.State, h.breaker.Failures = BreakerClosed, 0
 	}
 }
 
-// unanswered records a ping without an answer, and reports whether to give up the connection.
+// unanswered records a ping without an answer, and reports whether to close the connection.
 func (h *health) unanswered(now time.Time) bool {
-	if h.missedPings++; h.missedPings <= silencesAllowed {
+	if h.missedPings++; h.missedPings <= allowedMisses {
 		return false
 	}
 	h.failed(now)
@@ -97,7 +105,7 @@ func (h *health) failed(now time.Time) {
 	}
 }
 
-// loginRequired records that the server requires a login. That is no failure of the server, and does not open the breaker.
+// loginRequired records that the server requires a login. It does not count as a failure and does not open the breaker.
 func (h *health) loginRequired() { h.missedPings, h.login, h.status = 0, true, Degraded }
 
 // hasFailed reports whether an attempt has failed since the last success.
@@ -121,5 +129,5 @@ func (h *health) delay(random float64) time.Duration {
 
 // randomFraction returns a random number in [0,1).
 func randomFraction() float64 {
-	return rand.Float64() //nolint:gosec // it only spreads attempts
+	return rand.Float64() //nolint:gosec // only spreads retries; need not be unpredictable
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/orch-dev/orch/mcp/oauth"
 )
 
-// maxBody is the most bytes of an answer that is one JSON document, and of an event of a stream.
+// maxBody is the most bytes of a response that is one JSON document, and of an event in a stream.
 const maxBody = 16 << 20
 
 // remote is a link to a URL.
@@ -28,12 +28,13 @@ type remote struct {
 	idle     func()
 	conceal  func(string) string
 
-	mu      sync.Mutex
-	conn    mcp.Connection
+	mu   sync.Mutex
+	conn mcp.Connection
+	// refused is the last refusal of a request, returned by closeReason.
 	refused error
 }
 
-// newRemote returns the link to the URL of a definition. VALIDATION_ERROR.
+// newRemote returns a link to the URL of a definition. It returns VALIDATION_ERROR for an invalid URL.
 func newRemote(e expandedConfig) (*remote, error) {
 	u, err := url.Parse(e.BaseURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -46,18 +47,18 @@ func newRemote(e expandedConfig) (*remote, error) {
 		TLSHandshakeTimeout: dial, IdleConnTimeout: idle, MaxIdleConnsPerHost: 4,
 	}
 	r := &remote{endpoint: e.BaseURL, idle: base.CloseIdleConnections, conceal: e.conceal}
-	var way http.RoundTripper = base
+	var transport http.RoundTripper = base
 	if e.login != nil {
-		way = &tokenTransport{base: base, source: e.login, origin: u, onLoginRequired: r.loginRequired}
+		transport = &tokenTransport{base: base, source: e.login, origin: u, onLoginRequired: r.loginRequired}
 	}
 	r.client = &http.Client{
-		Transport:     aliasTransport{&headerTransport{base: way, origin: u, set: headersOf(e.MCPConfig), told: r.recordRefusal}},
+		Transport:     aliasTransport{&headerTransport{base: transport, origin: u, set: headersOf(e.MCPConfig), onRefused: r.recordRefusal}},
 		CheckRedirect: func(to *http.Request, via []*http.Request) error { return r.checkRedirect(u, to.URL, len(via)) },
 	}
 	return r, nil
 }
 
-// checkRedirect refuses redirects to another origin: the request is meant only for the origin in the definition.
+// checkRedirect refuses redirects to a foreign origin: requests are sent only to the origin in the definition.
 func (r *remote) checkRedirect(from, to *url.URL, hops int) error {
 	const most = 10
 	if to.Scheme == from.Scheme && to.Host == from.Host && hops < most {
@@ -70,7 +71,7 @@ func (r *remote) checkRedirect(from, to *url.URL, hops int) error {
 	return r.refused
 }
 
-// headersOf returns the headers of each request.
+// headersOf returns the headers of a definition, which are added to each request.
 func headersOf(c MCPConfig) http.Header {
 	h := http.Header{}
 	for name, value := range c.Headers {
@@ -82,17 +83,18 @@ func headersOf(c MCPConfig) http.Header {
 	return h
 }
 
-// recordRefusal records that the server has refused a request.
+// recordRefusal records that the server has refused a request with an HTTP status.
 func (r *remote) recordRefusal(status string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if errors.Is(r.refused, oauth.ErrLogin) {
-		return // that is why
+		return // the missing login is the reason
 	}
 	r.refused = errors.New("the server answers " + status)
 }
 
-// loginRequired records that there is no token for the server, and closes the link, which is useless without one.
+// loginRequired records that there is no token for the server, and closes the link, which cannot be used without a token. It
+// ignores errors other than oauth.ErrLogin.
 func (r *remote) loginRequired(err error) {
 	if !errors.Is(err, oauth.ErrLogin) {
 		return
@@ -100,7 +102,7 @@ func (r *remote) loginRequired(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refused = err
-	go r.close() // closing sends a request too
+	go r.close() // in a goroutine, because closing sends a request too
 }
 
 // Connect implements mcp.Transport.
@@ -117,7 +119,7 @@ func (r *remote) close() {
 	conn := r.conn
 	r.mu.Unlock()
 	if conn != nil {
-		_ = conn.Close() // it is closed anyway
+		_ = conn.Close() // the connection is closed even after an error
 	}
 	r.idle()
 }
@@ -130,12 +132,13 @@ func (r *remote) closeReason() error {
 	return r.refused
 }
 
-// headerTransport adds the headers of a definition to requests to its own origin, and limits the size of answers.
+// headerTransport adds the headers of a definition to requests to its origin, and limits the size of responses. It calls onRefused
+// for a response with status 401, 403 or 5xx.
 type headerTransport struct {
-	base   http.RoundTripper
-	origin *url.URL
-	set    http.Header
-	told   func(status string)
+	base      http.RoundTripper
+	origin    *url.URL
+	set       http.Header
+	onRefused func(status string)
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -149,7 +152,7 @@ func (h *headerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden || resp.StatusCode >= http.StatusInternalServerError {
-		h.told(resp.Status)
+		h.onRefused(resp.Status)
 	}
 	if resp.Header.Get("Content-Type") != "text/event-stream" {
 		resp.Body = &limitedBody{ReadCloser: resp.Body, left: maxBody}

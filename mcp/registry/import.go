@@ -9,25 +9,25 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Imported is the content of a file of an MCP client.
+// Imported contains the servers in the file of an MCP client.
 type Imported struct {
-	// Servers are definitions, including the secrets in the file.
+	// Servers are the imported definitions, including the secrets in the file.
 	Servers []MCPConfig
 	// Skipped are servers that are not imported.
 	Skipped []Skipped
-	// Left are properties of imported servers that are not imported, and inputs that only the client can ask for.
+	// Left describes the omitted parts of imported servers: unsupported properties, and inputs that only the client can request.
 	Left []Skipped
-	// Problems are the errors in the file; Servers does not include servers with problems.
+	// Problems are the errors in the file. Servers with problems are not in Servers.
 	Problems []SchemaError
 }
 
-// Skipped is a server of a client that is not imported, or only in part.
+// Skipped is a server that is not imported, or only in part, with the reason.
 type Skipped struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
 }
 
-// Import reads the servers in the file of an MCP client, or a definition. ErrFileNotFound, ErrInvalidJSON,
+// Import reads the servers in the file of an MCP client, or in a definition. It returns ErrFileNotFound, ErrInvalidJSON or
 // ErrSchemaLoadFailed.
 func Import(file string) (Imported, error) {
 	c, err := newChecker(Schema())
@@ -67,7 +67,7 @@ func Import(file string) (Imported, error) {
 	return in, nil
 }
 
-// definesServers distinguishes files of MCP clients and definitions from other files.
+// definesServers reports whether a document is the file of an MCP client with servers, or a definition.
 func (d document) definesServers() bool {
 	for _, key := range append(serverKeys(), "name", "transport", "schemaVersion") {
 		if _, ok := child(d.tree, key); ok {
@@ -77,7 +77,7 @@ func (d document) definesServers() bool {
 	return false
 }
 
-// ignoredParts returns the parts of a server that are not imported.
+// ignoredParts describes the parts of a server that are not imported.
 func (d definition) ignoredParts() []Skipped {
 	var left []Skipped
 	if len(d.ignored) > 0 {
@@ -95,12 +95,12 @@ func (d definition) ignoredParts() []Skipped {
 	return left
 }
 
-// isOrch reports whether an entry was written by orch mcp install: orch would call itself.
+// isOrch reports whether a definition starts orch itself, as written by orch mcp install. Importing it would make orch call itself.
 func isOrch(c MCPConfig) bool {
 	return strings.TrimSuffix(filepath.Base(c.Command), ".exe") == "orch" && len(c.Args) > 1 && c.Args[0] == "mcp" && c.Args[1] == "serve"
 }
 
-// File returns the definition as the content of a file.
+// File encodes the definition as the content of a file.
 func (c MCPConfig) File() []byte {
 	raw, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {

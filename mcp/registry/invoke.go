@@ -24,11 +24,12 @@ const (
 	newerVersion = "2026-07-28"
 	// codeNoResource is the code of the older generation for an unknown resource.
 	codeNoResource = -32002
-	// taskTTL is how long the server is asked to store a task.
+	// taskTTL is the requested time for which the server stores a task.
 	taskTTL = 24 * time.Hour
 	// maxAsks is the most requests of the server during one call.
 	maxAsks = 100
-	// busyTries is how often a call is retried when the server is busy, busyDelay the first delay.
+	// busyTries is how often a call is sent while the server is busy, busyDelay the delay before the first retry. The delay
+	// doubles for each retry.
 	busyTries, busyDelay = 4, 500 * time.Millisecond
 )
 
@@ -77,7 +78,7 @@ func (s *server) call(ctx context.Context, c CallRequest) (Reply, error) {
 	return reply, nil
 }
 
-// callLimits returns the limits for calls of a tool, or why it cannot be called now.
+// callLimits returns the limits and the timeout for calls of a tool, or an error if the tool cannot be called now.
 func (s *server) callLimits(tool string) (*limits, time.Duration, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +92,8 @@ func (s *server) callLimits(tool string) (*limits, time.Duration, error) {
 	return s.limits, s.live.timeout, nil
 }
 
-// checkTool checks the tool of a connection with CallRequest.Fit. TOOL_UNAVAILABLE if the connection does not have the tool.
+// checkTool calls CallRequest.Fit with the definition of the tool on the connection. It returns TOOL_UNAVAILABLE if the connection
+// does not have the tool.
 func (s *server) checkTool(a *activeSession, c CallRequest) error {
 	if c.Fit == nil {
 		return nil
@@ -117,10 +119,11 @@ func (s *server) notSentError(ctx context.Context, tool string) error {
 	return fault.Wrap(fault.CodeOf(ctx.Err()), ctx.Err(), "the call of "+s.name+"__"+tool+" was given up")
 }
 
-// rejected is the SDK's error for a request that did not reach its server.
+// rejected is the error of the SDK for a request that the transport has not sent.
 var rejected = jsonrpc.Error{Code: -32005, Message: "rejected by transport"}
 
-// callError returns the error of a request, with the secrets of the definition hidden.
+// callError converts the error of a request to a fault. It hides the secrets of the definition. what names the called tool or
+// method.
 func (s *server) callError(ctx context.Context, a *activeSession, what string, err error) error {
 	rpcErr, answered := errors.AsType[*jsonrpc.Error](err)
 	answered = answered && (rpcErr.Code != rejected.Code || rpcErr.Message != rejected.Message)
@@ -140,7 +143,7 @@ func (s *server) callError(ctx context.Context, a *activeSession, what string, e
 	return failed
 }
 
-// codeOf returns the code for an error answered by a server.
+// codeOf returns the fault code for an error response of a server.
 func codeOf(rpcErr *jsonrpc.Error) fault.Code {
 	switch rpcErr.Code {
 	case jsonrpc.CodeInvalidParams:
@@ -163,7 +166,7 @@ func (c *connection) modern() bool {
 	return c.session.InitializeResult().ProtocolVersion >= newerVersion
 }
 
-// send sends a call, and retries it if the server is busy.
+// send sends a call. It retries the call if the server is busy.
 func (a *activeSession) send(f *pendingCall, t trait) (Reply, error) {
 	c := f.call
 	o := requestMeta{name: c.Tool, headers: t.headersOf(c.Args), token: f.token}
@@ -209,8 +212,8 @@ func (a *activeSession) params(f *pendingCall, state string, asTask bool) *rawPa
 	return p
 }
 
-// urlsOf returns the URLs that the user must visit before the server accepts a call. The server itself knows when that
-// has happened: it ignores the answers.
+// urlsOf returns the URLs that the user must visit before the server accepts a call, as elicitations. The answers need not be sent
+// to the server, which knows itself whether the user has visited the URLs.
 func urlsOf(err error) []Ask {
 	rpcErr, ok := errors.AsType[*jsonrpc.Error](err)
 	if !ok || rpcErr.Code != mcp.CodeURLElicitationRequired {
@@ -229,7 +232,7 @@ func urlsOf(err error) []Ask {
 	return asks
 }
 
-// readReply decodes the result of a call. again is set if the server is busy.
+// readReply decodes the result of a call. again is set if the server is busy, that is, it requires input but asks nothing.
 func (a *activeSession) readReply(f *pendingCall, raw json.RawMessage, asTask bool) (reply Reply, again bool, err error) {
 	var r struct {
 		taskState
@@ -240,7 +243,7 @@ func (a *activeSession) readReply(f *pendingCall, raw json.RawMessage, asTask bo
 		RequestState  string             `json:"requestState"`
 	}
 	if err := json.Unmarshal(raw, &r); err != nil {
-		r.ResultType, r.Task = "", nil // the result has further fields
+		r.ResultType, r.Task = "", nil // a tool result with different types of these fields
 	}
 	modern := a.conn.modern()
 	switch {
@@ -264,7 +267,7 @@ type request struct {
 	Params json.RawMessage `json:"params"`
 }
 
-// inputRequests returns requests sorted by key.
+// inputRequests returns requests as Asks, sorted by key. It returns an error for unsupported methods, or too many requests.
 func inputRequests(requests map[string]request) ([]Ask, error) {
 	if len(requests) > maxAsks {
 		return nil, fmt.Errorf("the server asks more than %d things", maxAsks)

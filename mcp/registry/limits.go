@@ -33,20 +33,20 @@ func newLimits(c MCPConfig) *limits {
 	return l
 }
 
-// waitRate waits until the rate permits another call, at most for within. RATE_LIMITED.
+// waitRate waits until the rate limit permits another call. It returns RATE_LIMITED at once if that takes longer than within.
 func (l *limits) waitRate(ctx context.Context, server string, within time.Duration) error {
 	if l.rate == nil {
 		return nil
 	}
-	turn := l.rate.Reserve()
-	delay := turn.Delay()
+	reservation := l.rate.Reserve()
+	delay := reservation.Delay()
 	if delay > within {
-		turn.Cancel()
+		reservation.Cancel()
 		return fault.New(fault.RateLimited, "the MCP server %s may be called again in %s", server, delay.Round(time.Second)).
 			WithHint("rateLimit of its definition")
 	}
 	if pause.For(ctx, delay) != nil {
-		turn.Cancel()
+		reservation.Cancel()
 		return fault.From(ctx.Err())
 	}
 	return nil
@@ -56,55 +56,55 @@ func (l *limits) waitRate(ctx context.Context, server string, within time.Durati
 type semaphore struct {
 	mu      sync.Mutex
 	limit   int
-	inside  int
+	held    int
 	waiting []chan struct{}
 }
 
-// acquire waits for a place; release frees it.
+// acquire waits for a slot. The caller must release it.
 func (g *semaphore) acquire(ctx context.Context) error {
 	g.mu.Lock()
-	if g.inside < g.limit && len(g.waiting) == 0 {
-		g.inside++
+	if g.held < g.limit && len(g.waiting) == 0 {
+		g.held++
 		g.mu.Unlock()
 		return nil
 	}
-	called := make(chan struct{})
-	g.waiting = append(g.waiting, called)
+	granted := make(chan struct{})
+	g.waiting = append(g.waiting, granted)
 	g.mu.Unlock()
 	select {
-	case <-called:
+	case <-granted:
 		return nil
 	case <-ctx.Done():
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if i := slices.Index(g.waiting, called); i >= 0 {
+	if i := slices.Index(g.waiting, granted); i >= 0 {
 		g.waiting = slices.Delete(g.waiting, i, i+1)
-	} else { // wake granted a place at the same time
-		g.inside--
+	} else { // wake has granted a slot at the same time
+		g.held--
 		g.wake()
 	}
 	return context.Cause(ctx)
 }
 
-// release frees a place.
+// release frees a slot.
 func (g *semaphore) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.inside--
+	g.held--
 	g.wake()
 }
 
-// wake grants free places to waiters. g.mu must be held.
+// wake grants free slots to waiters. g.mu must be held.
 func (g *semaphore) wake() {
-	for g.inside < g.limit && len(g.waiting) > 0 {
-		g.inside++
+	for g.held < g.limit && len(g.waiting) > 0 {
+		g.held++
 		close(g.waiting[0])
 		g.waiting = g.waiting[1:]
 	}
 }
 
-// serialize reduces the number of places to one.
+// serialize reduces the number of slots to one.
 func (g *semaphore) serialize() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 // loginDir returns the directory of a user's logins.
 func loginDir(home string) string { return filepath.Join(home, ".orch", "state", "mcp-oauth") }
 
-// Login lets a person log in to a server that requires it; show gets the address to open in a browser. It also works before
-// Init, and starts no server; a registry that watches files connects with the new login at once. Errors: ErrToolNotFound,
-// VALIDATION_ERROR for a server that needs no login, and those of oauth.Logins.
+// Login lets a person log in to a server. show is called with the address to open in a browser. Login also works before Init, and
+// does not connect the server: a registry that watches files connects it when the login is stored. Login returns ErrToolNotFound,
+// VALIDATION_ERROR for a server that cannot use a login, and the errors of oauth.Logins.
 func (r *Registry) Login(ctx context.Context, name string, show func(address string)) (oauth.Login, error) {
 	def, ok, err := r.defined(name)
 	if err != nil {
@@ -43,8 +43,8 @@ func (r *Registry) Login(ctx context.Context, name string, show func(address str
 	return login, nil
 }
 
-// Logout deletes the login of a server, even if its definition is gone, and reports whether the authorization server has
-// revoked it. NOT_FOUND without a login.
+// Logout deletes the login of a server, even if the definition of the server was removed. It reports whether the authorization
+// server has revoked the tokens. It returns NOT_FOUND if there is no login.
 func (r *Registry) Logout(ctx context.Context, name string) (revoked bool, err error) {
 	s := oauth.Server{Name: name}
 	if def, ok, err := r.defined(name); err == nil && ok {
@@ -69,7 +69,7 @@ func (r *Registry) defined(name string) (definition, bool, error) {
 	return def, ok, nil
 }
 
-// loginServer returns the properties of a definition that a login needs.
+// loginServer returns those properties of a definition that package oauth needs.
 func loginServer(e expandedConfig) oauth.Server {
 	s := oauth.Server{Name: e.Name, URL: e.BaseURL, Headers: headersOf(e.MCPConfig)}
 	if e.OAuth != nil {
@@ -78,7 +78,7 @@ func loginServer(e expandedConfig) oauth.Server {
 	return s
 }
 
-// withLogin lets a server without a token in its definition use the token of a login, and hides that in texts.
+// withLogin sets e.login for a URL without a token in its definition, and makes e.conceal and e.guard hide the tokens of the login.
 func (r *Registry) withLogin(e expandedConfig) expandedConfig {
 	if e.Transport != TransportHTTP || headersOf(e.MCPConfig).Get("Authorization") != "" {
 		return e
@@ -90,7 +90,7 @@ func (r *Registry) withLogin(e expandedConfig) expandedConfig {
 	return e
 }
 
-// withLoginDigest includes the login in the digest of a definition, so that another login is applied like a changed definition.
+// withLoginDigest includes the login in the digest of a definition, so that a new login is applied like a changed definition.
 func (r *Registry) withLoginDigest(def definition) definition {
 	if def.Transport == TransportHTTP {
 		def.digest += r.logins.ID(def.Name)
@@ -98,7 +98,7 @@ func (r *Registry) withLoginDigest(def definition) definition {
 	return def
 }
 
-// tokenTransport sends the token of a login with requests to its server, and retries with a renewed one if the server refuses it.
+// tokenTransport adds the token of a login to requests to origin. If the server refuses the token, it retries with a renewed token.
 type tokenTransport struct {
 	base   http.RoundTripper
 	source *oauth.Source
@@ -120,25 +120,25 @@ func (b *tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil || resp.StatusCode != http.StatusUnauthorized {
 		return resp, err
 	}
-	_ = resp.Body.Close() // the body of a refusal
+	_ = resp.Body.Close() // it is not needed
 	if token, err = b.source.Renew(req.Context(), token); err != nil {
 		return nil, b.fail(req, err)
 	}
 	again := authorized(req, token)
-	if req.GetBody != nil { // requests of the SDK with a body have it
+	if req.GetBody != nil { // set by aliasTransport for requests with a body
 		if again.Body, err = req.GetBody(); err != nil {
 			return nil, err
 		}
 	}
 	resp, err = b.base.RoundTrip(again)
 	if err == nil && resp.StatusCode == http.StatusUnauthorized {
-		_ = resp.Body.Close() // the body of a refusal
+		_ = resp.Body.Close() // it is not needed
 		return nil, b.fail(req, b.source.Refused())
 	}
 	return resp, err
 }
 
-// fail ends a request that cannot be sent.
+// fail closes the body of a request that cannot be sent, reports err to onLoginRequired, and returns it.
 func (b *tokenTransport) fail(req *http.Request, err error) error {
 	if req.Body != nil {
 		_ = req.Body.Close() // it may have been read already
@@ -147,7 +147,7 @@ func (b *tokenTransport) fail(req *http.Request, err error) error {
 	return err
 }
 
-// authorized returns a request with a token, if there is one.
+// authorized returns a copy of a request with a token; the request itself if token is empty.
 func authorized(req *http.Request, token string) *http.Request {
 	if token == "" {
 		return req

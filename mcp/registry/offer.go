@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// offers reports whether the definition permits a tool: it matches a pattern, or there is none, and it matches no
-// pattern with an exclamation mark.
+// offers reports whether the definition permits a tool. A tool is permitted if it matches no pattern with an exclamation mark, and
+// it matches another pattern or there is no other.
 func (c MCPConfig) offers(tool string) bool {
-	asked, wanted := false, false
+	hasIncludes, included := false, false
 	for _, pattern := range c.Tools {
 		if without, ok := strings.CutPrefix(pattern, "!"); ok {
 			if matches(without, tool) {
@@ -18,13 +18,13 @@ func (c MCPConfig) offers(tool string) bool {
 			}
 			continue
 		}
-		asked = true
-		wanted = wanted || matches(pattern, tool)
+		hasIncludes = true
+		included = included || matches(pattern, tool)
 	}
-	return wanted || !asked
+	return included || !hasIncludes
 }
 
-// effectOf returns the effect of a tool according to the definition; "" if it declares none. The exact name takes
+// effectOf returns the effect that the definition declares for a tool; "" if it declares none. The exact name takes
 // precedence over patterns, a longer pattern over a shorter one.
 func (c MCPConfig) effectOf(tool string) string {
 	if effect, ok := c.Effects[tool]; ok {
@@ -45,7 +45,7 @@ func matches(pattern, name string) bool {
 	return ok && err == nil
 }
 
-// malformed returns an invalid pattern in a definition, and its property.
+// malformed returns the first invalid pattern in a definition, and the property that contains it; "" if there is none.
 func (c MCPConfig) malformed() (property, pattern string) {
 	for _, p := range c.Tools {
 		if !isPattern(strings.TrimPrefix(p, "!")) {

@@ -19,53 +19,58 @@ const (
 	methodSample = "sampling/createMessage"
 )
 
-// errOvertime ends the context of a call that has worked for too long.
+// errOvertime is the cause when the context of a call ends because the call has worked for too long.
 var errOvertime = errors.New("the call worked for too long")
 
-// pendingCalls are the pending calls of a connection. They determine the call that a request or a progress report of the server belongs to.
+// pendingCalls are the pending calls of a connection. It finds the call that a request or a progress report of the server
+// belongs to.
 type pendingCalls struct {
-	// patience is how long a request of a task waits until somebody waits for the task.
+	// patience is how long a request for a task waits for a pending call that waits for the task.
 	patience time.Duration
-	// onAmbiguous is called for a request that may belong to several calls, onUnowned for one that belongs to none.
+	// onAmbiguous is called for a request that may belong to several calls, onUnowned for a request that belongs to none.
 	onAmbiguous, onUnowned func(method string)
 
-	mu      sync.Mutex
-	all     map[*pendingCall]bool
+	mu  sync.Mutex
+	all map[*pendingCall]bool
+	// changed is closed and replaced when a pending call is added.
 	changed chan struct{}
-	// requests counts the requests being answered.
+	// requests counts the requests of the server being answered.
 	requests int
 }
 
-// pendingCall is a call in progress, or the wait for a task. pendingCalls.mu guards the fields that
-// change.
+// pendingCall is a call in progress, or a wait for a task. While it waits for the answer to a request of the server, it is
+// suspended: its clock is stopped and its slot is free. calls.mu guards the fields that change.
 type pendingCall struct {
-	of     *pendingCalls
+	calls  *pendingCalls
 	call   CallRequest
 	cancel context.CancelCauseFunc
-	// ctx ends with the call.
-	ctx context.Context //nolint:containedctx // requests of the server belong to the lifetime of the call
-	// token is its progress token.
+	// ctx is cancelled when the call ends.
+	ctx context.Context //nolint:containedctx // requests of the server end with the call
+	// token is the progress token.
 	token string
-	// semaphore is where it has a place while held is set; nil for none.
+	// semaphore limits the concurrent calls; may be nil.
 	semaphore *semaphore
 
-	// task is the id of the task that it waits for.
+	// task is the id of the task that the call waits for, "" for none.
 	task string
-	// open is set if requests that name no call may belong to it.
+	// open is set if requests that name no call may belong to this call.
 	open bool
+	// held is set while the call holds a slot of the semaphore.
 	held bool
-	over bool
+	// ended is set when the call was removed.
+	ended bool
 	// asked counts the requests that wait for an answer.
 	asked int
+	// clock limits the time that the call works; may be nil.
 	clock *workTimer
-	// resuming serializes answered requests that resume the call.
+	// resuming is locked while resume runs.
 	resuming sync.Mutex
 	// reporting is locked while progress is reported.
 	reporting   sync.Mutex
 	done, total float64
 }
 
-// workTimer measures the time that a call works.
+// workTimer limits the time that a call works, which does not include the time in which it is suspended.
 type workTimer struct {
 	timer *time.Timer
 	left  time.Duration
@@ -80,9 +85,9 @@ func newPendingCalls(patience time.Duration) *pendingCalls {
 // newToken returns a unique progress token.
 func newToken() string { return "orch-" + rand.Text() }
 
-// add adds a pending call, whose context ends when it is removed. prepare sets its fields.
+// add adds a pending call; prepare sets its fields. The context of the call is cancelled when the call is removed.
 func (fs *pendingCalls) add(ctx context.Context, c CallRequest, prepare func(*pendingCall)) *pendingCall {
-	f := &pendingCall{of: fs, call: c}
+	f := &pendingCall{calls: fs, call: c}
 	f.ctx, f.cancel = context.WithCancelCause(ctx)
 	prepare(f)
 	fs.mu.Lock()
@@ -92,22 +97,22 @@ func (fs *pendingCalls) add(ctx context.Context, c CallRequest, prepare func(*pe
 	return f
 }
 
-// notify wakes those that wait for a pending call. fs.mu must be held.
+// notify wakes goroutines that wait for a new pending call. fs.mu must be held.
 func (fs *pendingCalls) notify() {
 	close(fs.changed)
 	fs.changed = make(chan struct{})
 }
 
-// limit ends the pending call when it has worked for d.
+// limit cancels the pending call when it has worked for d.
 func (f *pendingCall) limit(d time.Duration) {
 	f.clock = &workTimer{left: d, since: time.Now(), timer: time.AfterFunc(d, func() { f.cancel(errOvertime) })}
 }
 
-// remove removes the pending call. Its caller gets no reports afterwards.
+// remove removes the pending call. No progress is reported afterwards.
 func (f *pendingCall) remove() {
-	f.of.mu.Lock()
-	f.over = true
-	delete(f.of.all, f)
+	f.calls.mu.Lock()
+	f.ended = true
+	delete(f.calls.all, f)
 	if f.held {
 		f.held = false
 		f.semaphore.release()
@@ -115,7 +120,7 @@ func (f *pendingCall) remove() {
 	if f.clock != nil {
 		f.clock.timer.Stop()
 	}
-	f.of.mu.Unlock()
+	f.calls.mu.Unlock()
 	f.cancel(nil)
 	f.reporting.Lock() // wait for a report in progress
 	defer f.reporting.Unlock()
@@ -123,8 +128,8 @@ func (f *pendingCall) remove() {
 
 // setOpen sets whether requests that name no call may belong to the pending call.
 func (f *pendingCall) setOpen(open bool) {
-	f.of.mu.Lock()
-	defer f.of.mu.Unlock()
+	f.calls.mu.Lock()
+	defer f.calls.mu.Unlock()
 	f.open = open
 }
 
@@ -144,7 +149,7 @@ func (fs *pendingCalls) suspended() int {
 	return n
 }
 
-// suspend stops the clock while the server waits for an answer, and frees the place of the call.
+// suspend stops the clock and frees the slot of the call while the server waits for an answer. calls.mu must be held.
 func (f *pendingCall) suspend() {
 	if f.asked++; f.asked > 1 {
 		return
@@ -159,31 +164,33 @@ func (f *pendingCall) suspend() {
 	}
 }
 
-// resume acquires a place again before the answer is returned.
+// resume is called before an answer is returned to the server. If no other request waits for an answer, it acquires a slot
+// again and restarts the clock.
 func (f *pendingCall) resume() {
 	f.resuming.Lock()
 	defer f.resuming.Unlock()
-	f.of.mu.Lock()
+	f.calls.mu.Lock()
 	last := f.asked == 1
-	f.of.mu.Unlock()
+	f.calls.mu.Unlock()
 	entered := last && f.semaphore != nil && f.semaphore.acquire(f.ctx) == nil
-	f.of.mu.Lock()
-	defer f.of.mu.Unlock()
+	f.calls.mu.Lock()
+	defer f.calls.mu.Unlock()
 	f.asked--
 	if entered {
-		if f.asked > 0 || f.over {
+		if f.asked > 0 || f.ended {
 			f.semaphore.release()
 		} else {
 			f.held = true
 		}
 	}
-	if f.asked == 0 && !f.over && f.clock != nil {
+	if f.asked == 0 && !f.ended && f.clock != nil {
 		f.clock.since = time.Now()
 		f.clock.timer.Reset(max(0, f.clock.left))
 	}
 }
 
-// suspendOwner finds the pending call that a request belongs to, and suspends it. It returns nil if there is none, or several.
+// suspendOwner finds the pending call that a request belongs to, and suspends it. It returns nil if no call matches, or more than
+// one.
 func (fs *pendingCalls) suspendOwner(ctx context.Context, method string, meta map[string]any) *pendingCall {
 	if task := relatedTask(meta); task != "" {
 		return fs.suspendTaskOwner(ctx, method, task)
@@ -229,8 +236,8 @@ func (fs *pendingCalls) byToken(token any) *pendingCall {
 	return nil
 }
 
-// suspendTaskOwner finds and suspends the pending call that waits for a task. The server may send a request before the handle of the
-// task has arrived, or while nobody waits for it.
+// suspendTaskOwner finds and suspends the pending call that waits for a task. It waits for such a call up to fs.patience, because
+// the server may send a request before its caller waits for the task.
 func (fs *pendingCalls) suspendTaskOwner(ctx context.Context, method, task string) *pendingCall {
 	timer := time.NewTimer(fs.patience)
 	defer timer.Stop()
@@ -250,7 +257,8 @@ func (fs *pendingCalls) suspendTaskOwner(ctx context.Context, method, task strin
 	}
 }
 
-// findTaskOwner returns the suspended pending call that waits for a task; or a channel that is closed when the pending calls change.
+// findTaskOwner suspends and returns the pending call that waits for a task. If there is none, it returns a channel that is closed
+// when a pending call is added.
 func (fs *pendingCalls) findTaskOwner(task string) (*pendingCall, <-chan struct{}) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -263,7 +271,7 @@ func (fs *pendingCalls) findTaskOwner(task string) (*pendingCall, <-chan struct{
 	return nil, fs.changed
 }
 
-// middleware answers requests of servers, and forwards their progress reports.
+// middleware answers elicitation and sampling requests of the server.
 func (fs *pendingCalls) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		switch method {
@@ -297,7 +305,7 @@ func (fs *pendingCalls) answer(ctx context.Context, method string, params mcp.Pa
 	return &rawResult{raw: answer}, nil
 }
 
-// addRequests changes the number of requests being answered.
+// addRequests adds change to the number of requests being answered, and returns the new number.
 func (fs *pendingCalls) addRequests(change int) int {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -328,7 +336,8 @@ func paramsOf(params mcp.Params) (json.RawMessage, error) {
 	return json.Marshal(fields)
 }
 
-// ask passes a request to the caller. The context ends with the call, and with that of the request.
+// ask passes a request of the server to the caller (CallRequest.Ask). The context passed to the caller ends with ctx and with the
+// call.
 func (f *pendingCall) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	if f.call.Ask == nil {
 		return nil, errors.New("nobody answers")
@@ -343,7 +352,7 @@ func (f *pendingCall) ask(ctx context.Context, method string, params json.RawMes
 	return answer, err
 }
 
-// refusal returns the answer to a request that nobody answers. It reveals no more than that.
+// refusal returns the answer to a request that nobody answers. It does not reveal the reason.
 func refusal(method string) (mcp.Result, error) {
 	if method == methodElicit {
 		return &rawResult{raw: json.RawMessage(`{"action":"cancel"}`)}, nil
@@ -351,7 +360,7 @@ func refusal(method string) (mcp.Result, error) {
 	return nil, &jsonrpc.Error{Code: -1, Message: "the request was refused"}
 }
 
-// relatedTask returns the id of the task that a message belongs to; "" if it names none.
+// relatedTask returns the id of the task named in the _meta of a message; "" if it names none.
 func relatedTask(meta map[string]any) string {
 	related, ok := meta["io.modelcontextprotocol/related-task"].(map[string]any)
 	if !ok {
@@ -371,10 +380,11 @@ func (fs *pendingCalls) onProgress(_ context.Context, req *mcp.ProgressNotificat
 	}
 }
 
-// reportMessage reports a message without figures.
+// reportMessage reports a message, with the progress numbers of the last report.
 func (f *pendingCall) reportMessage(message string) { f.report(func() {}, message) }
 
-// report reports progress to the caller, unless the call has ended.
+// report calls change, which may set f.done and f.total, and reports the progress to the caller. It does nothing if the call has
+// ended.
 func (f *pendingCall) report(change func(), message string) {
 	f.reporting.Lock()
 	defer f.reporting.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Test implements MCPRegistry. It does not affect the connection of calls.
+// Test implements MCPRegistry. It does not affect the connection that calls use.
 func (r *Registry) Test(ctx context.Context, name string) (MCPHealthReport, error) {
 	if err := r.checkUsable(); err != nil {
 		return MCPHealthReport{}, err
@@ -41,7 +41,7 @@ func (r *Registry) Test(ctx context.Context, name string) (MCPHealthReport, erro
 	return report, nil
 }
 
-// addStage adds one step. The texts of errors are in LastError, without secrets.
+// addStage adds a stage. It omits the text of err, which may contain secrets; LastError has the text without them.
 func (m *MCPHealthReport) addStage(name string, took time.Duration, err error) {
 	stage := Stage{Name: name, Duration: took}
 	if err != nil {

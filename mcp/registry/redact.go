@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// redact hides the secrets of the definition in the texts of a result: all of them in an error, otherwise only certain
-// ones. A result without secrets stays the same, byte for byte.
+// redact hides the secrets of the definition in the texts of a result: with conceal in an error result, otherwise with guard. A
+// result without secrets is returned unchanged.
 func (s *session) redact(result json.RawMessage) json.RawMessage {
 	hide := s.guard
 	if isError(result) {
 		hide = s.conceal
 	}
 	if text := string(result); !strings.Contains(text, `\`) && hide(text) == text {
-		return result // without escapes the texts appear in it unchanged
+		return result // without escapes, secrets would appear literally
 	}
 	d := json.NewDecoder(bytes.NewReader(result))
 	d.UseNumber()
@@ -36,7 +36,7 @@ func (s *session) redact(result json.RawMessage) json.RawMessage {
 	return bytes.TrimSpace(out.Bytes())
 }
 
-// redactCall hides the secrets of the definition in the questions and progress reports to the caller.
+// redactCall returns a call that hides the secrets of the definition in the questions and progress reports for the caller.
 func (s *session) redactCall(c CallRequest) CallRequest {
 	if ask := c.Ask; ask != nil {
 		c.Ask = func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
@@ -49,7 +49,7 @@ func (s *session) redactCall(c CallRequest) CallRequest {
 	return c
 }
 
-// isError reports whether a result is that of a failed tool.
+// isError reports whether a result has isError set.
 func isError(result json.RawMessage) bool {
 	var head struct {
 		IsError bool `json:"isError"`
@@ -57,7 +57,7 @@ func isError(result json.RawMessage) bool {
 	return bytes.Contains(result, []byte(`"isError"`)) && json.Unmarshal(result, &head) == nil && head.IsError
 }
 
-// redacted returns a value with hide applied to its texts, and whether that has changed any.
+// redacted returns a value with hide applied to its texts, and reports whether a text has changed.
 func redacted(v any, hide func(string) string) (any, bool) {
 	changed := false
 	switch v := v.(type) {

@@ -19,8 +19,8 @@ import (
 
 // Config configures a Registry.
 type Config struct {
-	// Dir is the directory of the project, Home that of the user; both absolute. Definitions are in .orch/mcp below
-	// them, and in the directories of ORCH_MCP_PATH. The state is in .orch/state below Home.
+	// Dir is the directory of the project, Home the home directory of the user. Both must be absolute. Definitions are in
+	// .orch/mcp below each of them, and in the directories of ORCH_MCP_PATH. The state is in .orch/state below Home.
 	Dir, Home string
 	// Workspace is the value of ${workspaceFolder} in a definition. Default: Dir.
 	Workspace string
@@ -28,15 +28,15 @@ type Config struct {
 	Getenv func(string) string
 	// Off disables all servers (mcp.enabled = false), Still disables watching files (mcp.hotReload = false).
 	Off, Still bool
-	// Handshake is how long Init, Reload and Enable wait for servers; slower servers are degraded and connect
-	// later. It is also the timeout of pings. Default: 5 s.
+	// Handshake is how long Init, Reload and Enable wait for servers to connect. A slower server is Degraded until it connects.
+	// Handshake is also the timeout of pings. Default: 5 s.
 	Handshake time.Duration
 	// Ping is the interval at which an idle server is pinged. Default: 30 s.
 	Ping time.Duration
 	// Schema replaces the schema of definitions. Default: Schema().
 	Schema []byte
-	// Notify is called for changes, in order for each server. It must return soon and must not call the registry.
-	// Default: none.
+	// Notify is called for each change; the changes of one server are in order. It must return soon and must not call the
+	// registry.
 	Notify func(Change)
 	// Logger logs changes and problems. Default: nothing is logged.
 	Logger *slog.Logger
@@ -45,17 +45,17 @@ type Config struct {
 // ChangeKind is the kind of a change.
 type ChangeKind string
 
-// The kinds of changes. The first four are those of the seed.
+// The kinds of changes. The S1 rules define the first four.
 const (
 	ToolLoaded   ChangeKind = "mcp_tool_loaded"
 	ToolRemoved  ChangeKind = "mcp_tool_removed"
 	ToolEnabled  ChangeKind = "mcp_tool_enabled"
 	ToolDisabled ChangeKind = "mcp_tool_disabled"
-	// DefinitionAccepted means that a changed definition of a tool was accepted; the gateway reports it.
+	// DefinitionAccepted means that a person has accepted a changed definition of a tool. Only package gateway reports it.
 	DefinitionAccepted ChangeKind = "mcp_definition_accepted"
 	// ToolsChanged means that the result of Defined may have changed.
 	ToolsChanged ChangeKind = "mcp_tools_changed"
-	// ResourcesChanged and PromptsChanged mean that the server offers other resources or prompts.
+	// ResourcesChanged and PromptsChanged mean that the lists of the server's resources or prompts have changed.
 	ResourcesChanged ChangeKind = "mcp_resources_changed"
 	PromptsChanged   ChangeKind = "mcp_prompts_changed"
 )
@@ -66,14 +66,14 @@ type Change struct {
 	Server string
 	// Tool is set with DefinitionAccepted.
 	Tool string
-	// By is the actor who requested it, such as user:ada; may be empty.
+	// By is the actor who requested the change, such as user:ada; may be empty.
 	By string
 }
 
 // actorKey is the context key of the actor.
 type actorKey struct{}
 
-// AsActor returns a context for requests of an actor, such as user:ada; changes name the actor.
+// AsActor returns a context for requests of an actor, such as user:ada. Change.By names the actor.
 func AsActor(ctx context.Context, who string) context.Context {
 	return context.WithValue(ctx, actorKey{}, who)
 }
@@ -86,8 +86,8 @@ func actorOf(ctx context.Context) string {
 // defaultHandshake is how long Init waits for servers.
 const defaultHandshake = 5 * time.Second
 
-// dialsAtOnce is the most servers being connected concurrently.
-const dialsAtOnce = 16
+// maxDials is the most servers being connected concurrently.
+const maxDials = 16
 
 // Registry is an MCPRegistry. It is safe for concurrent use.
 type Registry struct {
@@ -116,9 +116,9 @@ type Registry struct {
 	mu      sync.RWMutex
 	life    registryState
 	servers map[string]*server
-	// retiring are connections that wait for their last calls; ends counts those that are not closed yet.
+	// retiring are connections that get no new calls and wait for their last calls; unclosed counts those that are not closed.
 	retiring map[*activeSession]bool
-	ends     sync.WaitGroup
+	unclosed sync.WaitGroup
 	// abortCalls is closed when Close no longer waits for calls.
 	abortCalls chan struct{}
 }
@@ -127,12 +127,12 @@ type Registry struct {
 type registryState int
 
 const (
-	fresh registryState = iota
-	running
-	over
+	stateNew registryState = iota
+	stateRunning
+	stateClosed
 )
 
-// New returns a registry, which does nothing before Init. VALIDATION_ERROR for directories that are not absolute.
+// New returns a registry. It does nothing before Init. New returns VALIDATION_ERROR for directories that are not absolute.
 func New(c Config) (*Registry, error) {
 	if !filepath.IsAbs(c.Dir) || !filepath.IsAbs(c.Home) {
 		return nil, fault.New(fault.ValidationError, "the directories of the project and of the user must be absolute").WithField("Dir")
@@ -153,21 +153,21 @@ func New(c Config) (*Registry, error) {
 		dir: c.Dir, home: c.Home, workspace: cmp.Or(c.Workspace, c.Dir), getenv: c.Getenv, off: c.Off, still: c.Still, schema: c.Schema, notify: c.Notify, log: c.Logger,
 		bound: cmp.Or(c.Handshake, defaultHandshake), ping: cmp.Or(c.Ping, healthInterval), state: stateFile{filepath.Join(c.Home, ".orch", "state", "mcp-tools.json")},
 		logins: oauth.New(oauth.Config{Dir: loginDir(c.Home), Logger: c.Logger}),
-		now:    time.Now, services: proc.NewServices(c.Logger), slots: make(chan struct{}, dialsAtOnce),
+		now:    time.Now, services: proc.NewServices(c.Logger), slots: make(chan struct{}, maxDials),
 		unwatch: func() {}, servers: map[string]*server{}, retiring: map[*activeSession]bool{}, abortCalls: make(chan struct{}),
 	}, nil
 }
 
-// Init implements MCPRegistry. Further calls only count the connected servers.
+// Init implements MCPRegistry. After the first call it only counts the connected servers.
 func (r *Registry) Init(ctx context.Context) (int, error) {
 	r.admin.Lock()
 	defer r.admin.Unlock()
 	switch r.currentState() {
-	case running:
+	case stateRunning:
 		return r.countConnected(r.all()), nil
-	case over:
+	case stateClosed:
 		return 0, closed()
-	case fresh:
+	case stateNew:
 	}
 	var err error
 	if r.checker, err = newChecker(r.schema); err != nil {
@@ -178,7 +178,7 @@ func (r *Registry) Init(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	if r.off {
-		r.setState(running)
+		r.setState(stateRunning)
 		return 0, nil
 	}
 	all := r.checker.scan(dirs, r.log)
@@ -187,7 +187,7 @@ func (r *Registry) Init(ctx context.Context) (int, error) {
 			return 0, err
 		}
 	}
-	r.setState(running)
+	r.setState(stateRunning)
 	if !r.still {
 		r.unwatch = r.watchFiles(ctx, dirs)
 	}
@@ -216,7 +216,7 @@ func (r *Registry) Reload(ctx context.Context) (int, error) {
 	return r.countConnected(touched), nil
 }
 
-// apply applies a scan, and returns the new and the changed servers. r.admin must be held.
+// apply updates the servers to a scan of the directories, and returns the new and the changed servers. r.admin must be held.
 func (r *Registry) apply(ctx context.Context, all scanResult) []*server {
 	state := r.state.load(r.log)
 	var touched []*server
@@ -262,7 +262,7 @@ func (r *Registry) add(ctx context.Context, def definition, enabled bool) *serve
 	return s
 }
 
-// redefine changes the definition of a server. Calls use the old connection until there is a new one.
+// redefine changes the definition of a server. Calls use the old connection until the new one is open.
 func (r *Registry) redefine(ctx context.Context, s *server, def definition) {
 	s.stopSupervisor()
 	s.mu.Lock()
@@ -338,7 +338,7 @@ func (r *Registry) setEnabled(ctx context.Context, name string, enabled bool) er
 	return nil
 }
 
-// await waits for the first attempt of each server, at most for the handshake timeout.
+// await waits for the first attempt to connect each server, no longer than the handshake timeout.
 func (r *Registry) await(ctx context.Context, servers []*server) {
 	timer := time.NewTimer(r.bound)
 	defer timer.Stop()
@@ -358,7 +358,7 @@ func (r *Registry) await(ctx context.Context, servers []*server) {
 
 // List implements MCPRegistry.
 func (r *Registry) List(context.Context) ([]MCPTool, error) {
-	if r.currentState() == fresh {
+	if r.currentState() == stateNew {
 		return nil, uninitialized()
 	}
 	list := []MCPTool{}
@@ -370,7 +370,7 @@ func (r *Registry) List(context.Context) ([]MCPTool, error) {
 
 // Get implements MCPRegistry.
 func (r *Registry) Get(_ context.Context, name string) (MCPTool, error) {
-	if r.currentState() == fresh {
+	if r.currentState() == stateNew {
 		return MCPTool{}, uninitialized()
 	}
 	s, ok := r.server(name)
@@ -400,14 +400,14 @@ func (r *Registry) Validate(_ context.Context, paths ...string) ([]SchemaError, 
 	return problems, errors.Join(unread...)
 }
 
-// checkUsable returns an error if the registry is not initialized, or closed.
+// checkUsable returns an error if the registry is not initialized, or is closed.
 func (r *Registry) checkUsable() error {
 	switch r.currentState() {
-	case fresh:
+	case stateNew:
 		return uninitialized()
-	case over:
+	case stateClosed:
 		return closed()
-	case running:
+	case stateRunning:
 	}
 	return nil
 }

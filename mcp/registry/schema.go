@@ -27,7 +27,7 @@ type checker struct {
 	printer *message.Printer
 }
 
-// newChecker compiles a schema. ErrSchemaLoadFailed.
+// newChecker compiles a schema. It returns ErrSchemaLoadFailed for an invalid schema.
 func newChecker(source []byte) (*checker, error) {
 	const name = "mcp-server.schema.json"
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(source))
@@ -69,7 +69,7 @@ func (c *checker) check(d document) []SchemaError {
 	return slices.Compact(found)
 }
 
-// flatten returns the leaves of a tree of validation errors.
+// flatten returns a schema error for each leaf of a tree of validation errors.
 func (c *checker) flatten(d document, e *jsonschema.ValidationError) []SchemaError {
 	at := e.InstanceLocation
 	switch k := e.ErrorKind.(type) {
@@ -90,7 +90,7 @@ func (c *checker) flatten(d document, e *jsonschema.ValidationError) []SchemaErr
 		if k.Got == "sse" {
 			return []SchemaError{d.problem(at, at, "the old transport sse is not supported; many such servers have a URL for http, too")}
 		}
-	case *kind.AnyOf: // of an entry: the missing property is reported once
+	case *kind.AnyOf: // an entry needs a command or a url: report one error, not one for each alternative
 		return []SchemaError{d.problem(at, at, "has neither a command nor a url")}
 	}
 	if len(e.Causes) == 0 {

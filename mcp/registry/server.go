@@ -15,12 +15,11 @@ import (
 const (
 	// averaged is the number of calls in the average latency.
 	averaged = 100
-	// relistDelay is the least time between two reads of the tools of a server, which may report changes in quick
-	// succession.
+	// relistDelay is the least time between two reads of a server's tools. A server may report changes in quick succession.
 	relistDelay = 250 * time.Millisecond
 )
 
-// server is a defined server, and its connection.
+// server is a server with a definition, and its connection.
 type server struct {
 	name string
 	r    *Registry
@@ -35,25 +34,27 @@ type server struct {
 	latencies []time.Duration
 	checked   time.Time
 	lastError string
-	// limits are the limits of the definition.
+	// limits are the concurrency and rate limits of the definition.
 	limits *limits
-	// removed is set for removed servers; changed is closed and replaced when the state that calls depend on changes.
+	// removed is set when the definition was deleted.
 	removed bool
+	// changed is closed and replaced when the result of acquire may have changed.
 	changed chan struct{}
 
-	// stop ends the supervisor, done is closed when it has ended; both are nil before it was started. first is closed
-	// after its first attempt. Registry.admin guards these fields.
+	// stop ends the supervisor (goroutine of supervise), done is closed when it has ended; both are nil before the first start.
+	// first is closed after the first attempt to connect. Registry.admin guards these fields.
 	stop        context.CancelFunc
 	done, first chan struct{}
 }
 
-// activeSession is a connection in use. server.mu guards its counters.
+// activeSession is a connection in use. server.mu guards calls and retired.
 type activeSession struct {
 	*session
 
 	timeout time.Duration
-	calls   int
-	// retired connections get no new calls; idle is closed when the last call has ended.
+	// calls counts the calls in progress.
+	calls int
+	// retired is set when the connection gets no new calls; idle is then closed when the last call has ended.
 	retired bool
 	idle    chan struct{}
 }
@@ -66,13 +67,13 @@ func newServer(r *Registry, def definition, enabled bool) *server {
 	}
 }
 
-// wake wakes those that wait for the server. s.mu must be held.
+// wake wakes goroutines in waitAcquire. s.mu must be held.
 func (s *server) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// serialize limits the server to one call at a time, after it sent a request that may belong to several calls.
+// serialize limits the server to one call at a time, because it has sent a request that may belong to several calls.
 func (s *server) serialize(method string) {
 	s.mu.Lock()
 	l := s.limits
@@ -90,16 +91,16 @@ func (s *server) start(ctx context.Context) {
 	s.lastError = "the handshake is not over yet"
 	def := s.def
 	s.mu.Unlock()
-	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // it outlives the call
-	over, first := make(chan struct{}), make(chan struct{})
-	s.done, s.first = over, first
+	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // the supervisor outlives ctx
+	done, first := make(chan struct{}), make(chan struct{})
+	s.done, s.first = done, first
 	go func() {
-		defer close(over)
+		defer close(done)
 		s.supervise(ctx, def, sync.OnceFunc(func() { close(first) }))
 	}()
 }
 
-// stopSupervisor stops the supervisor. The connection stays open.
+// stopSupervisor stops the supervisor and waits for its end. The connection stays open.
 func (s *server) stopSupervisor() {
 	if s.stop != nil {
 		s.stop()
@@ -108,7 +109,7 @@ func (s *server) stopSupervisor() {
 	}
 }
 
-// supervise keeps the server connected until ctx ends.
+// supervise keeps the server connected until ctx ends. It calls tried after each attempt to connect.
 func (s *server) supervise(ctx context.Context, def definition, tried func()) {
 	defer tried()
 	for again := false; ctx.Err() == nil; again = true {
@@ -150,7 +151,7 @@ func (s *server) delay() time.Duration {
 	return s.health.delay(randomFraction())
 }
 
-// attach makes calls use a new connection. Calls in flight finish on the old one (S1-033).
+// attach makes new calls use a new connection. Calls in flight finish on the old connection (S1-033).
 func (s *server) attach(opened *session, timeout time.Duration) *activeSession {
 	a := &activeSession{session: opened, timeout: timeout, idle: make(chan struct{})}
 	s.mu.Lock()
@@ -165,8 +166,8 @@ func (s *server) attach(opened *session, timeout time.Duration) *activeSession {
 	return a
 }
 
-// updateHealth changes the health, and logs a changed status and the first failure of a server that was not ready before. s.mu
-// must be held.
+// updateHealth calls change to change the health. It logs a changed status, and the first failure after a success. s.mu must be
+// held.
 func (s *server) updateHealth(change func()) {
 	before, troubled := s.health.status, s.health.hasFailed()
 	change()
@@ -176,7 +177,8 @@ func (s *server) updateHealth(change func()) {
 	}
 }
 
-// recordFailure records that the server could not be connected, or was lost; login is set if a person must log in.
+// recordFailure records that the server could not be connected, or that the connection was lost. login is set if a person must
+// log in.
 func (s *server) recordFailure(reason string, login bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +192,8 @@ func (s *server) recordFailure(reason string, login bool) {
 	})
 }
 
-// watch monitors a connection until it ends, or ctx does.
+// watch monitors a connection until the connection or ctx ends. It pings the server, and reads its tools again after changed
+// receives a value.
 func (s *server) watch(ctx context.Context, a *activeSession, changed <-chan struct{}) {
 	timer := time.NewTimer(s.r.ping)
 	defer timer.Stop()
@@ -223,7 +226,7 @@ func (s *server) watch(ctx context.Context, a *activeSession, changed <-chan str
 	}
 }
 
-// untilNextCheck returns the time to the next ping. It is short after an unanswered ping.
+// untilNextCheck returns the time until the next ping, which is shorter after an unanswered ping.
 func (s *server) untilNextCheck() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,8 +236,8 @@ func (s *server) untilNextCheck() time.Duration {
 	return s.r.ping
 }
 
-// check pings the server. It returns false if the connection was given up. It does not ping a server with calls in progress:
-// some servers do one thing at a time.
+// check pings the server, unless it has calls in progress: some servers handle one request at a time. It returns false if it has
+// closed the connection because the server does not answer.
 func (s *server) check(ctx context.Context, a *activeSession) bool {
 	s.mu.Lock()
 	busy := a.calls > 0
@@ -256,7 +259,7 @@ func (s *server) check(ctx context.Context, a *activeSession) bool {
 	return false
 }
 
-// recordPing records the outcome of a ping. It returns false if the connection is to be given up.
+// recordPing records the outcome of a ping. It returns false if the connection must be closed.
 func (s *server) recordPing(err error, a *activeSession) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,7 +274,7 @@ func (s *server) recordPing(err error, a *activeSession) bool {
 	return !givenUp
 }
 
-// relist reads the tools again after the server reported a change.
+// relist reads the tools again, after the server has reported a change.
 func (s *server) relist(ctx context.Context, a *activeSession) {
 	bounded, cancel := context.WithTimeout(ctx, s.r.bound)
 	defer cancel()
@@ -299,8 +302,8 @@ func (s *server) detach(a *activeSession) {
 	s.r.publish(Change{Kind: ToolsChanged, Server: s.name})
 }
 
-// acquire returns the connection for a call; release returns it. Errors: TOOL_UNAVAILABLE, ErrToolDisabled,
-// ErrToolNotFound.
+// acquire returns the connection for a call. The caller must call release. acquire returns TOOL_UNAVAILABLE if the server is not
+// connected, ErrToolDisabled or ErrToolNotFound.
 func (s *server) acquire() (*activeSession, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -311,7 +314,7 @@ func (s *server) acquire() (*activeSession, error) {
 	return s.live, nil
 }
 
-// unavailable returns why calls have no connection. s.mu must be held.
+// unavailable returns the error if there is no connection for calls, nil otherwise. s.mu must be held.
 func (s *server) unavailable() error {
 	switch {
 	case s.removed:
@@ -325,7 +328,7 @@ func (s *server) unavailable() error {
 	return nil
 }
 
-// waitAcquire is acquire, but waits for the server to reconnect, at most for its timeout.
+// waitAcquire is acquire, but waits for the server to reconnect, no longer than the timeout of the server.
 func (s *server) waitAcquire(ctx context.Context) (*activeSession, error) {
 	s.mu.Lock()
 	timer := time.NewTimer(s.def.timeout())
@@ -333,17 +336,17 @@ func (s *server) waitAcquire(ctx context.Context) (*activeSession, error) {
 	defer timer.Stop()
 	for {
 		s.mu.Lock()
-		turn := s.changed
+		changed := s.changed
 		s.mu.Unlock()
 		a, err := s.acquire()
 		if err == nil || !fault.Has(err, fault.ToolUnavailable) {
 			return a, err
 		}
-		if s.r.currentState() == over {
+		if s.r.currentState() == stateClosed {
 			return nil, closed()
 		}
 		select {
-		case <-turn:
+		case <-changed:
 		case <-timer.C:
 			return nil, err
 		case <-ctx.Done():
@@ -361,7 +364,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// release returns a connection after a call.
+// release ends the use of a connection by a call.
 func (s *server) release(a *activeSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

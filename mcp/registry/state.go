@@ -15,11 +15,12 @@ import (
 // stateFile stores which servers are enabled: {"github":{"enabled":true}} (S1-055).
 type stateFile struct{ path string }
 
+// serverState is the stored state of a server.
 type serverState struct {
 	Enabled bool `json:"enabled"`
 }
 
-// writable checks that the state can be saved. ErrStateNotWritable.
+// writable returns ErrStateNotWritable if the state cannot be saved.
 func (f stateFile) writable() error {
 	dir := filepath.Dir(f.path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -53,7 +54,7 @@ func (f stateFile) load(log *slog.Logger) map[string]serverState {
 	return state
 }
 
-// set changes the state of one server, and keeps concurrent changes of others.
+// set changes the stored state of one server. It reads the file again first, to keep changes by other processes.
 func (f stateFile) set(name string, enabled bool, log *slog.Logger) error {
 	state := f.load(log)
 	if now, ok := state[name]; ok && now.Enabled == enabled {

@@ -25,9 +25,9 @@ import (
 const (
 	// maxLine is the most bytes of a message of a process.
 	maxLine = 16 << 20
-	// writePatience is how long a process may leave a message unread.
-	writePatience = 10 * time.Second
-	// drainTime is how long the output of a process is read after its end.
+	// writeTimeout is how long a process may take to read a message.
+	writeTimeout = 10 * time.Second
+	// drainTime is how long the output of a process is read after the process has ended.
 	drainTime = 100 * time.Millisecond
 )
 
@@ -40,13 +40,13 @@ type process struct {
 	conceal func(string) string
 
 	once sync.Once
-	// closing is closed when close is called, exited when the process has ended.
+	// closing is closed when close is called, exited when close has ended the process.
 	closing, exited chan struct{}
-	// killed is set before exited is closed if the process had to be signalled.
+	// killed is set if close had to signal the process. It is valid once exited is closed.
 	killed bool
 }
 
-// spawn starts the process of a definition. EXEC_FAILED.
+// spawn starts the process of a definition. It returns EXEC_FAILED if the process cannot be started.
 func spawn(services *proc.Services, e expandedConfig, dir string, getenv func(string) string) (*process, error) {
 	env := environment(e.Env, getenv)
 	program, err := lookPath(e.Command, dir, e.Env["PATH"], getenv("PATH"))
@@ -71,7 +71,7 @@ func spawn(services *proc.Services, e expandedConfig, dir string, getenv func(st
 		closing: make(chan struct{}), exited: make(chan struct{}),
 	}
 	p.stdout = newMessageReader(outRead, p.stderr)
-	// The process outlives the call that starts it, and so does not use its context.
+	// The process outlives the call that starts it. So it does not use the context of that call.
 	cmd := exec.CommandContext(context.Background(), program, e.Args...)
 	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, env, inRead, outWrite, p.stderr, endGrace
 	if p.service, err = services.Start(cmd); err != nil {
@@ -82,7 +82,8 @@ func spawn(services *proc.Services, e expandedConfig, dir string, getenv func(st
 	return p, nil
 }
 
-// stopReading ends reading the output of an ended process, even if another process still has it open.
+// stopReading waits for the end of the process and then ends the reading of its output, even if a child of the process still has
+// the output open.
 func (p *process) stopReading() {
 	<-p.service.Done()
 	_ = p.stdout.file.SetReadDeadline(time.Now().Add(drainTime))
@@ -103,7 +104,8 @@ func environment(named map[string]string, getenv func(string) string) []string {
 	return env
 }
 
-// lookPath finds a program: a path is relative to dir, a bare name is looked up in the PATH of the definition or of orch.
+// lookPath returns the path of a program. A command with a slash is a path, relative to dir. Any other command is looked up in
+// PATH: own, that of the definition, or inherited if own is empty.
 func lookPath(command, dir, own, inherited string) (string, error) {
 	if strings.ContainsRune(command, filepath.Separator) {
 		return absolute(dir, command), nil
@@ -148,8 +150,8 @@ func (p *process) close() {
 func (p *process) stderrTail() string { return p.conceal(p.stderr.String()) }
 
 func (p *process) closeReason() error {
-	if complaint := p.stdout.problem(); complaint != "" {
-		return errors.New(complaint)
+	if problem := p.stdout.problem(); problem != "" {
+		return errors.New(problem)
 	}
 	if !isClosed(p.service.Done()) || isClosed(p.exited) && p.killed {
 		return nil
@@ -177,20 +179,23 @@ type deadlineWriter struct{ *os.File }
 
 // Write implements io.Writer.
 func (w deadlineWriter) Write(b []byte) (int, error) {
-	if err := w.SetWriteDeadline(time.Now().Add(writePatience)); err != nil {
+	if err := w.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return 0, err
 	}
 	return w.File.Write(b)
 }
 
-// messageReader reads the messages of a process. It passes lines that are not JSON to aside: many servers print a greeting.
+// messageReader reads the messages of a process, one per line. It writes lines that are not JSON to aside, because many servers
+// print a greeting.
 type messageReader struct {
 	file    *os.File
 	scanner *bufio.Scanner
 	aside   io.Writer
-	rest    []byte
+	// rest is the part of the current line that Read has not returned.
+	rest []byte
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// garbage counts the lines that were not JSON, failure describes a message that was too long.
 	garbage int
 	failure string
 }
@@ -220,7 +225,7 @@ func (l *messageReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// endError returns the error with which the messages end.
+// endError converts the error of the scanner to the error that Read returns at the end.
 func (l *messageReader) endError(err error) error {
 	if errors.Is(err, bufio.ErrTooLong) {
 		l.mu.Lock()
@@ -241,10 +246,10 @@ func (l *messageReader) logLine(line []byte) {
 	l.garbage++
 	l.mu.Unlock()
 	const shown = 200
-	_, _ = fmt.Fprintf(l.aside, "stdout: %s\n", line[:min(len(line), shown)]) // a tail buffer accepts everything
+	_, _ = fmt.Fprintf(l.aside, "stdout: %s\n", line[:min(len(line), shown)]) // a tailBuffer returns no errors
 }
 
-// problem describes invalid messages, or lines that were no messages.
+// problem describes a message that was too long, or the lines that were not JSON; "" if there were none.
 func (l *messageReader) problem() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

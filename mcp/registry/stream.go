@@ -11,21 +11,22 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// metaCall is the field of _meta with the call that a request of the server belongs to. orch itself adds it.
+// metaCall is the field of _meta with the token of the call that a request of the server belongs to. taggedStream adds it.
 const metaCall = "orch/call"
 
-// taggedStream is the stream of answers to one request. Requests of the server on it belong to the call of that request, which
-// the SDK does not report; so taggedStream adds the call to them.
+// taggedStream is the response stream of one client request. The server may send its own requests on it (elicitation, sampling).
+// The SDK does not report to which call they belong, so taggedStream adds the token of the call to their _meta.
 type taggedStream struct {
 	io.Closer
 
 	lines *bufio.Reader
 	token string
-	rest  []byte
-	err   error
+	// rest is the part of the current line that Read has not returned.
+	rest []byte
+	err  error
 }
 
-// tagStream wraps the stream of answers to the request of a call.
+// tagStream returns a taggedStream for the response to a call.
 func tagStream(body io.ReadCloser, token string) io.ReadCloser {
 	return &taggedStream{Closer: body, lines: bufio.NewReader(body), token: token}
 }
@@ -60,7 +61,7 @@ func (m *taggedStream) line() ([]byte, error) {
 	}
 }
 
-// withCall returns a line of a stream, with the token of the call added if it is a request of the server.
+// withCall adds the token of the call to a line of a stream that is a request of the server. It returns other lines unchanged.
 func withCall(line []byte, token string) []byte {
 	data, ok := bytes.CutPrefix(line, []byte("data:"))
 	if !ok || !bytes.Contains(data, []byte(methodElicit)) && !bytes.Contains(data, []byte(methodSample)) {

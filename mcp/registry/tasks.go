@@ -20,23 +20,23 @@ const (
 	maxTaskID = 1 << 10
 )
 
-// errAgain means that a poll of a task failed in a way that a later poll may not.
+// errAgain means that a poll has not returned the result of a task, but a later poll may.
 var errAgain = errors.New("the server did not answer")
 
 // taskHandle identifies a task of a server.
 type taskHandle struct {
-	// Generation is the version of the protocol of the task.
+	// Generation is the version of the protocol in which the server has created the task.
 	Generation string `json:"generation"`
 	ID         string `json:"id"`
 	Tool       string `json:"tool"`
-	// Token is its progress token.
+	// Token is the progress token of the call.
 	Token string `json:"progress_token"`
-	// Poll is the polling interval that the server wants, TTL how long it stores the task; 0 if unknown.
+	// Poll is the polling interval that the server requests, TTL how long the server stores the task; 0 if unknown.
 	Poll float64 `json:"poll_ms,omitempty"`
 	TTL  float64 `json:"ttl_ms,omitempty"`
 }
 
-// taskState is a task as a server shows it, in either generation.
+// taskState is the state of a task that a server returns, in either generation of the protocol.
 type taskState struct {
 	TaskID        string  `json:"taskId"`
 	Status        string  `json:"status"`
@@ -67,7 +67,7 @@ func parseHandle(raw json.RawMessage) (taskHandle, error) {
 	return h, nil
 }
 
-// taskLost returns the error for a task that its server does not know.
+// taskLost returns the error for a task that is unknown to its server.
 func taskLost(server string, h taskHandle) error {
 	return fault.Wrap(fault.InDoubt, ErrTaskLost, "the MCP server "+server+" does not know the task of "+h.Tool+" any more: what became of it is unknown")
 }
@@ -78,21 +78,23 @@ type taskWait struct {
 
 	s    *server
 	call CallRequest
-	// a is the connection on which the wait is registered as f.
+	// a is the connection, f the pending call on it; both are nil before the first request.
 	a *activeSession
 	f *pendingCall
-	// open is set if requests that name no call may belong to it.
+	// open is pendingCall.open.
 	open bool
 	// silentSince is when the server stopped answering; zero while it answers.
 	silentSince time.Time
-	message     string
-	// asked are the keys of requests passed to the caller, answers those not yet sent to the server.
-	asked    map[string]bool
-	answers  map[string]json.RawMessage
+	// message is the last status message.
+	message string
+	// asked are the keys of the requests passed to the caller.
+	asked map[string]bool
+	// answered receives the caller's answers, answers are those not yet sent to the server, by key.
 	answered chan answer
+	answers  map[string]json.RawMessage
 }
 
-// answer is the answer to the request of a key.
+// answer is the caller's answer to a request of the server.
 type answer struct {
 	Ask
 
@@ -100,7 +102,7 @@ type answer struct {
 	err    error
 }
 
-// awaitTask waits for the end of a task.
+// awaitTask waits for the end of the task c.Task and returns its result.
 func (s *server) awaitTask(ctx context.Context, c CallRequest) (Reply, error) {
 	h, err := parseHandle(c.Task)
 	if err != nil {
@@ -113,12 +115,12 @@ func (s *server) awaitTask(ctx context.Context, c CallRequest) (Reply, error) {
 		asked: map[string]bool{}, answers: map[string]json.RawMessage{}, answered: make(chan answer),
 	}
 	defer v.detach()
-	look := v.pollOlder
+	poll := v.pollOlder
 	if h.Generation >= newerVersion {
-		look = v.pollNewer
+		poll = v.pollNewer
 	}
 	for {
-		result, err := look(ctx)
+		result, err := poll(ctx)
 		if err == nil {
 			return Reply{Result: v.a.redact(result)}, nil
 		}
@@ -134,7 +136,7 @@ func (s *server) awaitTask(ctx context.Context, c CallRequest) (Reply, error) {
 	}
 }
 
-// failure returns the error of a task for callers.
+// failure converts an error to a fault for the caller.
 func (v *taskWait) failure(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok {
 		return err
@@ -142,7 +144,7 @@ func (v *taskWait) failure(ctx context.Context, err error) error {
 	return v.s.callError(ctx, v.a, v.s.name+"__"+v.Tool, err)
 }
 
-// pause waits for the next poll, or for an answer to send to the server.
+// pause waits until the next poll is due, or until the caller has answered a request.
 func (v *taskWait) pause(ctx context.Context) error {
 	poll := usualPoll
 	if v.Poll > 0 {
@@ -161,14 +163,14 @@ func (v *taskWait) pause(ctx context.Context) error {
 	return nil
 }
 
-// detach unregisters the wait from the connection.
+// detach removes the pending call from its connection.
 func (v *taskWait) detach() {
 	if v.f != nil {
 		v.f.remove()
 	}
 }
 
-// attach registers the wait at a connection.
+// attach adds a pending call for the wait to a connection, unless it has one there.
 func (v *taskWait) attach(ctx context.Context, a *activeSession) {
 	if v.a == a {
 		return
@@ -178,8 +180,9 @@ func (v *taskWait) attach(ctx context.Context, a *activeSession) {
 	v.f = a.conn.pendingCalls.add(ctx, a.redactCall(v.call), func(f *pendingCall) { f.token, f.task, f.open = v.Token, v.ID, v.open })
 }
 
-// request sends a request about the task. It returns errAgain for a transport problem, ErrTaskLost if the server does
-// not know the task, and *jsonrpc.Error for other errors of the server. It waits for a server that is not connected.
+// request sends a request for the task with the fields in more. With within, it uses the timeout of the server. If the server is
+// not connected, request waits for the connection. It returns errAgain for a transport problem, ErrTaskLost if the server now
+// uses the other generation of the protocol, and a *jsonrpc.Error for an error that the server returns.
 func (v *taskWait) request(ctx context.Context, method string, within bool, more object) (json.RawMessage, error) {
 	a, err := v.s.waitAcquire(ctx)
 	if err != nil {
@@ -208,7 +211,8 @@ func (v *taskWait) request(ctx context.Context, method string, within bool, more
 	return nil, v.recordDisturbance(a, err)
 }
 
-// recordDisturbance records that the server did not answer. It returns an error once that has lasted for the timeout of the server.
+// recordDisturbance records that the server did not answer. It returns errAgain, or err itself once the server has not answered
+// for longer than its timeout.
 func (v *taskWait) recordDisturbance(a *activeSession, err error) error {
 	now := v.s.r.now()
 	if v.silentSince.IsZero() {
@@ -220,7 +224,7 @@ func (v *taskWait) recordDisturbance(a *activeSession, err error) error {
 	return fmt.Errorf("%w: %w", errAgain, err)
 }
 
-// get polls the task.
+// get requests the state of the task and decodes it into state.
 func (v *taskWait) get(ctx context.Context, state any) error {
 	raw, err := v.request(ctx, "tasks/get", true, nil)
 	if rpcErr, ok := errors.AsType[*jsonrpc.Error](err); ok && unknownTask(rpcErr) {
@@ -240,7 +244,7 @@ func unknownTask(rpcErr *jsonrpc.Error) bool {
 	return rpcErr.Code == jsonrpc.CodeInvalidParams || rpcErr.Code == jsonrpc.CodeMethodNotFound
 }
 
-// record records the state of the task from the server.
+// record records the polling interval and the status message of the task, and reports a new message.
 func (v *taskWait) record(t taskState) {
 	if poll := max(t.Poll, t.PollMs); poll > 0 {
 		v.Poll = poll
@@ -256,7 +260,7 @@ func (v *taskWait) cancelled() error {
 	return fault.New(fault.Cancelled, "the task of %s__%s was cancelled: %s", v.s.name, v.Tool, v.a.conceal(v.message))
 }
 
-// pollOlder polls a task of 2025-11-25. The result is nil until there is one.
+// pollOlder polls a task of 2025-11-25. It returns errAgain until the task has a result.
 func (v *taskWait) pollOlder(ctx context.Context) (json.RawMessage, error) {
 	var t taskState
 	if err := v.get(ctx, &t); err != nil {
@@ -273,15 +277,16 @@ func (v *taskWait) pollOlder(ctx context.Context) (json.RawMessage, error) {
 	}
 }
 
-// result requests the result. Some servers send their requests only to a client that waits for it.
+// result requests the result of the task. It does so even if the task needs input: some servers send their questions only to a
+// client that waits for the result.
 func (v *taskWait) result(ctx context.Context, status string) (json.RawMessage, error) {
-	over := status != "input_required"
+	ended := status != "input_required"
 	v.setOpen(true)
-	raw, err := v.request(ctx, "tasks/result", over, nil)
+	raw, err := v.request(ctx, "tasks/result", ended, nil)
 	v.setOpen(false)
 	rpcErr, answered := errors.AsType[*jsonrpc.Error](err)
 	switch {
-	case answered && !over:
+	case answered && !ended:
 		return nil, errAgain // the next poll returns the reason
 	case answered && status == "completed" && unknownTask(rpcErr):
 		return nil, taskLost(v.s.name, v.taskHandle)
@@ -295,7 +300,7 @@ func (v *taskWait) setOpen(open bool) {
 	v.f.setOpen(open)
 }
 
-// newerState is a task of the extension of 2026-07-28.
+// newerState is the state of a task of 2026-07-28.
 type newerState struct {
 	taskState
 
@@ -304,7 +309,7 @@ type newerState struct {
 	InputRequests map[string]request `json:"inputRequests"`
 }
 
-// pollNewer polls a task of the extension of 2026-07-28.
+// pollNewer polls a task of 2026-07-28, and passes its questions to the caller. It returns errAgain until the task has a result.
 func (v *taskWait) pollNewer(ctx context.Context) (json.RawMessage, error) {
 	if err := v.sendAnswers(ctx); err != nil {
 		return nil, err
@@ -335,7 +340,7 @@ func (v *taskWait) pollNewer(ctx context.Context) (json.RawMessage, error) {
 	return nil, errAgain
 }
 
-// askAll passes new requests to the caller.
+// askAll passes requests to the caller, except those that it has passed before.
 func (v *taskWait) askAll(ctx context.Context, requests map[string]request) error {
 	asks, err := inputRequests(requests)
 	if err != nil {
@@ -354,7 +359,7 @@ func (v *taskWait) askAll(ctx context.Context, requests map[string]request) erro
 	return nil
 }
 
-// ask passes a request to the caller.
+// ask passes a request to the caller, and sends the answer to v.answered.
 func (v *taskWait) ask(ctx context.Context, ask Ask) {
 	got := answer{Ask: ask, err: errors.New("nobody answers")}
 	if v.call.Ask != nil {
@@ -366,8 +371,8 @@ func (v *taskWait) ask(ctx context.Context, ask Ask) {
 	}
 }
 
-// recordAnswer records an answer for the server. An unanswered question is cancelled; where the protocol has no such
-// answer, the task is cancelled.
+// recordAnswer records an answer to send to the server. If the caller has not answered, an elicitation is answered with cancel;
+// for any other request the task is cancelled, because the protocol has no such answer.
 func (v *taskWait) recordAnswer(ctx context.Context, got answer) error {
 	if got.err != nil || !json.Valid(got.result) {
 		if got.Method != methodElicit {
@@ -411,7 +416,7 @@ func (s *server) cancelTask(ctx context.Context, raw json.RawMessage) error {
 	_, err = v.request(ctx, "tasks/cancel", true, nil)
 	if rpcErr, ok := errors.AsType[*jsonrpc.Error](err); ok && unknownTask(rpcErr) {
 		var t taskState
-		err = v.get(ctx, &t) // it has ended, or is unknown
+		err = v.get(ctx, &t) // no error if the task exists, that is, has ended
 	}
 	if ctx.Err() != nil {
 		return s.notSentError(ctx, h.Tool)

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// trait has the properties of a tool that calls need.
+// trait contains those properties of a tool that are needed to call it.
 type trait struct {
-	// task is set if its calls may be made tasks in the older generation of the protocol.
+	// task is set if calls of the tool may be tasks, in the older generation of the protocol.
 	task bool
-	// bindings are the arguments that are also sent as headers, in the newer generation over HTTP.
+	// bindings are the arguments that are also sent as HTTP headers, in the newer generation of the protocol.
 	bindings []binding
 }
 
@@ -32,7 +32,7 @@ type property struct {
 	Properties map[string]property `json:"properties"`
 }
 
-// traitOf returns the trait of a tool. reason is why the tool cannot be used; "" if it can.
+// traitOf returns the trait of a tool. reason is the reason why the tool cannot be used; "" if it can.
 func traitOf(raw json.RawMessage) (t trait, reason string) {
 	var tool struct {
 		Execution struct {
@@ -45,7 +45,7 @@ func traitOf(raw json.RawMessage) (t trait, reason string) {
 	}
 	t.task = tool.Execution.TaskSupport == "optional" || tool.Execution.TaskSupport == "required"
 	seen := map[string]bool{}
-	if !bind(tool.InputSchema, nil, func(b binding) bool {
+	if !findBindings(tool.InputSchema, nil, func(b binding) bool {
 		name := strings.ToLower(b.header)
 		fresh := !seen[name]
 		seen[name] = true
@@ -57,8 +57,9 @@ func traitOf(raw json.RawMessage) (t trait, reason string) {
 	return t, ""
 }
 
-// bind finds the arguments that are sent as headers. It returns false if one of them is invalid.
-func bind(in property, path []string, found func(binding) bool) bool {
+// findBindings calls found for each argument that is sent as a header. It returns false if a declaration is invalid, or found
+// returns false.
+func findBindings(in property, path []string, found func(binding) bool) bool {
 	for name, p := range in.Properties {
 		below := slices.Concat(path, []string{name})
 		if p.Header != nil {
@@ -68,7 +69,7 @@ func bind(in property, path []string, found func(binding) bool) bool {
 				return false
 			}
 		}
-		if !bind(p, below, found) {
+		if !findBindings(p, below, found) {
 			return false
 		}
 	}
@@ -86,7 +87,7 @@ func (t trait) headersOf(args json.RawMessage) http.Header {
 	return h
 }
 
-// scalar returns the text of the argument at a path: a string, a boolean or a whole number.
+// scalar returns the argument at a path as text. It returns false if the argument is not a string, a boolean or a whole number.
 func scalar(args json.RawMessage, path []string) (string, bool) {
 	for _, name := range path {
 		var in map[string]json.RawMessage
@@ -112,7 +113,7 @@ func scalar(args json.RawMessage, path []string) (string, bool) {
 	}
 }
 
-// headerText encodes a text as the value of a header: in base64 if necessary.
+// headerText encodes a text as the value of a header, in base64 if the text is not plain ASCII.
 func headerText(text string) string {
 	plain := text == strings.TrimSpace(text) && !strings.HasPrefix(text, "=?base64?")
 	for _, c := range []byte(text) {

@@ -15,23 +15,23 @@ import (
 const (
 	// debounce is how long files must stay unchanged before they are read again.
 	debounce = 500 * time.Millisecond
-	// maxDebounce is how long a burst of changes may delay that.
+	// maxDebounce is the longest time that a series of changes may delay the read.
 	maxDebounce = 3 * time.Second
 )
 
-// watcher detects changes of the directories and of the state.
+// watcher detects changes of definitions, of the state file and of logins.
 type watcher struct {
 	fs   *fsnotify.Watcher
 	dirs []string
 	log  *slog.Logger
-	// watched are the watched directories.
+	// watched are the directories that fs watches.
 	watched map[string]bool
-	// state is the file of the state, logins the directory of logins.
+	// state is the state file, logins the directory of logins.
 	state, logins string
 }
 
-// watchFiles reloads the registry when files change, until the returned function is called. If files cannot be watched,
-// which is logged, only Reload reads them again.
+// watchFiles reloads the registry when files change, until the returned function is called. If files cannot be watched, it logs the
+// error and does nothing.
 func (r *Registry) watchFiles(ctx context.Context, dirs []string) func() {
 	system, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -40,10 +40,10 @@ func (r *Registry) watchFiles(ctx context.Context, dirs []string) func() {
 	}
 	w := &watcher{fs: system, dirs: dirs, log: r.log, watched: map[string]bool{}, state: r.state.path, logins: loginDir(r.home)}
 	w.updateWatches()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it outlives the call of Init
-	over := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the watcher outlives the call of Init
+	done := make(chan struct{})
 	go func() {
-		defer close(over)
+		defer close(done)
 		w.run(ctx, func() {
 			if _, err := r.Reload(ctx); err != nil && ctx.Err() == nil {
 				r.log.ErrorContext(ctx, "mcp_reload_failed", slog.Any("error", err))
@@ -52,12 +52,12 @@ func (r *Registry) watchFiles(ctx context.Context, dirs []string) func() {
 	}()
 	return func() {
 		cancel()
-		_ = system.Close() // only reads
-		<-over
+		_ = system.Close() // nothing can be lost
+		<-done
 	}
 }
 
-// run calls reload after each burst of changes.
+// run calls reload after each series of changes.
 func (w *watcher) run(ctx context.Context, reload func()) {
 	timer := time.NewTimer(debounce)
 	timer.Stop()
@@ -112,8 +112,8 @@ func (w *watcher) isRelevant(event fsnotify.Event) bool {
 	return w.linked(event.Name)
 }
 
-// linked reports whether a name is the target of a link, or a directory above it: editors and mounts replace both files
-// and directories.
+// linked reports whether a changed file is in the directory of a link target, or in a target that is a directory. Editors and
+// mounts may replace the target.
 func (w *watcher) linked(name string) bool {
 	for _, target := range w.targets() {
 		if filepath.Dir(name) == filepath.Dir(target) || filepath.Dir(name) == target {
@@ -140,8 +140,8 @@ func (w *watcher) targets() []string {
 	return all
 }
 
-// updateWatches watches the present directories, or the nearest existing parents, the targets of links,
-// and the directory of the state.
+// updateWatches updates the watched directories: those of definitions, of the state and of logins, with their parents, the nearest
+// existing ancestor of a missing directory, and the targets of links.
 func (w *watcher) updateWatches() {
 	wanted := map[string]bool{}
 	for _, dir := range append(slices.Clone(w.dirs), filepath.Dir(w.state), w.logins) {
@@ -157,12 +157,12 @@ func (w *watcher) updateWatches() {
 	}
 	for dir := range w.watched {
 		if !wanted[dir] || !exists(dir) {
-			_ = w.fs.Remove(dir) // it may no longer exist
+			_ = w.fs.Remove(dir) // fails if the directory no longer exists
 			delete(w.watched, dir)
 		}
 	}
 	for dir := range wanted {
-		if exists(dir) && w.fs.Add(dir) == nil { // again: a new directory may have the same name
+		if exists(dir) && w.fs.Add(dir) == nil { // even if watched: a new directory may have the same name
 			w.watched[dir] = true
 		}
 	}

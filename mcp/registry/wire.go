@@ -15,8 +15,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// alias is the prefix of a method while the SDK handles it: the SDK decodes messages of methods that it knows, and drops
-// unknown fields, including those of tasks. The prefix is removed when the message is sent.
+// alias is a prefix for methods, so that the SDK does not recognize them: it decodes the messages of methods that it knows, and
+// drops unknown fields, including those of tasks. The prefix is removed when the message is sent.
 const alias = "orch/"
 
 // aliased returns the methods that are sent under an alias.
@@ -45,7 +45,7 @@ func (p *rawParams) MarshalJSON() ([]byte, error) {
 		fields["_meta"] = p.Meta
 	}
 	out := []byte{'{'}
-	for name, value := range fields { // in any order
+	for name, value := range fields {
 		raw, ok := value.(json.RawMessage)
 		if !ok {
 			var err error
@@ -77,20 +77,21 @@ func (r *rawResult) UnmarshalJSON(b []byte) error {
 // MarshalJSON implements json.Marshaler.
 func (r *rawResult) MarshalJSON() ([]byte, error) { return r.raw, nil }
 
-// requestMeta is the metadata of a request beside its message.
+// requestMeta contains properties of a request for HTTP that are not in its message.
 type requestMeta struct {
-	// name is the name of the tool, resource, prompt or task; headers are those of arguments; token is that of the call,
-	// "" for none. All are for HTTP.
-	name    string
+	// name is the name of the tool, resource, prompt or task, for the header Mcp-Name.
+	name string
+	// headers are the headers for arguments of a tool (trait.headersOf).
 	headers http.Header
-	token   string
+	// token is the progress token of the call, "" for none. The response stream is tagged with it (taggedStream).
+	token string
 }
 
 // requestMetaKey is the context key of the request metadata.
 type requestMetaKey struct{}
 
-// request calls a method and returns the undecoded result. A *jsonrpc.Error is an answer of the server; other errors
-// concern the transport.
+// request calls a method and returns the undecoded result. It returns a *jsonrpc.Error for an error response of the server, and any
+// other error for a failure of the transport.
 func (c *connection) request(ctx context.Context, method string, p *rawParams, o requestMeta) (json.RawMessage, error) {
 	ctx = context.WithValue(ctx, requestMetaKey{}, o)
 	result, err := mcp.CallCustomMethod[*rawParams, *rawResult](ctx, c.session, alias+method, p)
@@ -113,7 +114,7 @@ func addAliases(client *mcp.Client) error {
 	return nil
 }
 
-// unaliased returns a message with the real name of its method.
+// unaliased returns a message with the real name of its method, and whether the method had the alias prefix.
 func unaliased(msg jsonrpc.Message) (jsonrpc.Message, bool) {
 	req, ok := msg.(*jsonrpc.Request)
 	if !ok || !strings.HasPrefix(req.Method, alias) {
@@ -124,7 +125,7 @@ func unaliased(msg jsonrpc.Message) (jsonrpc.Message, bool) {
 	return &renamed, true
 }
 
-// processConn is a connection to a process.
+// processConn is a connection to a process. It removes the alias prefix from requests, and captures the handshake.
 type processConn struct {
 	mcp.Connection
 
@@ -151,7 +152,7 @@ func (p *processConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	return msg, err
 }
 
-// aliasTransport sends requests with the real names of their methods.
+// aliasTransport sends requests with the real names of their methods, captures the handshake, and tags response streams.
 type aliasTransport struct{ base http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -178,7 +179,7 @@ func (r aliasTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// rename returns a request with the real name of its method, and the corresponding headers.
+// rename returns a request with the real name of its method in the body and in the headers.
 func (o requestMeta) rename(req *http.Request) (*http.Request, error) {
 	body, err := io.ReadAll(req.Body)
 	_ = req.Body.Close() // the body is in memory
