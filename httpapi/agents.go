@@ -15,9 +15,9 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Credential is the credential of an agent: the answer at agents.CredentialPath.
+// Credential is the credential of an agent, as answered at agents.CredentialPath.
 type Credential struct {
-	// Key is its id, Secret the bearer token; "" if the agent has made it.
+	// Key is the id of the credential, Secret the bearer token. Secret is "" if the agent has chosen it.
 	Key       string    `json:"key"`
 	Secret    string    `json:"secret,omitempty"`
 	ExpiresAt time.Time `json:"expires_at"`
@@ -33,21 +33,22 @@ type AgentDispatcher interface {
 // AgentsConfig configures Agents.
 type AgentsConfig struct {
 	Dispatcher AgentDispatcher
-	// Verify returns the agent that a secret belongs to: UNAUTHORIZED, TOKEN_EXPIRED, FORBIDDEN for other identities.
+	// Verify returns the agent with a secret. It returns UNAUTHORIZED or TOKEN_EXPIRED for an invalid secret, and FORBIDDEN for
+	// the secret of an identity that is not an agent.
 	Verify func(ctx context.Context, secret string) (agents.Member, error)
-	// Renew replaces the credential of an agent. The renewal has been checked.
+	// Renew replaces the credential of an agent. in is valid according to Renewal.Check.
 	Renew func(ctx context.Context, m agents.Member, in agents.Renewal) (Credential, error)
-	// Admit counts a request of size bytes, -1 if unknown: RATE_LIMITED if the identity exceeds its limits.
-	// leave must be called when the request has ended. Default: no limits.
+	// Admit counts a request of size bytes, -1 if unknown. It returns RATE_LIMITED if the identity exceeds its limits. The caller
+	// must call leave when the request has ended. With nil there are no limits.
 	Admit func(who string, size int64) (leave func(), err error)
-	// Logger logs the causes of internal errors. Default: nothing is logged.
+	// Logger logs the causes of internal errors. With nil nothing is logged.
 	Logger *slog.Logger
 }
 
 // maxBody is the most bytes of a request of an agent.
 const maxBody = 5 << 20
 
-// Agents serves the requests of registered agents. It answers errors as {name, message, …} with an HTTP status.
+// Agents returns a handler for the requests of registered agents. It answers errors as {name, message, …} with an HTTP status.
 func Agents(cfg AgentsConfig) http.Handler {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -83,7 +84,7 @@ func Agents(cfg AgentsConfig) http.Handler {
 	})
 }
 
-// serveCall serves one path.
+// serveCall returns the handler of one path, which answers with the result of do.
 func serveCall[In, Out any](cfg AgentsConfig, do func(context.Context, agents.Member, In) (Out, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out, err := serveAgent(cfg, w, r, do)
@@ -114,7 +115,7 @@ func serveAgent[In, Out any](cfg AgentsConfig, w http.ResponseWriter, r *http.Re
 	return do(r.Context(), m, in)
 }
 
-// authenticate returns the agent of a request. It refuses requests of browser pages.
+// authenticate returns the agent that has sent a request. It refuses requests from web pages.
 func authenticate(cfg AgentsConfig, r *http.Request) (agents.Member, error) {
 	if r.Header.Get("Origin") != "" {
 		return agents.Member{}, fault.New(fault.Forbidden, "pages of browsers are no agents")
@@ -126,7 +127,8 @@ func authenticate(cfg AgentsConfig, r *http.Request) (agents.Member, error) {
 	return cfg.Verify(r.Context(), secret)
 }
 
-// decode decodes a request strictly: one object with known fields.
+// decode decodes the body of a request into a value. It returns an error for unknown fields and for data after the object. An empty
+// body leaves the value unchanged.
 func decode(w http.ResponseWriter, r *http.Request, into any) error {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
@@ -149,7 +151,7 @@ func decode(w http.ResponseWriter, r *http.Request, into any) error {
 	return nil
 }
 
-// decodeProblem describes what is wrong with a request, without quoting its content.
+// decodeProblem describes the error of decoding a request, without quoting values from the request.
 func decodeProblem(err error) string {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return "the field " + wrong.Field + " is of another type"
@@ -160,7 +162,7 @@ func decodeProblem(err error) string {
 	return "it is no valid JSON"
 }
 
-// refuse answers an error.
+// refuse answers a request with an error, and logs an internal error.
 func refuse(log *slog.Logger, w http.ResponseWriter, r *http.Request, err error) {
 	f := fault.From(err)
 	if f.Code == fault.Internal {

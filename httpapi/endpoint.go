@@ -61,7 +61,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type clientRequest struct {
 	client Client
 	id     string
-	// release ends the counting of the request.
+	// release is the leave function of Client.Admit. It may be called more than once.
 	release func()
 }
 
@@ -74,7 +74,7 @@ func bearer(r *http.Request) string {
 	return parts[1]
 }
 
-// unauthorized returns TOKEN_EXPIRED as it is, and UNAUTHORIZED for any other error.
+// unauthorized returns TOKEN_EXPIRED and UNAUTHORIZED unchanged, and UNAUTHORIZED for any other error.
 func unauthorized(err error) error {
 	if fault.Has(err, fault.TokenExpired) || fault.Has(err, fault.Unauthorized) {
 		return err
@@ -82,7 +82,7 @@ func unauthorized(err error) error {
 	return fault.Wrap(fault.Unauthorized, err, "the token cannot be checked now")
 }
 
-// read reads the body of a request.
+// read reads the body of a request. Beside an error it returns the HTTP status to answer with.
 func read(w http.ResponseWriter, r *http.Request) (body []byte, status int, err error) {
 	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
@@ -147,7 +147,8 @@ func (e *endpoint) call(ctx context.Context, client Client, m request, c Call) (
 	return client.Call(ctx, c)
 }
 
-// wait returns how long the client wants to wait: RFC 7240, Prefer: wait=SECONDS.
+// wait returns how long to wait for the end of the call: the time in the header Prefer: wait=SECONDS (RFC 7240), at most MaxWait, or
+// Config.Wait.
 func (e *endpoint) wait(r *http.Request) time.Duration {
 	for _, header := range r.Header.Values("Prefer") {
 		for preference := range strings.SplitSeq(header, ",") {
@@ -161,7 +162,7 @@ func (e *endpoint) wait(r *http.Request) time.Duration {
 	return e.cfg.Wait
 }
 
-// logRequest logs a request (S3-007). Causes of internal errors are only logged (S3-009).
+// logRequest logs a request (S3-007). The causes of internal errors are logged here and not sent to the client (S3-009).
 func (e *endpoint) logRequest(ctx context.Context, v clientRequest, m request, reply Reply, took time.Duration, err error) {
 	attrs := []slog.Attr{
 		slog.String("request_id", v.id), slog.String("client", v.client.Name()), slog.String("method", clip(m.Method)),
@@ -188,7 +189,7 @@ func clip(name string) string {
 	return name
 }
 
-// refuse answers a request without a valid message.
+// refuse answers a request with an error, before its message is decoded.
 func (e *endpoint) refuse(w http.ResponseWriter, status int, id string, err error) {
 	write(w, status, e.answer(request{}, id, Reply{}, err))
 }
@@ -207,7 +208,7 @@ func write(w http.ResponseWriter, status int, out response) {
 	}
 }
 
-// largeResult is the size from which a result is sent without encoding it again: the encoder would make copies, and keep its buffers.
+// largeResult is the size from which a result is sent without encoding it again: the encoder makes copies and retains its buffers.
 const largeResult = 64 << 10
 
 // text returns a response as one line, in parts; false if it cannot be encoded.
@@ -218,7 +219,7 @@ func (r response) text() (net.Buffers, bool) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(r); err != nil { // the output of a tool is valid JSON; this is the last resort
+	if err := enc.Encode(r); err != nil { // not expected: the output of a tool is valid JSON
 		return net.Buffers{[]byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"Internal error","data":{"name":"INTERNAL","reason":"INTERNAL"}}}` + "\n")}, false
 	}
 	return net.Buffers{b.Bytes()}, true

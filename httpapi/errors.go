@@ -10,8 +10,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// errorResponse is ErrorResponse of the S3 rules (S3-130). Its data additionally has the name of the code and hints for
-// the client.
+// errorResponse is ErrorResponse of the S3 rules (S3-130). Its data has additional fields.
 type errorResponse struct {
 	Code    int       `json:"code"`
 	Message string    `json:"message"`
@@ -19,32 +18,32 @@ type errorResponse struct {
 }
 
 type errorData struct {
-	// Name is the name of the code in the registry.
+	// Name is the name of the code in fault.Registry.
 	Name fault.Code `json:"name"`
-	// Field is the invalid input, Value its value, without secrets.
+	// Field is the name of the invalid input, Value its value, without secrets.
 	Field string          `json:"field,omitempty"`
 	Value json.RawMessage `json:"value,omitempty"`
-	// Reason is the specification's name for the error, or the name of the code. For the codes of JSON-RPC itself,
-	// whose message is always the same, it describes the problem.
+	// Reason is the name that the S3 rules give the error, or the name of the code. For the codes of JSON-RPC itself, which have
+	// fixed messages, Reason describes the problem.
 	Reason     string `json:"reason"`
 	Suggestion string `json:"suggestion,omitempty"`
-	// Task, Approval and Question are the task of the call, and what a person must decide or answer.
+	// Task, Approval and Question are those of Reply.
 	Task     string `json:"task,omitempty"`
 	Approval string `json:"approval,omitempty"`
 	Question string `json:"question,omitempty"`
-	// ApprovalID is Approval under the name of the specification, Rule the rule that requires it (S0-004).
+	// ApprovalID repeats Approval with the name that the S0 rules require, Rule is that of Reply (S0-004).
 	ApprovalID string `json:"approval_id,omitempty"`
 	Rule       string `json:"rule,omitempty"`
 	// RetryAt is when to retry.
 	RetryAt *time.Time `json:"retry_at,omitempty"`
-	// RetryAfter is the same in seconds from now (S0-113).
+	// RetryAfter is RetryAt in seconds from now (S0-113).
 	RetryAfter *int `json:"retry_after,omitempty"`
 	// Request is the id of the request in the log of the node.
 	Request string `json:"request_id,omitempty"`
 }
 
-// standard returns the standard message of a code of JSON-RPC itself.
-func standard(c fault.Code) string {
+// standardMessage returns the standard message of a code of JSON-RPC itself, "" for other codes.
+func standardMessage(c fault.Code) string {
 	switch c {
 	case fault.ParseError:
 		return "Parse error"
@@ -61,7 +60,7 @@ func standard(c fault.Code) string {
 	}
 }
 
-// errorOf converts an error to a response. params are those of the request, for the value of the invalid field.
+// errorOf converts an error to a response. params are the params of the request, from which it takes the value of the invalid field.
 func (e *endpoint) errorOf(err error, params json.RawMessage, request string, reply Reply) *errorResponse {
 	f := fault.From(err).Rewrite(e.redact)
 	out := &errorResponse{Code: f.Code.RPC(), Message: f.Message, Data: errorData{
@@ -75,7 +74,7 @@ func (e *endpoint) errorOf(err error, params json.RawMessage, request string, re
 		out.Data.RetryAt = new(f.RetryAt.UTC())
 		out.Data.RetryAfter = new(f.RetryAfter(time.Now()))
 	}
-	if message := standard(f.Code); message != "" {
+	if message := standardMessage(f.Code); message != "" {
 		out.Message = message
 		if f.Code != fault.Internal {
 			out.Data.Reason = f.Sentence()
@@ -87,7 +86,7 @@ func (e *endpoint) errorOf(err error, params json.RawMessage, request string, re
 	return out
 }
 
-// redact returns a text of an error without secrets.
+// redact removes secrets from a text.
 func (e *endpoint) redact(text string) string {
 	clean, _ := e.cfg.Redact([]byte(text))
 	return string(clean)

@@ -1,12 +1,13 @@
-// Package httpapi is the face of a node for programs that use plain JSON over HTTP: registered agents (Agents), and /rpc,
-// bare JSON-RPC 2.0 for programs without MCP.
+// Package httpapi is the interface of a node for programs that use JSON over HTTP without MCP: the endpoint /rpc for JSON-RPC 2.0
+// the requests of registered agents (Agents), and agent cards (Cards).
 //
-// A method is the name of a tool, its params are the arguments, its result is the structured output. A call is handled like
-// tools/call of the MCP face, which this package uses through its interfaces: the same identities, gates and limits, and a
-// task in the log. Errors have the codes of the registry (M-4) and the format of the S3 rules, ErrorResponse.
+// A method of /rpc is the name of a tool, its params are the arguments, and its result is the structured output. A call is handled
+// like tools/call of the MCP server (package mcp/server), which implements the interfaces Authenticator and Client: it has the same
+// identities, permissions and limits, and becomes a task in the log. Errors have the codes of fault.Registry (M-4), and the format
+// ErrorResponse of the S3 rules.
 //
-// Answers are single JSON documents, whatever the Accept header, except for methods with notifications: if such a
-// request has "Accept: text/event-stream", the answer is the first event of a stream of server-sent events.
+// A response is one JSON document, whatever the Accept header is. Methods that send notifications are an exception: if their request
+// has "Accept: text/event-stream", the response is a stream of server-sent events, and the answer is its first event.
 package httpapi
 
 import (
@@ -38,9 +39,9 @@ const (
 
 // Authenticator authenticates clients.
 type Authenticator interface {
-	// Authenticate returns the client of a bearer token: UNAUTHORIZED, TOKEN_EXPIRED.
+	// Authenticate returns the client with a bearer token. It returns UNAUTHORIZED or TOKEN_EXPIRED for an invalid token.
 	Authenticate(ctx context.Context, token string) (Client, error)
-	// CheckOrigin refuses requests of web pages of other origins.
+	// CheckOrigin returns a handler that refuses requests from web pages of foreign origins.
 	CheckOrigin(next http.Handler) http.Handler
 }
 
@@ -48,27 +49,29 @@ type Authenticator interface {
 type Client interface {
 	// Name returns the actor in the log.
 	Name() string
-	// Admit counts a request of size bytes: RATE_LIMITED. leave must be called when the request has ended.
+	// Admit counts a request of size bytes, -1 if unknown. It returns RATE_LIMITED if the client exceeds its limits. The caller
+	// must call leave when the request has ended.
 	Admit(size int64) (leave func(), err error)
 	// Sees reports whether the client sees a method.
 	Sees(method string) bool
-	// Unseen records that a call was refused because the client does not see its method.
+	// Unseen records that a call was refused because the client does not see the method.
 	Unseen(method string, params json.RawMessage)
 	// Nearest returns the method with the most similar name; empty for none.
 	Nearest(method string) string
 	// Call calls a tool. Task and Approval of the reply may also be set beside an error.
 	Call(ctx context.Context, c Call) (Reply, error)
-	// Listens reports whether a method sends notifications. Listen is Call for such a method; the listener receives
-	// the notifications. It must be closed, and is nil beside an error.
+	// Listens reports whether a method sends notifications.
 	Listens(method string) bool
+	// Listen is Call for a method that sends notifications. The listener receives the notifications; the caller must close it.
+	// The listener is nil if there is an error.
 	Listen(ctx context.Context, c Call) (Reply, Listener, error)
 }
 
-// Listener receives the notifications that follow a call.
+// Listener receives the notifications of a call.
 type Listener interface {
-	// Next waits for messages until ctx ends, or for a while; then it returns none. The next call confirms that the last ones have
-	// arrived. It returns io.EOF after the last message. A message consists of consecutive parts, so that large ones are not
-	// copied; they must not be changed.
+	// Next waits for messages. It returns no messages after a while, or when ctx ends. The next call of Next confirms that the
+	// messages have arrived. Next returns io.EOF after the last message. A message is the concatenation of its buffers; the caller
+	// must not change them, because they are shared.
 	Next(ctx context.Context) ([]net.Buffers, error)
 	Close()
 }
@@ -80,32 +83,32 @@ type Call struct {
 	Args json.RawMessage
 	// Request is the id of the request, for the log.
 	Request string
-	// Wait is how long to wait for the end; 0 waits only until the call is durable.
+	// Wait is how long to wait for the end of the call; 0 waits only until the call is durable.
 	Wait time.Duration
-	// For is the call that an agent works on and makes this one for, from the header HeaderCall; may be empty.
+	// For is the call that the agent is working on and for which it makes this call, from the header HeaderCall; may be empty.
 	For string
 }
 
-// HeaderCall is the header with the call that an agent works on and sends a request for: TASK_…/ATTEMPT/STEP.
+// HeaderCall is the header with the call that an agent is working on and for which it sends the request: TASK_…/ATTEMPT/STEP.
 const HeaderCall = "Orch-Call"
 
 // Reply is the outcome of a call.
 type Reply struct {
 	Output json.RawMessage
-	// Task is the task of the call, Approval what a person must decide, Question what a person must answer; each may be
-	// empty.
+	// Task is the id of the call's task, Approval the id of an approval that a person must decide, Question the id of a question
+	// that a person must answer; each may be empty.
 	Task, Approval, Question string
-	// Rule is the rule that requires the approval.
+	// Rule is the policy rule that requires the approval.
 	Rule string
-	// Method is the canonical name of the method, which may have been called by another name.
+	// Method is the canonical name of the method; the request may have used another name.
 	Method string
 }
 
 // Config configures the endpoint. Authenticator is required.
 type Config struct {
 	Authenticator Authenticator
-	// Redact removes secrets from the params shown in an error. Default: only fields with names of secrets are
-	// redacted.
+	// Redact removes secrets from the params and texts in an error, and reports whether it has changed data. Fields with names of
+	// secrets are always redacted.
 	Redact func(data []byte) (clean []byte, changed bool)
 	// Wait is how long a request waits for the end of its call. Default: DefaultWait.
 	Wait time.Duration
@@ -114,8 +117,8 @@ type Config struct {
 	Logger    *slog.Logger
 }
 
-// New returns the handler. The caller sets the timeouts for reading requests and writing responses. VALIDATION_ERROR without an
-// authenticator.
+// New returns the handler of the endpoint. The caller sets the timeouts for reading requests and writing responses. New returns
+// VALIDATION_ERROR if there is no authenticator.
 func New(cfg Config) (http.Handler, error) {
 	if cfg.Authenticator == nil {
 		return nil, fault.New(fault.ValidationError, "the endpoint needs an authenticator")
@@ -135,7 +138,7 @@ func New(cfg Config) (http.Handler, error) {
 	return cfg.Authenticator.CheckOrigin(&endpoint{cfg}), nil
 }
 
-// newRequestID returns a new request id, for the log of the node and that of the task (S3-007).
+// newRequestID returns a new request id, which is recorded in the log of the node and in the task (S3-007).
 func newRequestID() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -17,8 +17,8 @@ type request struct {
 	Params json.RawMessage
 }
 
-// parse decodes a message: PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS. Beside an error the id is set if the
-// message has a valid one.
+// parse decodes a message. It returns PARSE_ERROR, INVALID_REQUEST or INVALID_PARAMS for an invalid message; r.ID is then set if the
+// message has a valid id.
 func parse(body []byte) (r request, err error) {
 	body = bytes.TrimSpace(body)
 	if !json.Valid(body) {
@@ -70,7 +70,7 @@ func isID(id json.RawMessage) bool {
 // isNotification reports whether the message needs no answer.
 func (r request) isNotification() bool { return len(r.ID) == 0 }
 
-// response is an answer: exactly one of Result and Error is set.
+// response is a JSON-RPC response. Exactly one of Result and Error is set.
 type response struct {
 	Version string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
@@ -78,6 +78,7 @@ type response struct {
 	Error   *errorResponse  `json:"error,omitempty"`
 }
 
+// answer returns a response for the request id, without a result.
 func answer(id json.RawMessage) response {
 	if len(id) == 0 {
 		id = json.RawMessage("null")

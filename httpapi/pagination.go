@@ -2,7 +2,7 @@ package httpapi
 
 import "encoding/json"
 
-// Pagination is the type of the S3 rules (S3-131).
+// Pagination is the type Pagination of the S3 rules (S3-131).
 type Pagination struct {
 	// Page counts from 1.
 	Page int `json:"page"`
@@ -27,10 +27,10 @@ func Paginate(page, perPage, total int) Pagination {
 	return p
 }
 
-// reachable is the most results of a search that GitHub returns, whatever the total.
-const reachable = 1000
+// maxGitHubResults is the most results of a search that GitHub returns, even if the total is larger.
+const maxGitHubResults = 1000
 
-// addPagination adds the pagination to the result of methods with pages (A-89). Other results stay as they are.
+// addPagination adds the pagination to the result of a method with pages (A-89). It returns the results of other methods unchanged.
 func addPagination(method string, params, result json.RawMessage) json.RawMessage {
 	var in struct{ Limit, Offset int }
 	var out struct {
@@ -43,15 +43,15 @@ func addPagination(method string, params, result json.RawMessage) json.RawMessag
 	var p Pagination
 	switch method {
 	case "github.searchCode":
-		p = Paginate(out.Page, out.PerPage, min(*out.Total, reachable))
+		p = Paginate(out.Page, out.PerPage, min(*out.Total, maxGitHubResults))
 		p.Total = *out.Total
 	case "system.listSkills":
-		_ = json.Unmarshal(params, &in) // the call has validated it
+		_ = json.Unmarshal(params, &in) // the call has validated the params
 		if in.Limit == 0 {
 			in.Limit = maxPerPage
 		}
 		if in.Limit > maxPerPage || in.Offset%in.Limit != 0 {
-			return result // not a multiple of the page size
+			return result // the offset is not at the beginning of a page
 		}
 		p = Paginate(in.Offset/in.Limit+1, in.Limit, *out.Total)
 	default:

@@ -33,8 +33,8 @@ func acceptsStream(r *http.Request) bool {
 	return false
 }
 
-// listen answers a message with a stream: the first event is the answer, the others are the notifications that follow. The
-// stream no longer counts as a request, because subscriptions are counted elsewhere.
+// listen answers a message with a stream: the first event is the answer, all further events are notifications. The stream does not
+// count as a request after the call, because subscriptions have their own limit.
 func (e *endpoint) listen(w http.ResponseWriter, r *http.Request, v clientRequest, m request, c Call) {
 	begin := time.Now()
 	reply, listener, err := v.client.Listen(r.Context(), c)
@@ -55,7 +55,8 @@ func (e *endpoint) listen(w http.ResponseWriter, r *http.Request, v clientReques
 		slog.String("reason", why))
 }
 
-// follow sends the messages of a listener until it ends, or the request does. It returns the number of events, and why it ended.
+// follow sends the messages of a listener until the listener or the request ends. It returns the number of events, and the reason of
+// the end.
 func (e *endpoint) follow(ctx context.Context, out *eventWriter, from Listener) (count int, why string) {
 	for ctx.Err() == nil {
 		waiting, stop := context.WithTimeout(ctx, e.cfg.KeepAlive)
@@ -65,7 +66,7 @@ func (e *endpoint) follow(ctx context.Context, out *eventWriter, from Listener) 
 		if errors.Is(err, io.EOF) {
 			return count, "the subscription has ended"
 		}
-		if err != nil { // nobody else ends the subscription, and retrying would fail again
+		if err != nil { // do not retry, which would fail again; returning ends the subscription
 			return count, fault.From(err).Message
 		}
 		for _, m := range messages {
@@ -94,7 +95,7 @@ func startEvents(w http.ResponseWriter) *eventWriter {
 	return &eventWriter{w, http.NewResponseController(w)}
 }
 
-// event sends a message of one line, which may be in parts.
+// event sends a message, which must be one line. The message is the concatenation of parts.
 func (e *eventWriter) event(parts ...[]byte) error {
 	return e.write(slices.Concat([][]byte{[]byte("event: message\ndata: ")}, parts, [][]byte{[]byte("\n\n")})...)
 }
@@ -103,7 +104,7 @@ func (e *eventWriter) event(parts ...[]byte) error {
 func (e *eventWriter) comment() error { return e.write([]byte(": nothing new\n\n")) }
 
 func (e *eventWriter) write(parts ...[]byte) error {
-	for _, part := range parts { // events are large, and there are many streams
+	for _, part := range parts { // not joined: events may be large, and there may be many streams
 		if _, err := e.w.Write(part); err != nil {
 			return err
 		}

@@ -21,31 +21,31 @@ type DefinitionStatus string
 const (
 	// Accepted definitions are in use.
 	Accepted DefinitionStatus = "accepted"
-	// Changed definitions differ from the accepted ones; calls are refused.
+	// Changed definitions differ from the accepted definition of the tool; calls are refused.
 	Changed DefinitionStatus = "changed"
-	// Unaccepted definitions are new ones that contain hidden characters, that a known server has added, or whose record was
-	// lost; calls are refused.
+	// Unaccepted definitions belong to tools without an accepted definition: they contain hidden characters, were added by a
+	// known server, or their record was lost. Calls are refused.
 	Unaccepted DefinitionStatus = "unaccepted"
 )
 
-// Definition is the state of the definition of a tool. Its texts come from the server: escape them.
+// Definition is the state of the definition of a tool. Texts such as Tool and Diff come from the server and must be escaped.
 type Definition struct {
 	Server string           `json:"server"`
 	Tool   string           `json:"tool"`
 	Status DefinitionStatus `json:"standing"`
-	// Why is why a definition is not accepted.
+	// Why is the reason why the definition is not accepted.
 	Why string `json:"why,omitempty"`
 	// SHA256 is the digest of the present definition, AcceptedSHA256 that of the accepted one.
 	SHA256         string `json:"sha256"`
 	AcceptedSHA256 string `json:"accepted_sha256,omitempty"`
-	// Diff is a unified diff from the accepted to the present definition, both as JSON; empty for an accepted one.
+	// Diff is a unified diff from the accepted to the present definition, both as JSON. It is empty if Status is Accepted.
 	Diff string `json:"diff,omitempty"`
-	// At and By are when the accepted definition was accepted, and by whom.
+	// At is when the accepted definition was accepted, By is the actor who accepted it.
 	At time.Time `json:"at,omitzero"`
 	By string    `json:"by,omitempty"`
 }
 
-// observe records the present offer of a server: definition by name. It reports whether the record has changed.
+// observe records the tools that a server offers now: definitions by name. It reports whether the record has changed.
 func (rec *serverRecord) observe(offered map[string]json.RawMessage, now time.Time) bool {
 	changed, known := false, len(rec.Tools) > 0
 	twins := map[string]string{}
@@ -68,7 +68,8 @@ func (rec *serverRecord) observe(offered map[string]json.RawMessage, now time.Ti
 	return changed
 }
 
-// countPending returns the number of tools in a record plus the number of those that wait to be accepted.
+// countPending returns the number of tools in the record, plus the number of tools that a person must accept. It grows when a tool
+// is added or must be accepted.
 func (rec *serverRecord) countPending() int {
 	n := len(rec.Tools)
 	for _, p := range rec.Tools {
@@ -79,20 +80,21 @@ func (rec *serverRecord) countPending() int {
 	return n
 }
 
-// foldName maps names of tools that people confuse to the same text: the name in the catalogue in lower case.
-// The registry permits only ASCII names.
+// foldName returns the name of a tool in the catalogue, in lower case: it is equal for names that people may confuse. The registry
+// permits only ASCII names.
 func foldName(tool string) string { return strings.ToLower(tools.OutsideName("", tool)) }
 
-// newToolRecord returns the record of a new tool. If its name differs from that of a known tool, its twin, only by case, it is a change of
-// that tool, which people and rules know; a tool added by a known server must be accepted.
+// newToolRecord returns the record of a new tool with the definition d. twin is a known tool with the same folded name, "" for none:
+// if the names differ by case, the new tool is treated as a change of the twin, because people and rules know the twin. known is set
+// if the server had tools before; a person must then accept the new tool.
 func (rec *serverRecord) newToolRecord(name, twin string, d json.RawMessage, known bool, now time.Time) *toolRecord {
 	p := &toolRecord{Seen: d}
 	if twin != "" && tools.OutsideName("", twin) != tools.OutsideName("", name) {
 		p.Twin = twin
 	}
-	switch was := rec.Tools[twin]; {
-	case was != nil && was.Accepted != nil:
-		p.Accepted, p.At, p.By = was.Accepted, was.At, was.By
+	switch former := rec.Tools[twin]; {
+	case former != nil && former.Accepted != nil:
+		p.Accepted, p.At, p.By = former.Accepted, former.At, former.By
 	case p.Twin != "" || rec.broken || suspicious(d) != "":
 	case known:
 		p.Added = true
@@ -102,7 +104,8 @@ func (rec *serverRecord) newToolRecord(name, twin string, d json.RawMessage, kno
 	return p
 }
 
-// complete adds the fields that a record of an earlier version lacks, from the present definitions.
+// complete upgrades a record of an earlier version, in which accepted definitions lack some properties: it adds them from the
+// offered tools. It reports whether the record has changed.
 func (rec *serverRecord) complete(offered []*registry.Tool) bool {
 	if rec.Version == recordVersion {
 		return false
@@ -116,9 +119,10 @@ func (rec *serverRecord) complete(offered []*registry.Tool) bool {
 	return true
 }
 
-// removed reports whether the server no longer offers a tool, or never did.
+// removed reports whether the server does not offer the tool at present. p may be nil.
 func (p *toolRecord) removed() bool { return p == nil || p.Gone }
 
+// observe records that the server offers the tool with the definition d. It reports whether the record has changed.
 func (p *toolRecord) observe(d json.RawMessage) bool {
 	before := *p
 	p.Gone, p.Seen = false, d
@@ -128,7 +132,7 @@ func (p *toolRecord) observe(d json.RawMessage) bool {
 	return p.Gone != before.Gone || !bytes.Equal(p.Seen, before.Seen)
 }
 
-// status returns whether calls are permitted, and why not.
+// status returns the status of the present definition, and the reason why it is not accepted.
 func (p *toolRecord) status() (DefinitionStatus, string) {
 	switch {
 	case p.Seen == nil:
@@ -172,9 +176,10 @@ func (p *toolRecord) describe(server, tool string) Definition {
 	return d
 }
 
-// Accept accepts the present definitions of tools: wanted maps each tool to the SHA256 that the person has seen,
-// or "" for any; nil accepts all waiting ones. It returns the accepted definitions. NOT_FOUND for a server or tool
-// without a record, CONFLICT if a definition has changed again.
+// Accept accepts the present definitions of tools of a server, and returns them. wanted maps each tool to accept to the SHA256 of
+// the definition that the person has seen, or to "" for any; a nil map accepts all definitions that are not accepted. Accept
+// returns NOT_FOUND for a server or tool without a record, and CONFLICT if a definition has changed since, or if the tool and its
+// twin (toolRecord.Twin) are both offered.
 func (r Records) Accept(server string, wanted map[string]string, by string, now time.Time) ([]Definition, error) {
 	if !slices.Contains(r.servers(), server) {
 		return nil, fault.New(fault.NotFound, "no tool of the server %q was ever seen", escape(server, maxTitle)).WithHint("orch mcp list")
@@ -190,7 +195,7 @@ func (r Records) Accept(server string, wanted map[string]string, by string, now 
 			if _, named := wanted[tool]; p == nil || p.Seen == nil || p.Gone || wanted != nil && !named || p.Twin != "" && !rec.Tools[p.Twin].removed() {
 				continue
 			}
-			delete(rec.Tools, p.Twin) // if it comes back, it has the name of a known tool
+			delete(rec.Tools, p.Twin) // if the server offers the twin again, the twin is the new tool
 			p.Accepted, p.Seen, p.At, p.By, p.Added, p.Twin = p.Seen, nil, now, by, false, ""
 			accepted = append(accepted, p.describe(server, tool))
 		}
@@ -202,6 +207,7 @@ func (r Records) Accept(server string, wanted map[string]string, by string, now 
 	return accepted, err
 }
 
+// mayAccept returns the error of Accept for the wanted tools, nil if they can be accepted.
 func (rec *serverRecord) mayAccept(server string, wanted map[string]string) error {
 	for tool, sum := range wanted {
 		p := rec.Tools[tool]

@@ -13,16 +13,16 @@ import (
 
 // note is the state of a call that the log stores between two attempts.
 type note struct {
-	// Task is the handle of the task that the server has made of the call. Task and State are chosen by the server: as
-	// bytes they do not look like secrets, which the log would redact.
+	// Task is the handle of the MCP task into which the server has turned the call. Task and State are values from the server.
+	// They are bytes, encoded in base64, so that the log does not redact them as apparent secrets.
 	Task []byte `json:"task,omitempty"`
-	// State continues a call of several rounds, with the answers to its questions: key of the question → key of the
-	// server.
-	State []byte            `json:"state,omitempty"`
-	Keys  map[string]string `json:"keys,omitempty"`
+	// State is registry.Reply.State of a call with several rounds of questions.
+	State []byte `json:"state,omitempty"`
+	// Keys maps the keys of the questions of the last round to the keys that the server uses (registry.Ask.Key).
+	Keys map[string]string `json:"keys,omitempty"`
 }
 
-// call makes one attempt of a call.
+// call makes one attempt of a call (outsideTool.call).
 func (g *Gateway) call(ctx context.Context, env *tools.Env, t *outsideTool, args json.RawMessage) (json.RawMessage, error) {
 	if err := g.Ready(ctx); err != nil {
 		return nil, err
@@ -56,8 +56,8 @@ func (g *Gateway) call(ctx context.Context, env *tools.Env, t *outsideTool, args
 	return t.output(reply.Result)
 }
 
-// inDoubtFault turns the error of a call that may have had effects into IN_DOUBT, so that it is not repeated automatically: it was sent,
-// it has effects, and there was no answer.
+// inDoubtFault turns the error of a call that may have had effects into IN_DOUBT, so that the call is not repeated automatically. It
+// does so if the tool must be called at most once, and the call was sent but not answered. It returns any other error unchanged.
 func (t *outsideTool) inDoubtFault(err error) error {
 	coded, ok := errors.AsType[*fault.Error](err)
 	if !ok || !errors.Is(err, registry.ErrUnanswered) || !t.Spec().Effect.AtMostOnce() {
@@ -70,7 +70,7 @@ func (t *outsideTool) inDoubtFault(err error) error {
 		WithHint("find out whether it did, then decide: orch resolve")
 }
 
-// escapeFault escapes the texts of a server in an error.
+// escapeFault escapes the message of a fault, which may contain texts of a server.
 func escapeFault(err error) error {
 	coded, ok := errors.AsType[*fault.Error](err)
 	if !ok {
@@ -81,28 +81,29 @@ func escapeFault(err error) error {
 	return &clean
 }
 
-// joinOrStart joins the pending call of an earlier attempt, or starts a new one.
+// joinOrStart waits for the pending call of an earlier attempt. If there is none, it starts a call. It returns IN_DOUBT if the
+// pending call was lost.
 func (g *Gateway) joinOrStart(ctx context.Context, env *tools.Env, t *outsideTool, request registry.CallRequest) (registry.Reply, error) {
-	of := Call{Task: env.Task, Step: env.Step}
-	f := g.pendingCalls.get(of.key())
+	call := Call{Task: env.Task, Step: env.Step}
+	f := g.pendingCalls.get(call.key())
 	if f == nil {
-		if lost(env, t, request) {
+		if wasLost(env, t, request) {
 			return registry.Reply{}, fault.New(fault.InDoubt, "%s was asking when its connection ended; it may have happened", t.Spec().Name).
 				WithHint("find out whether it did, then decide: orch resolve")
 		}
-		f = g.startCall(of, env.Answers, request)
+		f = g.startCall(call, env.Answers, request)
 	}
-	return g.attend(ctx, env, of.key(), f)
+	return g.attend(ctx, env, call.key(), f)
 }
 
-// lost reports whether an earlier attempt has started the call on a connection that was lost, and the call must not be repeated
-// unless a person decides so.
-func lost(env *tools.Env, t *outsideTool, request registry.CallRequest) bool {
+// wasLost reports whether an earlier attempt has started the call, its pending call was lost, for example in a restart, and the
+// call must not be repeated unless a person decides so.
+func wasLost(env *tools.Env, t *outsideTool, request registry.CallRequest) bool {
 	return !env.Anew && len(env.Answers) > 0 && request.Task == nil && request.Answers == nil && t.Spec().Effect.AtMostOnce()
 }
 
-// cancelTask asks a server to cancel a task that nobody waits for, unless only this process ends: then the next process
-// waits for it.
+// cancelTask requests a server to cancel a task if ctx was cancelled or has timed out. It does nothing if only this process ends,
+// because the next process continues to wait for the task.
 func (g *Gateway) cancelTask(ctx context.Context, server string, task json.RawMessage) {
 	if code := fault.CodeOf(context.Cause(ctx)); code != fault.Cancelled && code != fault.Timeout {
 		return
@@ -118,16 +119,16 @@ func parseNote(raw json.RawMessage) (note, error) {
 	return n, nil
 }
 
-// answers returns the answers to the questions of the last round, by the keys of the server. A round cannot express a declined
-// sampling: the call ends.
+// answers returns the answers to the questions of the last round, by the keys of the server. It returns TOOL_FAILED if an answer is
+// missing, that is, a sampling was declined, because a round has no answer for that.
 func (n note) answers(known map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	if len(n.Keys) == 0 {
-		return nil, nil //nolint:nilnil // a call without rounds
+		return nil, nil //nolint:nilnil // the last attempt has asked no questions
 	}
 	all := make(map[string]json.RawMessage, len(n.Keys))
-	for ours, theirs := range n.Keys {
-		if answer := known[ours]; len(answer) > 0 && string(answer) != "null" {
-			all[theirs] = answer
+	for key, serverKey := range n.Keys {
+		if answer := known[key]; len(answer) > 0 && string(answer) != "null" {
+			all[serverKey] = answer
 			continue
 		}
 		return nil, fault.New(fault.ToolFailed, "what the server asked for was declined")
@@ -135,7 +136,8 @@ func (n note) answers(known map[string]json.RawMessage) (map[string]json.RawMess
 	return all, nil
 }
 
-// questions returns the questions of a round as an error.
+// questions returns the questions of a round as *tools.Asking, or another error if a question cannot be asked. known are the answers
+// of earlier rounds, by question key.
 func (note) questions(reply registry.Reply, known map[string]json.RawMessage) error {
 	next := note{State: []byte(reply.State), Keys: map[string]string{}}
 	asking := &tools.Asking{}
@@ -154,25 +156,27 @@ func (note) questions(reply registry.Reply, known map[string]json.RawMessage) er
 	return asking
 }
 
-// checkRecorded returns TOOL_DISABLED if the definition of a tool differs from the one for which the call was permitted.
+// checkRecorded checks that the catalogue still contains a tool with the definition for which the call was permitted. It returns
+// CONFLICT if the definition has changed, TOOL_UNAVAILABLE if the tool was removed, or the error of a refused tool.
 func (g *Gateway) checkRecorded(t *outsideTool) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	i := slices.IndexFunc(g.present[t.Server], func(now *outsideTool) bool { return now.Tool == t.Tool })
+	i := slices.IndexFunc(g.present[t.Server], func(present *outsideTool) bool { return present.Tool == t.Tool })
 	if i < 0 {
 		return fault.New(fault.ToolUnavailable, "the server %s does not offer %s any more", t.Server, t.Tool).WithHint("orch mcp test %s", t.Server)
 	}
-	now := g.present[t.Server][i]
+	present := g.present[t.Server][i]
 	switch {
-	case now.Refused != nil:
-		return now.Refused
-	case now.pinned != t.pinned, now.Spec().Effect != t.Spec().Effect:
+	case present.Refused != nil:
+		return present.Refused
+	case present.pinned != t.pinned, present.Spec().Effect != t.Spec().Effect:
 		return t.changedFault()
 	}
 	return nil
 }
 
-// checkOffered returns CONFLICT if the tool that a server offers differs from the one for which the call was permitted.
+// checkOffered returns CONFLICT if the definition of the tool on the connection differs from the one for which the call was
+// permitted. It is used as registry.CallRequest.Fit.
 func (t *outsideTool) checkOffered(offered *registry.Tool) error {
 	if t.verified.Load() == offered {
 		return nil

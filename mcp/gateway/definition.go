@@ -17,7 +17,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// definition has the fields of a tool definition that this package uses.
+// definition contains those properties of a tool definition that this package uses.
 type definition struct {
 	Name         string               `json:"name"`
 	Title        string               `json:"title,omitempty"`
@@ -27,25 +27,26 @@ type definition struct {
 	Annotations  *mcp.ToolAnnotations `json:"annotations,omitempty"`
 }
 
-// unpinned is the property of a tool that may change each time.
+// unpinned is the property of a tool definition that is not pinned, because a server may change it each time.
 const unpinned = "_meta"
 
-// pinnedPart returns the pinned part of a tool definition, in canonical form: sorted keys, no spaces. That is everything except
-// unpinned, so that no property that a client may use changes unnoticed: icons, support of tasks, nulls.
+// pinnedPart returns the pinned part of a tool definition: all properties except unpinned, in canonical form (sorted keys, no
+// spaces). A change of the pinned part must be accepted by a person. It includes properties that orch does not use, such as icons,
+// because a client may use them.
 func pinnedPart(t *registry.Tool) json.RawMessage {
 	var tree map[string]any
 	if err := decode(t.Raw, &tree); err != nil {
-		panic(err) // the registry has parsed it
+		panic(err) // the registry has parsed the definition
 	}
 	delete(tree, unpinned)
 	return encode(tree)
 }
 
-// pinnedPartV1 is pinnedPart for records of the first version, which pinned fewer properties.
+// pinnedPartV1 is pinnedPart for records of the first version, in which fewer properties are pinned.
 func pinnedPartV1(t *registry.Tool) json.RawMessage {
 	raw, err := json.Marshal(definition{t.Name, t.Title, t.Description, t.InputSchema, t.OutputSchema, t.Annotations})
 	if err != nil {
-		panic(err) // it was decoded from JSON
+		panic(err) // the value was decoded from JSON
 	}
 	var tree any
 	if err := decode(raw, &tree); err != nil {
@@ -61,13 +62,13 @@ func decode(raw []byte, into any) error {
 	return d.Decode(into)
 }
 
-// encode encodes JSON with sorted keys, without the escapes for HTML.
+// encode encodes a value as JSON, with sorted keys and without HTML escapes.
 func encode(v any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic(err) // it was decoded from JSON
+		panic(err) // the value was decoded from JSON
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
@@ -81,7 +82,7 @@ func digest(d json.RawMessage) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// pretty formats a definition for people, one property per line, and the description line by line.
+// pretty formats a definition for people, with one property per line.
 func pretty(d json.RawMessage) []byte {
 	if len(d) == 0 {
 		return nil
@@ -93,8 +94,8 @@ func pretty(d json.RawMessage) []byte {
 	return append(b.Bytes(), '\n')
 }
 
-// effectOf returns the effect of a tool: the configured one, otherwise that of its hints; without hints it is write
-// (S1-089).
+// effectOf returns the effect of a tool: the configured effect, otherwise the effect according to its hints. Without hints it is
+// write (S1-089).
 func effectOf(hints *mcp.ToolAnnotations, configured tools.Effect) tools.Effect {
 	switch {
 	case configured != "":
@@ -112,13 +113,13 @@ func effectOf(hints *mcp.ToolAnnotations, configured tools.Effect) tools.Effect 
 	}
 }
 
-// The limits in bytes of texts of a server.
+// The most bytes of texts of a server.
 const (
 	maxTitle       = 200
 	maxDescription = 4 << 10
 )
 
-// escape makes the text of a server safe to show: it makes hidden characters visible, and shortens long texts.
+// escape makes a text of a server safe to show. It replaces hidden characters by \u escapes, and truncates the text to limit bytes.
 func escape(text string, limit int) string {
 	var b strings.Builder
 	for r, hidden := range unseen.Runes(strings.ToValidUTF8(text, "\uFFFD")) {
@@ -138,7 +139,7 @@ func escape(text string, limit int) string {
 	return b.String()
 }
 
-// suspicious returns why a person should check a definition before its first use; "" if there is no reason.
+// suspicious returns the reason why a person must accept a definition before its first use; "" if there is none.
 func suspicious(d json.RawMessage) string {
 	var tree any
 	if decode(d, &tree) != nil {

@@ -24,36 +24,37 @@ const (
 	Prompt   Kind = "prompt"
 )
 
-// Feature is a resource, template or prompt of a server, in the form sent to other processes.
+// Feature is a resource, template or prompt of a server. It can be sent to other processes as JSON.
 type Feature struct {
 	Kind   Kind   `json:"kind"`
 	Server string `json:"server"`
-	// Key is the server's own URI, URI template or name of it.
+	// Key is the URI, URI template or name of the feature at the server.
 	Key string `json:"key"`
-	// Definition is a Resource, ResourceTemplate or Prompt of MCP with its name or URI in orch.
+	// Definition is a Resource, ResourceTemplate or Prompt of MCP, with the URI or name of the feature in orch.
 	Definition json.RawMessage `json:"definition"`
 }
 
-// URIPrefix is the prefix of the URIs of resources of servers; the name of the server follows, a slash, and the server's
-// own URI.
+// URIPrefix is the prefix of URIs in orch of resources of servers. It is followed by the name of the server, a slash, and the URI at
+// the server.
 const URIPrefix = "orch://server/"
 
-// OutsideURI returns the URI in orch of a resource of a server, or of a template.
+// OutsideURI returns the URI in orch of a resource or template with the given URI at a server.
 func OutsideURI(server, uri string) string { return URIPrefix + server + "/" + uri }
 
-// OutsidePrompt returns the name in orch of a prompt of a server.
+// OutsidePrompt returns the name in orch of a prompt with the given name at a server.
 func OutsidePrompt(server, name string) string { return server + "__" + name }
 
 const (
 	// maxURI is the most bytes of a URI.
 	maxURI = 2048
-	// maxArguments is the most arguments of a prompt, maxContents the most contents of a resource: each gets a URI of orch,
-	// which may be longer than the content.
-	maxArguments, maxContents = 100, 1000
+	// maxArguments is the most arguments of a prompt.
+	maxArguments = 100
+	// maxContents is the most contents of a resource. Each gets a URI of orch, which may be longer than the content.
+	maxContents = 1000
 )
 
-// featureOf parses the definition of a feature. VALIDATION_ERROR if it cannot be offered; the feature then still has the
-// key of the server.
+// featureOf parses the definition of a feature. It returns VALIDATION_ERROR, and a feature with only its Key, if the feature cannot
+// be offered.
 func featureOf(server string, kind Kind, raw json.RawMessage) (Feature, error) {
 	f := Feature{Kind: kind, Server: server}
 	var clean any
@@ -140,7 +141,7 @@ func promptOf(server string, raw json.RawMessage, key *string) (*mcp.Prompt, err
 
 func notOfferable(why string) error { return fault.New(fault.ValidationError, "%s", why) }
 
-// hasInvisible reports whether a name contains invisible characters. Names are one line, and need no parts of emoji.
+// hasInvisible reports whether a name contains invisible characters, including line breaks and variation selectors.
 func hasInvisible(name string) bool {
 	return unseen.In(name) || strings.ContainsFunc(name, func(r rune) bool {
 		return !unicode.IsGraphic(r) || unicode.Is(unicode.Variation_Selector, r)
@@ -159,21 +160,22 @@ func isTemplate(text string) bool {
 	return ok && err == nil && len(text) <= maxURI
 }
 
-// annotationsOf returns the annotations of a server with escaped texts, and only the roles that MCP defines.
-func annotationsOf(said *mcp.Annotations) *mcp.Annotations {
-	if said == nil {
+// annotationsOf returns annotations with escaped texts, and only the roles that MCP defines.
+func annotationsOf(raw *mcp.Annotations) *mcp.Annotations {
+	if raw == nil {
 		return nil
 	}
-	clean := &mcp.Annotations{LastModified: escape(said.LastModified, maxTitle), Priority: min(max(said.Priority, 0), 1)}
+	clean := &mcp.Annotations{LastModified: escape(raw.LastModified, maxTitle), Priority: min(max(raw.Priority, 0), 1)}
 	for _, role := range []mcp.Role{"user", "assistant"} {
-		if slices.Contains(said.Audience, role) {
+		if slices.Contains(raw.Audience, role) {
 			clean.Audience = append(clean.Audience, role)
 		}
 	}
 	return clean
 }
 
-// contentsOf returns the result of a read with URIs of orch, and only the fields of MCP. TOOL_FAILED if it is invalid.
+// contentsOf returns the result of reading a resource, with URIs of orch and only the fields that MCP defines. It returns
+// TOOL_FAILED for an invalid result.
 func contentsOf(server, uri string, raw json.RawMessage) (json.RawMessage, error) {
 	var decoded mcp.ReadResourceResult
 	if json.Unmarshal(raw, &decoded) != nil || decoded.Contents == nil {
@@ -202,7 +204,8 @@ func embeddedOf(server string, c *mcp.ResourceContents) *mcp.ResourceContents {
 	return &mcp.ResourceContents{URI: OutsideURI(server, escape(c.URI, maxURI)), MIMEType: escape(c.MIMEType, maxTitle), Text: c.Text, Blob: c.Blob}
 }
 
-// messagesOf returns a prompt with URIs of orch, and only the fields of MCP. TOOL_FAILED if it is invalid.
+// messagesOf returns the result of getting a prompt, with URIs of orch and only the fields that MCP defines. It returns TOOL_FAILED
+// for an invalid result.
 func messagesOf(server string, raw json.RawMessage) (json.RawMessage, error) {
 	var decoded mcp.GetPromptResult
 	if json.Unmarshal(raw, &decoded) != nil {
@@ -226,9 +229,9 @@ func noPrompt(server string) error {
 	return fault.New(fault.ToolFailed, "%s returned no messages of a prompt", server)
 }
 
-// contentOf returns a block of a prompt with a URI of orch; false if prompts have no such block.
-func contentOf(server string, said mcp.Content) (mcp.Content, bool) {
-	switch c := said.(type) {
+// contentOf returns a content block of a prompt, with URIs of orch. It returns false for a type that prompts must not contain.
+func contentOf(server string, block mcp.Content) (mcp.Content, bool) {
+	switch c := block.(type) {
 	case *mcp.TextContent:
 		return &mcp.TextContent{Text: c.Text, Annotations: annotationsOf(c.Annotations)}, true
 	case *mcp.ImageContent:

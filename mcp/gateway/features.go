@@ -16,14 +16,13 @@ import (
 	"github.com/orch-dev/orch/mcp/registry"
 )
 
-// maxFeatures is the most features of a kind stored for a server.
+// maxFeatures is the most features of one kind of one server that are offered.
 const maxFeatures = 1000
 
 const (
-	// collectDelay is the delay between a server's report that its features changed and reading them: it may report
-	// changes in quick succession.
+	// collectDelay is the delay before changed features are read, because a server may report changes in quick succession.
 	collectDelay = 250 * time.Millisecond
-	// retryAfter is the delay before features that could not be read are read again.
+	// retryAfter is the delay before the next attempt to read features that could not be read.
 	retryAfter = time.Minute
 )
 
@@ -46,8 +45,8 @@ type serverFeatures struct {
 	logged map[string]bool
 }
 
-// Features returns the known resources, templates and prompts of the connected servers:
-// by server and kind, in the order of the server.
+// Features returns the known resources, templates and prompts of the connected servers, sorted by server and kind. Features of one
+// kind are in the order of the server.
 func (g *Gateway) Features() []Feature {
 	f := &g.features
 	f.mu.Lock()
@@ -74,7 +73,7 @@ func (f *features) notify() {
 	f.replaced = make(chan struct{})
 }
 
-// set replaces the features of a kind of a server.
+// set replaces the features of one kind, unless s is no longer the state of the server or nothing has changed.
 func (f *features) set(server string, s *serverFeatures, kind Kind, list []Feature) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -86,9 +85,9 @@ func (f *features) set(server string, s *serverFeatures, kind Kind, list []Featu
 	f.notify()
 }
 
-// followFeatures starts reading the features of newly connected servers, and removes those of disconnected ones. stirred
-// are servers whose features may have changed.
-func (g *Gateway) followFeatures(defined map[string]registry.Defined, stirred map[string]bool) {
+// followFeatures starts reading the features of newly connected servers, and removes the features of disconnected servers. changed
+// are the servers that may have changed their features.
+func (g *Gateway) followFeatures(defined map[string]registry.Defined, changed map[string]bool) {
 	f := &g.features
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -111,7 +110,7 @@ func (g *Gateway) followFeatures(defined map[string]registry.Defined, stirred ma
 			s = &serverFeatures{stop: stop, changed: make(chan struct{}, 1), lists: map[Kind][]Feature{}, logged: map[string]bool{}}
 			f.byServer[server] = s
 			g.group.Go(func() { g.gather(ctx, server, s) })
-		case stirred[server]:
+		case changed[server]:
 			signal(s.changed)
 		}
 	}
@@ -125,7 +124,7 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// gather reads the features of a server until ctx ends: at once, after each change, and some time after a failure.
+// gather reads the features of a server at once, after each change, and again after a failure. It returns when ctx ends.
 func (g *Gateway) gather(ctx context.Context, server string, s *serverFeatures) {
 	timer := time.NewTimer(retryAfter)
 	defer timer.Stop()
@@ -149,7 +148,7 @@ func (g *Gateway) gather(ctx context.Context, server string, s *serverFeatures) 
 	}
 }
 
-// collect reads the features of a server. It returns false if some could not be read; those stay as they were.
+// collect reads all features of a server. It returns false if it could not read a kind of features; that kind remains unchanged.
 func (g *Gateway) collect(ctx context.Context, server string, s *serverFeatures) bool {
 	whole := true
 	for _, part := range []struct {
@@ -172,7 +171,7 @@ func (g *Gateway) collect(ctx context.Context, server string, s *serverFeatures)
 	return whole
 }
 
-// usable returns the features of a list that can be offered. It logs the others in one entry.
+// usable returns those features of a list that can be offered. It logs one entry for all features that cannot.
 func (g *Gateway) usable(server string, s *serverFeatures, kind Kind, raw []json.RawMessage) []Feature {
 	list := []Feature{}
 	known := map[string]bool{}
@@ -182,12 +181,12 @@ func (g *Gateway) usable(server string, s *serverFeatures, kind Kind, raw []json
 			first = why
 		}
 	}
-	for i, one := range raw {
+	for i, definition := range raw {
 		if len(list) == maxFeatures {
 			leaveOut(len(raw)-i, "there are more than 1000")
 			break
 		}
-		f, err := featureOf(server, kind, one)
+		f, err := featureOf(server, kind, definition)
 		switch {
 		case err != nil:
 			leaveOut(1, escape(f.Key, maxTitle)+": "+fault.From(err).Message)
@@ -207,7 +206,7 @@ func (g *Gateway) usable(server string, s *serverFeatures, kind Kind, raw []json
 // maxLogged is the most logged problems remembered for a server.
 const maxLogged = 100
 
-// firstTime reports whether a problem was not logged before.
+// firstTime reports whether to log a problem: it was not logged before, and fewer than maxLogged were.
 func (s *serverFeatures) firstTime(problem ...string) bool {
 	key := strings.Join(problem, " ")
 	if s.logged[key] || len(s.logged) == maxLogged {
@@ -217,9 +216,9 @@ func (s *serverFeatures) firstTime(problem ...string) bool {
 	return true
 }
 
-// ReadResource reads a resource of a server by the server's own URI, and returns a ReadResourceResult of MCP
-// of at most 4 MiB, with URIs of orch. NOT_FOUND if there is no such server or resource; other
-// errors are those of registry.Registry.ReadResource.
+// ReadResource reads a resource of a server; uri is the URI at the server. It returns a ReadResourceResult of MCP of at most 4 MiB,
+// in which URIs are those of orch (OutsideURI). It returns NOT_FOUND for an unknown server or resource; its other errors are those
+// of registry.Registry.ReadResource.
 func (g *Gateway) ReadResource(ctx context.Context, server, uri string) (json.RawMessage, error) {
 	if err := g.Ready(ctx); err != nil {
 		return nil, err
@@ -234,8 +233,8 @@ func (g *Gateway) ReadResource(ctx context.Context, server, uri string) (json.Ra
 	return contentsOf(server, uri, raw)
 }
 
-// GetPrompt gets a prompt of a server by the server's own name, and returns a GetPromptResult of MCP of at most
-// 4 MiB, with URIs of orch. Errors are those of registry.Registry.GetPrompt.
+// GetPrompt gets a prompt of a server; name is the name at the server. It returns a GetPromptResult of MCP of at most 4 MiB, in which
+// URIs are those of orch (OutsideURI). Errors are those of registry.Registry.GetPrompt.
 func (g *Gateway) GetPrompt(ctx context.Context, server, name string, args map[string]string) (json.RawMessage, error) {
 	if err := g.Ready(ctx); err != nil {
 		return nil, err

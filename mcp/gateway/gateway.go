@@ -20,17 +20,17 @@ import (
 
 // Config configures a Gateway. Servers and Catalogue are required.
 type Config struct {
-	// Servers configures the registry; Notify is replaced.
+	// Servers configures the registry. New replaces its fields Notify and Logger.
 	Servers registry.Config
 	// Catalogue receives the tools.
 	Catalogue *tools.Catalogue
 	// Connect is when the servers are connected.
 	Connect Connect
 	// OnChange is called for changes of servers, one at a time and in order, before the catalogue changes. It must return
-	// soon. Default: none.
+	// soon.
 	OnChange func(context.Context, registry.Change)
-	// CallEnded reports whether a call has ended, so that nobody waits for its outcome. Default: unknown; such calls
-	// end after the time limit of questions.
+	// CallEnded reports whether a call has ended in the log, so that nobody waits for its outcome. If it is nil, a call that no
+	// attempt waits for ends after orphanTimeout.
 	CallEnded func(context.Context, Call) bool
 	// Now is the clock. Default: time.Now.
 	Now    func() time.Time
@@ -40,14 +40,14 @@ type Config struct {
 // Connect is when servers are connected.
 type Connect int
 
-// The times.
+// The times to connect.
 const (
-	// AtOnce connects in the background from the start.
+	// AtOnce connects the servers in the background, from Start.
 	AtOnce Connect = iota
-	// OnCall connects with the first call of one of their tools, or at the start if a server has no recorded
-	// tools: for processes that live for one task.
+	// OnCall connects the servers at the first call of one of their tools, or in Start if an enabled server has no recorded
+	// tools. It is for processes that run one task.
 	OnCall
-	// Never connects to no server and uses only the records: for processes that call nothing.
+	// Never connects no server: only the recorded tools are offered. It is for processes that make no calls.
 	Never
 )
 
@@ -57,7 +57,7 @@ type Gateway struct {
 	servers *registry.Registry
 	records Records
 	log     *slog.Logger
-	// life ends with the gateway.
+	// life is cancelled when the gateway closes.
 	life  context.Context //nolint:containedctx // calls outlive the attempts that start them
 	end   context.CancelFunc
 	group sync.WaitGroup
@@ -65,25 +65,26 @@ type Gateway struct {
 	pendingCalls pendingCalls
 	features     features
 	begin        sync.Once
-	// started is closed when the servers had their time to connect.
+	// started is closed when Registry.Init has returned: each server is connected, or has had its time to connect.
 	started chan struct{}
-	// wake wakes run; stirred are the servers whose offer may have changed.
+	// wake wakes run.
 	wake chan struct{}
 
-	notifyMu sync.Mutex // guards stirred, and serializes Config.OnChange
-	stirred  map[string]bool
-	// offering serializes changes of the catalogue; it guards refused and watcher.
+	notifyMu sync.Mutex // guards changed, and serializes Config.OnChange
+	// changed are the servers that may have changed their tools, resources or prompts.
+	changed map[string]bool
+	// offering is locked while the catalogue changes; it guards refused and watcher.
 	offering sync.Mutex
 	// watcher watches the records; may be nil.
 	watcher *fsnotify.Watcher
 	mu      sync.Mutex // guards present
-	// present are the tools of each defined server that are in the catalogue.
+	// present are the tools in the catalogue, by server.
 	present map[string][]*outsideTool
-	// refused are tools that were left out, with the reason, so that each is logged once.
+	// refused maps tools that cannot be used to the reason, so that each is logged once.
 	refused map[string]string
 }
 
-// New returns a gateway. It does no I/O. VALIDATION_ERROR as for registry.New.
+// New returns a gateway. It does no I/O. Errors are those of registry.New.
 func New(cfg Config) (*Gateway, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -96,7 +97,7 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	g := &Gateway{
 		cfg: cfg, log: cfg.Logger, records: OpenRecords(cfg.Servers.Home, cfg.Logger),
-		started: make(chan struct{}), wake: make(chan struct{}, 1), stirred: map[string]bool{},
+		started: make(chan struct{}), wake: make(chan struct{}, 1), changed: map[string]bool{},
 		features:     features{byServer: map[string]*serverFeatures{}, replaced: make(chan struct{})},
 		pendingCalls: pendingCalls{byKey: map[string]*pendingCall{}}, present: map[string][]*outsideTool{}, refused: map[string]string{},
 	}
@@ -107,8 +108,8 @@ func New(cfg Config) (*Gateway, error) {
 	return g, err
 }
 
-// Start adds the recorded tools to the catalogue, and connects to the servers as configured. With OnCall it waits for
-// servers without a record, whose tools are unknown.
+// Start adds the recorded tools to the catalogue, and connects the servers as Config.Connect sets. With OnCall, if an enabled
+// server has no record, its tools are unknown: Start then connects all servers and waits for them.
 func (g *Gateway) Start(ctx context.Context) error {
 	defined, err := g.update(localChange)
 	if err != nil {
@@ -119,19 +120,19 @@ func (g *Gateway) Start(ctx context.Context) error {
 		g.group.Go(g.sweep)
 	}
 	known := g.records.servers()
-	fresh := slices.ContainsFunc(slices.Collect(maps.Keys(defined)), func(name string) bool {
+	unrecorded := slices.ContainsFunc(slices.Collect(maps.Keys(defined)), func(name string) bool {
 		return defined[name].Enabled && !slices.Contains(known, name)
 	})
 	switch {
 	case g.cfg.Connect == AtOnce:
 		g.connect()
-	case g.cfg.Connect == OnCall && fresh:
+	case g.cfg.Connect == OnCall && unrecorded:
 		return g.Ready(ctx)
 	}
 	return nil
 }
 
-// connect starts to connect to the servers, once.
+// connect starts to connect the servers, unless it was called before.
 func (g *Gateway) connect() {
 	g.begin.Do(func() {
 		g.watchRecords()
@@ -147,7 +148,7 @@ func (g *Gateway) connect() {
 	})
 }
 
-// Ready connects to the servers, and waits until they had their time to connect.
+// Ready connects the servers, and waits until each is connected or has had its time to connect.
 func (g *Gateway) Ready(ctx context.Context) error {
 	g.connect()
 	select {
@@ -160,7 +161,7 @@ func (g *Gateway) Ready(ctx context.Context) error {
 
 // Close ends all calls and connections. The caller must stop its calls first.
 func (g *Gateway) Close(ctx context.Context) error {
-	g.begin.Do(func() { close(g.started) }) // connecting cannot start any more
+	g.begin.Do(func() { close(g.started) }) // from now on connect does nothing
 	g.end()
 	err := g.servers.Close(ctx, closeGrace)
 	g.group.Wait()
@@ -173,20 +174,21 @@ const closeGrace = time.Second
 // Servers returns the registry behind the gateway.
 func (g *Gateway) Servers() *registry.Registry { return g.servers }
 
-// notify is called by the registry for changes, and does not block. Changed offers are not passed to Config.OnChange.
+// notify is called by the registry for each change. It passes changes of definitions and of enabled servers to Config.OnChange, and
+// records servers with other changes for run.
 func (g *Gateway) notify(c registry.Change) {
 	defer signal(g.wake)
 	g.notifyMu.Lock()
 	defer g.notifyMu.Unlock()
 	switch c.Kind {
 	case registry.ToolsChanged, registry.ResourcesChanged, registry.PromptsChanged:
-		g.stirred[c.Server] = true
+		g.changed[c.Server] = true
 	case registry.ToolLoaded, registry.ToolRemoved, registry.ToolEnabled, registry.ToolDisabled, registry.DefinitionAccepted:
 		g.cfg.OnChange(g.life, c)
 	}
 }
 
-// run handles changes of servers.
+// run updates the catalogue and the features after changes of servers, until the gateway closes.
 func (g *Gateway) run() {
 	for {
 		select {
@@ -195,16 +197,16 @@ func (g *Gateway) run() {
 		case <-g.wake:
 		}
 		g.notifyMu.Lock()
-		stirred := g.stirred
-		g.stirred = map[string]bool{}
+		changed := g.changed
+		g.changed = map[string]bool{}
 		g.notifyMu.Unlock()
 		if defined, ok := g.refresh(); ok {
-			g.followFeatures(defined, stirred)
+			g.followFeatures(defined, changed)
 		}
 	}
 }
 
-// refresh updates the catalogue. It returns false if that failed.
+// refresh updates the catalogue. It logs an error, and then returns false.
 func (g *Gateway) refresh() (map[string]registry.Defined, bool) {
 	defined, err := g.update(localChange)
 	if err != nil {
@@ -223,7 +225,7 @@ const (
 	recordsChange
 )
 
-// update offers the tools of the servers that are defined now.
+// update updates the catalogue to the present definitions and records, and returns the defined servers.
 func (g *Gateway) update(why updateCause) (map[string]registry.Defined, error) {
 	g.offering.Lock()
 	defer g.offering.Unlock()
@@ -236,7 +238,7 @@ func (g *Gateway) update(why updateCause) (map[string]registry.Defined, error) {
 	return defined, g.offer(defined, why)
 }
 
-// offer adds the tools of the defined servers to the catalogue. It first records what the servers offer now.
+// offer replaces the tools in the catalogue by those of the defined servers. It first records the tools that the servers offer now.
 func (g *Gateway) offer(defined map[string]registry.Defined, why updateCause) error {
 	present := map[string][]*outsideTool{}
 	var all []tools.Tool
@@ -262,7 +264,7 @@ func (g *Gateway) offer(defined map[string]registry.Defined, why updateCause) er
 	return g.cfg.Catalogue.Offer(all)
 }
 
-// same reports whether the catalogue already has these tools.
+// same reports whether the catalogue already contains exactly these tools.
 func (g *Gateway) same(present map[string][]*outsideTool) bool {
 	return maps.EqualFunc(present, g.present, func(a, b []*outsideTool) bool {
 		return slices.EqualFunc(a, b, func(a, b *outsideTool) bool {
@@ -290,15 +292,16 @@ func (g *Gateway) toolsOf(server string, d registry.Defined, why updateCause) []
 	return list
 }
 
-// recordOf returns the record of a server, updated with its present offer. After a recordsChange it writes only changes that
-// a person must see: otherwise two processes with different offers of a server would overwrite each other's records forever.
+// recordOf returns the record of a server, updated with the tools that the server offers now. After a recordsChange it writes the
+// record only if more tools must be accepted by a person. Otherwise two processes to which a server offers different tools would
+// overwrite each other's records forever.
 func (g *Gateway) recordOf(server string, d registry.Defined, why updateCause) serverRecord {
-	if d.Tools == nil { // it is not connected
+	if d.Tools == nil { // the server is not connected
 		return g.records.read(server)
 	}
 	offered := definitionsOf(d.Tools)
 	rec, err := g.records.update(server, func(rec *serverRecord) bool {
-		before, whole := rec.countPending(), !rec.broken // a broken record may be being edited
+		before, whole := rec.countPending(), !rec.broken // a person may be editing a broken record
 		completed := rec.complete(d.Tools)
 		changed := rec.observe(offered, g.cfg.Now().UTC()) || completed && len(rec.Tools) > 0
 		return changed && (why == localChange || whole && rec.countPending() > before)
@@ -310,7 +313,7 @@ func (g *Gateway) recordOf(server string, d registry.Defined, why updateCause) s
 	return rec
 }
 
-// tool returns the tool of a record. A blocked tool, or one of a disabled server, is not listed.
+// tool returns the tool of a record. The tool is unlisted and refused if its definition is not accepted or its server is disabled.
 func (g *Gateway) tool(server, name string, p *toolRecord, d registry.Defined) (*outsideTool, error) {
 	e, err := entryOf(server, p.current(), tools.Effect(d.Effect(name)))
 	if err != nil {
@@ -332,7 +335,7 @@ func (g *Gateway) tool(server, name string, p *toolRecord, d registry.Defined) (
 	return t, nil
 }
 
-// leaveOut logs why a tool cannot be used, once.
+// leaveOut logs the reason why a tool cannot be used, unless it has logged the same reason before.
 func (g *Gateway) leaveOut(server, tool, why string) {
 	key := server + "/" + tool
 	if g.refused[key] == why {
@@ -358,7 +361,7 @@ func (g *Gateway) Entries() []Entry {
 // Definitions returns the definitions of the tools of a server, or of all servers for "".
 func (g *Gateway) Definitions(server string) []Definition { return g.records.Definitions(server) }
 
-// Accept is Records.Accept, and permits calls at once.
+// Accept is Records.Accept; it also updates the catalogue at once, and reports each accepted definition as a change.
 func (g *Gateway) Accept(server string, wanted map[string]string, by string) ([]Definition, error) {
 	accepted, err := g.records.Accept(server, wanted, by, g.cfg.Now().UTC())
 	if err == nil {

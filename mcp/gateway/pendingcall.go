@@ -15,38 +15,40 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// orphanTimeout is how long a call without an attempt stays pending: its question has expired by then.
+// orphanTimeout is how long a call remains pending while no attempt waits for it. Its question has expired by then.
 const orphanTimeout = 65 * time.Minute
 
-// pendingCall is a call in progress at a server. It outlives the attempt that started it while the server waits for an
-// answer; the attempt that brings the answer joins it.
+// pendingCall is a call in progress at a server. When the server asks a question, the attempt that has started the call ends, but
+// the pending call continues. The next attempt, which has the answer, attends the same pending call.
 type pendingCall struct {
-	of   Call
+	call Call
 	stop context.CancelFunc
-	// task is the task of the server that the pending call waits for; nil for none.
+	// server is the name of the server. task is the handle of the MCP task there whose result the call waits for, nil for none.
 	server string
 	task   json.RawMessage
-	// asks passes on the questions of the server, one at a time.
+	// asks receives the questions of the server, one at a time.
 	asks chan tools.Question
 	// done is closed when reply and err are set.
 	done  chan struct{}
 	reply registry.Reply
 	err   error
-	// abandonTimer ends and removes the pending call after a long time without an attempt.
+	// abandonTimer ends and removes the pending call when no attempt has waited for it for orphanTimeout.
 	abandonTimer *time.Timer
 
 	mu sync.Mutex
-	// attended is set while an attempt waits for the call, progress is the function of that attempt; otherwise nil.
+	// attended is set while an attempt waits for the call.
 	attended bool
+	// progress reports progress to that attempt; may be nil.
 	progress func(done, total float64, message string)
-	// answers are the known answers, by the keys of the questions; waiting are the waiters for others.
+	// answers are the known answers, by question key.
 	answers map[string]json.RawMessage
+	// waiting are the channels that receive the missing answers, by question key.
 	waiting map[string]chan json.RawMessage
-	// asked counts how often the same question was asked.
+	// asked counts how often the same question was asked, by its first key.
 	asked map[string]int
 }
 
-// pendingCalls are the pending calls, by key.
+// pendingCalls are the pending calls, by Call.key.
 type pendingCalls struct {
 	mu    sync.Mutex
 	byKey map[string]*pendingCall
@@ -66,22 +68,22 @@ func (all *pendingCalls) remove(key string, f *pendingCall) {
 	}
 }
 
-// startCall starts a call.
-func (g *Gateway) startCall(of Call, answers map[string]json.RawMessage, request registry.CallRequest) *pendingCall {
+// startCall starts a call. It is attended by the caller.
+func (g *Gateway) startCall(call Call, answers map[string]json.RawMessage, request registry.CallRequest) *pendingCall {
 	ctx, stop := context.WithCancel(g.life)
 	f := &pendingCall{
-		of: of, server: request.Server, task: request.Task, attended: true,
+		call: call, server: request.Server, task: request.Task, attended: true,
 		stop: stop, asks: make(chan tools.Question), done: make(chan struct{}),
 		answers: map[string]json.RawMessage{}, waiting: map[string]chan json.RawMessage{}, asked: map[string]int{},
 	}
 	f.abandonTimer = time.AfterFunc(orphanTimeout, func() {
-		g.pendingCalls.remove(of.key(), f) // even if it has ended in the meantime
+		g.pendingCalls.remove(call.key(), f) // even if the call has ended in the meantime
 		stop()
 	})
 	f.deliverAnswers(answers)
 	request.Ask, request.Progress = f.ask, f.report
 	g.pendingCalls.mu.Lock()
-	g.pendingCalls.byKey[of.key()] = f
+	g.pendingCalls.byKey[call.key()] = f
 	g.pendingCalls.mu.Unlock()
 	g.group.Go(func() {
 		defer close(f.done)
@@ -91,7 +93,7 @@ func (g *Gateway) startCall(of Call, answers map[string]json.RawMessage, request
 	return f
 }
 
-// attend waits until a call ends or asks a question. If ctx ends, so does the call.
+// attend waits until a call ends or asks a question; a question is returned as *tools.Asking. If ctx ends, attend ends the call.
 func (g *Gateway) attend(ctx context.Context, env *tools.Env, key string, f *pendingCall) (registry.Reply, error) {
 	f.abandonTimer.Stop()
 	f.setAttended(true, env.Progress)
@@ -119,7 +121,7 @@ func (f *pendingCall) setAttended(attended bool, progress func(done, total float
 	f.attended, f.progress = attended, progress
 }
 
-// report reports progress to the waiting attempt.
+// report reports progress to the attempt that waits for the call, if there is one.
 func (f *pendingCall) report(done, total float64, message string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,7 +130,7 @@ func (f *pendingCall) report(done, total float64, message string) {
 	}
 }
 
-// deliverAnswers passes answers to those that wait for them.
+// deliverAnswers records answers, and passes them to the requests that wait for them.
 func (f *pendingCall) deliverAnswers(answers map[string]json.RawMessage) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -141,8 +143,8 @@ func (f *pendingCall) deliverAnswers(answers map[string]json.RawMessage) {
 	}
 }
 
-// ask answers a request of the server: with a known answer, if the same was asked before a restart, otherwise
-// by a question of the call.
+// ask answers a request of the server. If the answer to the same question is already known, for example from before a restart, ask
+// returns it. Otherwise it makes the call ask the question, and waits for the answer.
 func (f *pendingCall) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	q, err := questionOf(method, params)
 	if err != nil {
@@ -165,7 +167,8 @@ func (f *pendingCall) ask(ctx context.Context, method string, params json.RawMes
 	}
 }
 
-// register assigns a key to a question, and returns its answer, or the channel on which the answer will arrive.
+// register sets the key of a question, which is unique in the call. It returns the answer if it is known, otherwise a channel that
+// will receive the answer.
 func (f *pendingCall) register(q *tools.Question) (json.RawMessage, <-chan json.RawMessage) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -181,8 +184,8 @@ func (f *pendingCall) register(q *tools.Question) (json.RawMessage, <-chan json.
 	return nil, c
 }
 
-// questionOf converts a request of a server to a question. Its key is derived from the content, so that the same question
-// has the same key after a restart.
+// questionOf converts a request of a server to a question. The key is derived from the content, so that the same question has the
+// same key after a restart. questionOf returns VALIDATION_ERROR for an invalid or unsupported request.
 func questionOf(method string, params json.RawMessage) (tools.Question, error) {
 	q := tools.Question{Params: params}
 	switch method {
@@ -215,7 +218,8 @@ func questionOf(method string, params json.RawMessage) (tools.Question, error) {
 	return q, nil
 }
 
-// stripContext removes parameters of a sampling that were not offered to servers: they may not use other context of the client.
+// stripContext sets includeContext of a sampling request to "none", and returns an error if the request has tools: neither was
+// offered to servers.
 func stripContext(params map[string]any) error {
 	if params["includeContext"] != nil {
 		params["includeContext"] = "none"
@@ -226,7 +230,8 @@ func stripContext(params map[string]any) error {
 	return nil
 }
 
-// resultOf converts the answer to a question to the result of a request. A declined sampling is an error for the server.
+// resultOf converts the answer to a question to the result of a request. It returns an error for a declined sampling, because MCP
+// has no result for that.
 func resultOf(q tools.Question, answer json.RawMessage) (json.RawMessage, error) {
 	if q.Kind == events.Sampling && (len(answer) == 0 || string(answer) == "null") {
 		return nil, errors.New("it was declined")

@@ -17,8 +17,8 @@ import (
 	"github.com/orch-dev/orch/internal/wholefile"
 )
 
-// Records stores the definitions of the tools of servers: the accepted and the last seen ones. Several
-// processes may use the same directory.
+// Records stores the definitions of the tools of servers: for each tool, the accepted definition and the last definition that the
+// server has sent. Several processes may use the same directory.
 type Records struct {
 	dir string
 	log *slog.Logger
@@ -33,24 +33,24 @@ func OpenRecords(home string, log *slog.Logger) Records {
 type serverRecord struct {
 	// Tools are the tools of the server by name.
 	Tools map[string]*toolRecord `json:"tools"`
-	// Version is recordVersion; a record of an earlier one is completed when the server connects next.
+	// Version is recordVersion. A record of an earlier version is completed when the server connects.
 	Version int `json:"version,omitempty"`
-	// broken is set if the file could not be read: then no definition is accepted.
+	// broken is set if the file could not be read. Then new definitions must be accepted by a person.
 	broken bool
 }
 
 // toolRecord is the record of a tool.
 type toolRecord struct {
-	// Accepted is the accepted definition; none while the first one has not been accepted.
+	// Accepted is the accepted definition, nil if none was accepted.
 	Accepted json.RawMessage `json:"accepted,omitempty"`
-	// Seen is the last definition from the server, if it differs.
+	// Seen is the last definition from the server, nil if it equals Accepted.
 	Seen json.RawMessage `json:"seen,omitempty"`
-	// At and By are when Accepted was accepted, and by whom; "first use" if nobody was asked.
+	// At is when Accepted was accepted, By is the actor who accepted it, or firstUse.
 	At time.Time `json:"at,omitzero"`
 	By string    `json:"by,omitempty"`
-	// Added is set for a tool that the server has added after its first use, and that nobody has accepted yet.
+	// Added is set if the server has added the tool after the first use of the server, and nobody has accepted it.
 	Added bool `json:"added,omitempty"`
-	// Twin is the known tool whose name differs only by case.
+	// Twin is a known tool of the server with a name that differs only by case, "" for none.
 	Twin string `json:"twin,omitempty"`
 	// Gone is set if the server no longer offers the tool.
 	Gone bool `json:"gone,omitempty"`
@@ -64,13 +64,14 @@ func (p *toolRecord) current() json.RawMessage {
 	return p.Accepted
 }
 
-// maxRecord is the most bytes of the record of a server: removed tools stay in it, and a server may offer different tools each time.
+// maxRecord is the most bytes of the record of a server. A limit is needed because removed tools remain in the record, and a server
+// may offer different tools each time.
 const maxRecord = 64 << 20
 
-// recordVersion is the version of records that pin the whole definition of a tool.
+// recordVersion is the present version of records. Since it, records contain the whole definition of a tool (pinnedPart).
 const recordVersion = 2
 
-// firstUse is the actor recorded for a definition that was accepted at first use.
+// firstUse is recorded as the actor for a definition that was accepted without asking a person, at the first use of its server.
 const firstUse = "first use"
 
 // servers returns the names of all servers with a record.
@@ -102,8 +103,8 @@ func (r Records) read(server string) serverRecord {
 	return rec
 }
 
-// update changes the record of a server and returns the result. change reports whether to write the
-// record. It excludes other processes.
+// update calls change with the record of a server, and returns the changed record. It writes the record if change returns true.
+// Other processes cannot change records meanwhile.
 func (r Records) update(server string, change func(*serverRecord) bool) (serverRecord, error) {
 	unlock, err := r.lock()
 	if err != nil {

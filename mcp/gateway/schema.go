@@ -16,8 +16,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// maxRules is the most rules of a schema with all its references expanded: a larger schema could keep
-// a processor busy without end.
+// maxRules is the most rules of a schema with all its references expanded. A check against a larger schema could take too long.
 const maxRules = 20_000
 
 // maxSteps is the most steps of a check of arguments against a recursive schema.
@@ -28,12 +27,12 @@ type compiledSchema struct {
 	schema *jsonschema.Schema
 	// rules is the number of rules with all references expanded.
 	rules int
-	// branches is the number of recursive references: for each part of a value the schema may be followed that
-	// many times as often as for the enclosing part. 0 if it is not recursive.
+	// branches is the maximum number of references of any definition back into itself; 0 if the schema is not recursive. With
+	// each level of nesting of a value, the cost of its check may grow by this factor.
 	branches int
 }
 
-// compile compiles a schema. It loads nothing from elsewhere.
+// compile compiles a schema. It does not load other documents.
 func compile(raw json.RawMessage) (*compiledSchema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
@@ -42,7 +41,7 @@ func compile(raw json.RawMessage) (*compiledSchema, error) {
 	c := costCounter{root: doc, known: map[string]schemaCost{}}
 	w := c.count(doc)
 	switch {
-	case c.foreign:
+	case c.unsupported:
 		return nil, errors.New("it uses references that are not followed: only # and pointers into the schema are")
 	case w.rules > maxRules:
 		return nil, errors.New("its references come to more than 20000 rules")
@@ -73,10 +72,11 @@ func firstLine(text string) string {
 	return text
 }
 
-// schemaCost is the size of a part of a schema with each reference expanded once: the number of its values, and of the references
-// back into the part being expanded.
+// schemaCost is the size of a part of a schema with every reference expanded, except those back into the part being expanded. rules
+// counts the JSON values, back the references back.
 type schemaCost struct{ rules, back int }
 
+// plus returns the sum of two costs, each part at most maxRules plus one.
 func (w schemaCost) plus(v schemaCost) schemaCost {
 	return schemaCost{min(w.rules+v.rules, maxRules+1), min(w.back+v.back, maxRules+1)}
 }
@@ -84,15 +84,16 @@ func (w schemaCost) plus(v schemaCost) schemaCost {
 // costCounter computes the size of a schema.
 type costCounter struct {
 	root any
-	// known caches the cost of each reference; for a reference being expanded it is one reference back.
+	// known caches the cost of each reference. While a reference is being expanded, its entry is {rules: 1, back: 1}, which ends
+	// the recursion.
 	known map[string]schemaCost
-	// branches is the most references back of any reference.
+	// branches is the result compiledSchema.branches.
 	branches int
-	// foreign is set if the schema uses keywords that are not supported here.
-	foreign bool
+	// unsupported is set if the schema has keywords or references that are not supported.
+	unsupported bool
 }
 
-// count counts the values in a schema, each as often as references lead to it, up to maxRules plus one.
+// count returns the cost of a part of a schema.
 func (c *costCounter) count(v any) schemaCost {
 	w := schemaCost{rules: 1}
 	switch v := v.(type) {
@@ -108,6 +109,7 @@ func (c *costCounter) count(v any) schemaCost {
 	return w
 }
 
+// property returns the cost of a property of a schema.
 func (c *costCounter) property(key string, v any) schemaCost {
 	text, ok := v.(string)
 	switch {
@@ -116,7 +118,7 @@ func (c *costCounter) property(key string, v any) schemaCost {
 	case key == "$ref":
 		return c.reference(text)
 	case slices.Contains([]string{"$dynamicRef", "$recursiveRef", "$anchor", "$dynamicAnchor", "$id"}, key):
-		c.foreign = true
+		c.unsupported = true
 	}
 	return schemaCost{rules: 1}
 }
@@ -128,7 +130,7 @@ func (c *costCounter) reference(ref string) schemaCost {
 	}
 	to, ok := target(c.root, ref)
 	if !ok {
-		c.foreign = true
+		c.unsupported = true
 		return schemaCost{rules: 1}
 	}
 	c.known[ref] = schemaCost{rules: 1, back: 1}
@@ -166,7 +168,7 @@ func target(root any, ref string) (any, bool) {
 	return root, true
 }
 
-// check returns why a value is invalid, naming the field: VALIDATION_ERROR or REQUIRED_FIELD.
+// check returns VALIDATION_ERROR or REQUIRED_FIELD, with the field, for a value that does not match the schema.
 func (s *compiledSchema) check(value any) error {
 	if s.branches > 1 && s.steps(value, s.rules) > maxSteps {
 		return fault.New(fault.ValidationError, "the arguments are nested too deep for a schema that refers to itself %d times", s.branches)
@@ -189,7 +191,7 @@ func (s *compiledSchema) check(value any) error {
 	return fault.New(fault.ValidationError, "%s", text).WithField(field(invalid.InstanceLocation))
 }
 
-// steps estimates the steps of the check of a value, up to maxSteps plus one.
+// steps estimates the steps to check a value, up to maxSteps plus one. each is the estimate for the value without its parts.
 func (s *compiledSchema) steps(value any, each int) int {
 	n, inside := each, min(each*s.branches, maxSteps+1)
 	switch v := value.(type) {

@@ -15,41 +15,42 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// longest is the most time of a call: a task of a server may take that long. The server's own timeout applies to calls
-// without a task.
-const longest = 24 * time.Hour
+// callTimeout is the timeout of a call in the catalogue. It is long because the server may turn the call into a task; for any other
+// call the timeout of the server's definition applies.
+const callTimeout = 24 * time.Hour
 
 // maxName is the most bytes of the name of a tool in the catalogue.
 const maxName = 128
 
-// Entry is a tool of a server, in the form sent to other processes.
+// Entry describes a tool of a server. It can be sent to other processes as JSON, see Mirror.
 type Entry struct {
 	Server string     `json:"server"`
 	Tool   string     `json:"tool"`
 	Spec   tools.Spec `json:"spec"`
-	// Input is the schema of its arguments, Structured that of its structured content; may be empty.
-	Input      json.RawMessage `json:"input"`
+	// Input is the schema of the arguments.
+	Input json.RawMessage `json:"input"`
+	// Structured is the schema of the structured content; may be empty.
 	Structured json.RawMessage `json:"structured,omitempty"`
-	// Refused is why its calls are refused at present; nil if they are not.
+	// Refused is the error of all calls while they are refused, nil otherwise.
 	Refused *fault.Error `json:"refused,omitempty"`
 }
 
-// outsideTool is a tool of a server.
+// outsideTool is a tool of an external MCP server.
 type outsideTool struct {
 	Entry
 
 	// pinned is the digest of the definition from which this tool was made.
 	pinned string
-	// verified is the last offered tool that was found to be identical.
+	// verified is the last tool of a connection with the pinned definition, so that each is compared only once.
 	verified atomic.Pointer[registry.Tool]
-	// call calls it; nil in processes that make no calls.
+	// call calls the tool; nil in processes that make no calls.
 	call func(ctx context.Context, env *tools.Env, t *outsideTool, args json.RawMessage) (json.RawMessage, error)
-	// input and result compile the schemas when they are first needed.
+	// input and result return the compiled schemas Input and Structured.
 	input, result func() (*compiledSchema, error)
 }
 
-// Mirror returns a tool for an entry of another process: it is listed, and its arguments are checked, but its calls are made in
-// that process. VALIDATION_ERROR for an invalid entry.
+// Mirror returns a tool for an entry of another process. The tool can be listed and its arguments are checked, but it can be called
+// only in the other process. Mirror returns VALIDATION_ERROR for an invalid entry.
 func Mirror(e Entry) (tools.Tool, error) {
 	if e.Spec.Name != tools.OutsideName(e.Server, e.Tool) || e.Server == "" || e.Tool == "" {
 		return nil, fault.New(fault.ValidationError, "the entry of the tool %q is none", escape(e.Spec.Name, maxTitle))
@@ -65,7 +66,8 @@ func newOutsideTool(e Entry, call func(context.Context, *tools.Env, *outsideTool
 	}
 }
 
-// entryOf converts a definition to an entry, with the configured effect.
+// entryOf converts a definition to an entry. effect is the configured effect, "" for none. It returns VALIDATION_ERROR if the tool
+// cannot be offered.
 func entryOf(server string, d json.RawMessage, effect tools.Effect) (Entry, error) {
 	var def definition
 	if err := decode(d, &def); err != nil {
@@ -81,7 +83,7 @@ func entryOf(server string, d json.RawMessage, effect tools.Effect) (Entry, erro
 		Conditions: []string{"A tool of the MCP server " + server},
 		Effect:     effectOf(hints, effect), Gate: tools.InProgress, Approval: tools.NoApproval,
 		OpenWorld: hints == nil || hints.OpenWorldHint == nil || *hints.OpenWorldHint,
-		Timeout:   longest, NoWorkspace: true,
+		Timeout:   callTimeout, NoWorkspace: true,
 	}
 	if e.Spec.Effect == tools.Destructive {
 		e.Spec.Approval = tools.Always
@@ -116,7 +118,7 @@ func (t *outsideTool) Spec() tools.Spec { return t.Entry.Spec }
 // InputSchema implements tools.Tool.
 func (t *outsideTool) InputSchema() json.RawMessage { return bytes.Clone(t.Input) }
 
-// OutputSchema implements tools.Tool: the output is a whole result of MCP.
+// OutputSchema implements tools.Tool. The output is a whole tool result of MCP.
 func (t *outsideTool) OutputSchema() json.RawMessage {
 	properties := map[string]any{"content": map[string]any{"type": "array", "items": map[string]any{"type": "object"}}}
 	whole := map[string]any{"type": "object", "properties": properties, "required": []string{"content"}}
@@ -126,7 +128,7 @@ func (t *outsideTool) OutputSchema() json.RawMessage {
 	return encode(whole)
 }
 
-// Check implements tools.Tool. TOOL_DISABLED for a call that is refused at present.
+// Check implements tools.Tool. It returns t.Refused while calls are refused.
 func (t *outsideTool) Check(args json.RawMessage) (json.RawMessage, error) {
 	if t.Refused != nil {
 		return nil, t.Refused
@@ -159,7 +161,7 @@ func (t *outsideTool) Call(ctx context.Context, env *tools.Env, args json.RawMes
 	return t.call(ctx, env, t, args)
 }
 
-// Reply implements tools.Replier. Resources get their URIs in orch, which clients can read here.
+// Reply implements tools.Replier. It replaces the URIs of resources by those of orch (OutsideURI), which clients can read.
 func (t *outsideTool) Reply(out json.RawMessage) json.RawMessage {
 	var result map[string]json.RawMessage
 	var content []map[string]any
@@ -167,23 +169,23 @@ func (t *outsideTool) Reply(out json.RawMessage) json.RawMessage {
 		return out
 	}
 	for _, block := range content {
-		at := block
+		resource := block
 		if embedded, ok := block["resource"].(map[string]any); ok {
-			at = embedded
+			resource = embedded
 		}
-		if uri, ok := at["uri"].(string); ok {
-			at["uri"] = OutsideURI(t.Server, uri)
+		if uri, ok := resource["uri"].(string); ok {
+			resource["uri"] = OutsideURI(t.Server, uri)
 		}
 	}
 	result["content"] = encode(content)
 	return encode(result)
 }
 
-// maxResult is the most bytes of a result, as of the output of any call.
+// maxResult is the most bytes of a result, the same as for the output of any call.
 const maxResult = 4 << 20
 
-// output converts the result of a server to the output of the call. TOOL_FAILED if the server reports a failure, or
-// if the result violates its schema.
+// output converts the result of a server to the output of the call. It returns TOOL_FAILED if the server reports a failure, or if
+// the result is invalid or violates its schema.
 func (t *outsideTool) output(result json.RawMessage) (json.RawMessage, error) {
 	name := t.Entry.Spec.Name
 	if len(result) > maxResult {
@@ -212,7 +214,7 @@ func (t *outsideTool) output(result json.RawMessage) (json.RawMessage, error) {
 	return joinResult(r.Content, r.Structured), nil
 }
 
-// joinResult returns a result made of its parts, which are JSON.
+// joinResult returns a tool result of the given encoded parts.
 func joinResult(content []json.RawMessage, structured json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	b.WriteString(`{"content":[`)
@@ -234,8 +236,8 @@ func joinResult(content []json.RawMessage, structured json.RawMessage) json.RawM
 // isObject reports whether JSON without surrounding spaces is an object.
 func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
 
-// checkStructured validates structured content against the output schema of the server. It skips a recursive schema that would take
-// too many steps: both schema and content come from the server.
+// checkStructured validates structured content against the output schema of the tool. It does not check against a recursive schema:
+// schema and content both come from the server, which could make the check take too long.
 func (t *outsideTool) checkStructured(structured json.RawMessage) error {
 	if t.Structured == nil {
 		return nil
@@ -258,7 +260,7 @@ func (t *outsideTool) checkStructured(structured json.RawMessage) error {
 	return nil
 }
 
-// errorText returns the text of a result that is an error.
+// errorText returns the texts of an error result.
 func errorText(name string, content []json.RawMessage) string {
 	var texts []string
 	for _, raw := range content {
@@ -275,7 +277,7 @@ func errorText(name string, content []json.RawMessage) string {
 	return strings.Join(texts, "\n")
 }
 
-// definitionsOf returns the pinned parts of offered tools, by name.
+// definitionsOf returns the pinned parts (pinnedPart) of tools, by name.
 func definitionsOf(list []*registry.Tool) map[string]json.RawMessage {
 	all := make(map[string]json.RawMessage, len(list))
 	for _, t := range list {

@@ -11,8 +11,8 @@ import (
 // debounce is how long records must stay unchanged before they are read again.
 const debounce = 200 * time.Millisecond
 
-// watchRecords starts watching the records, to apply what other processes accept. If files cannot be watched, which is logged,
-// that is applied with the next change of a server.
+// watchRecords starts watching the records, to apply definitions that other processes accept. If files cannot be watched, it logs
+// the error; accepted definitions are then applied at the next change of a server.
 func (g *Gateway) watchRecords() {
 	if g.cfg.Servers.Still {
 		return
@@ -28,16 +28,17 @@ func (g *Gateway) watchRecords() {
 	g.group.Go(func() { g.followRecords(watcher) })
 }
 
-// watchDir watches the directory of the records; again, because a new directory may have the same name. g.offering must be held.
+// watchDir adds the directory of the records to the watcher. It is called repeatedly, because the directory may have been replaced.
+// g.offering must be held.
 func (g *Gateway) watchDir() {
 	if g.watcher != nil {
-		_ = g.watcher.Add(g.records.dir) // it does not exist before the first record
+		_ = g.watcher.Add(g.records.dir) // fails before the first record
 	}
 }
 
-// followRecords reads the records again after each burst of changes, including this process's own.
+// followRecords updates the catalogue after each series of changes of the records, including changes by this process.
 func (g *Gateway) followRecords(watcher *fsnotify.Watcher) {
-	defer func() { _ = watcher.Close() }() // only reads
+	defer func() { _ = watcher.Close() }() // nothing can be lost
 	timer := time.NewTimer(debounce)
 	timer.Stop()
 	defer timer.Stop()
