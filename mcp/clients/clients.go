@@ -1,5 +1,5 @@
-// Package clients knows the configuration files of MCP clients: where they are, the format of an entry for orch, and how to
-// write one without changing anything else in the file.
+// Package clients edits the configuration files of MCP clients. For each client it contains the paths of the files and the format
+// of an entry for orch. It adds an entry to a file, or removes it, without changing anything else in the file.
 package clients
 
 import (
@@ -17,31 +17,32 @@ const TokenVariable = "ORCH_TOKEN"
 
 // Client is a program that connects to orch as an MCP client.
 type Client struct {
-	// ID is its name on the command line, Title its display name.
+	// ID is the name of the client on the command line, Title the display name.
 	ID, Title string
-	// Source is the page that documents the configuration, Checked the month in which it was last checked.
+	// Source is the URL of the page that documents the configuration, Checked the month in which the page was last checked.
 	Source, Checked string
-	// Reload describes how the client picks up the change.
+	// Reload describes how to make the client read the changed file.
 	Reload string
 
-	// user and project are the path of the file; with an empty one the client has no such file.
+	// user returns the path of the user's file, project is the path of the file in a project, "" if there is none.
 	user    func(Place) string
 	project string
-	// other is an alternative extension of the file, used if such a file exists.
-	other string
-	// table is the path of keys to the servers.
+	// alternative is an alternative extension. A file with it is used if it exists.
+	alternative string
+	// table is the path of keys to the servers in the file.
 	table []string
-	// hasOldForm reports whether a decoded file has servers in a format that the client no longer uses; may be nil.
+	// hasOldForm reports whether a decoded file contains servers in a format that the client no longer uses; may be nil.
 	hasOldForm func(map[string]any) bool
 	// form is the language of the file.
 	form form
-	// stdio and http return an entry. With a nil http the client can only get a token from its file.
+	// stdio returns an entry that starts orch, http an entry with the URL of a node. http is nil if the client can read the token
+	// only from its file.
 	stdio, http func(Entry) fields
-	// input is what the client prompts its user for, with http; nil if it reads the environment.
+	// input describes the token that the client prompts its user for, in entries of http; nil if the client reads the environment.
 	input fields
 }
 
-// Place is where files are looked for.
+// Place contains the properties of the system that determine the paths of files.
 type Place struct {
 	// OS is a GOOS value: linux, darwin, windows.
 	OS string
@@ -57,14 +58,14 @@ type Place struct {
 type Entry struct {
 	// Name is the name of the server in the client.
 	Name string
-	// Command is the absolute path of orch, Args are its arguments; they start it on stdin and stdout.
+	// Command is the absolute path of orch, Args are the arguments with which it serves MCP over stdin and stdout.
 	Command string
 	Args    []string
 	// URL is the address of a running node; it takes precedence over Command.
 	URL string
 }
 
-// Find returns a client by its id. VALIDATION_ERROR if there is none.
+// Find returns the client with an id. It returns VALIDATION_ERROR for an unknown id.
 func Find(id string) (Client, error) {
 	for _, c := range all() {
 		if c.ID == id {
@@ -88,17 +89,18 @@ func IDs() []string {
 // All returns every client.
 func All() []Client { return all() }
 
-// SpeaksHTTP reports whether the client can get the token from its environment or from its user. orch writes no secret
-// into files, so that other clients use stdin and stdout.
+// SpeaksHTTP reports whether entries of the client can use HTTP, because the client can get the token from its environment or from
+// its user. orch does not write tokens into files, so any other client must use stdin and stdout.
 func (c Client) SpeaksHTTP() bool { return c.http != nil }
 
-// AsksForToken reports whether the client prompts its user for the token, and stores it with its secrets.
+// AsksForToken reports whether the client prompts its user for the token and stores it.
 func (c Client) AsksForToken() bool { return c.input != nil }
 
 // HasProject reports whether the client supports a file in a project.
 func (c Client) HasProject() bool { return c.project != "" }
 
-// File returns the path of the configuration. VALIDATION_ERROR if the client has no such file.
+// File returns the path of the configuration. It returns VALIDATION_ERROR if p.InProject is set and the client has no file in
+// projects.
 func (c Client) File(p Place) (string, error) {
 	if !p.InProject {
 		return c.existing(c.user(p)), nil
@@ -112,12 +114,12 @@ func (c Client) File(p Place) (string, error) {
 
 // existing returns the path with the alternative extension if such a file exists.
 func (c Client) existing(path string) string {
-	if c.other == "" {
+	if c.alternative == "" {
 		return path
 	}
-	other := strings.TrimSuffix(path, filepath.Ext(path)) + c.other
-	if _, err := os.Stat(other); err == nil {
-		return other
+	alternative := strings.TrimSuffix(path, filepath.Ext(path)) + c.alternative
+	if _, err := os.Stat(alternative); err == nil {
+		return alternative
 	}
 	return path
 }
@@ -134,36 +136,37 @@ func (c Client) change(e Entry) (entryChange, error) {
 	return entryChange{name: e.Name, entry: c.http(e), input: c.input}, nil
 }
 
-// field is one key of an entry; the order of fields is kept.
+// field is a key of an entry with its value.
 type field struct {
 	key   string
 	value any
 }
 
+// fields are the fields of an entry, in the order in which they are written.
 type fields []field
 
-// asMap returns the entry as a decoder returns it.
+// asMap returns the entry in the form in which a decoder returns it.
 func (f fields) asMap() map[string]any {
 	m := map[string]any{}
-	for _, one := range f {
-		switch v := one.value.(type) {
+	for _, pair := range f {
+		switch v := pair.value.(type) {
 		case []string:
 			list := make([]any, len(v))
 			for i, s := range v {
 				list[i] = s
 			}
-			m[one.key] = list
+			m[pair.key] = list
 		case fields:
-			m[one.key] = v.asMap()
+			m[pair.key] = v.asMap()
 		default:
-			m[one.key] = v
+			m[pair.key] = v
 		}
 	}
 	return m
 }
 
-// with returns a copy of a decoded table with a value set under key; nil removes the key.
-func with(table map[string]any, key string, value any) map[string]any {
+// withKey returns a copy of a decoded table with key set to a value; a nil value removes the key.
+func withKey(table map[string]any, key string, value any) map[string]any {
 	table = maps.Clone(table)
 	if table == nil {
 		table = map[string]any{}
@@ -175,11 +178,11 @@ func with(table map[string]any, key string, value any) map[string]any {
 	return table
 }
 
-// withIn returns a copy of a decoded file with the table at a path of keys replaced.
-func withIn(file map[string]any, path []string, table map[string]any) map[string]any {
+// withTable returns a copy of a decoded file with the table at a path of keys replaced.
+func withTable(file map[string]any, path []string, table map[string]any) map[string]any {
 	if len(path) > 1 {
 		inner, _ := file[path[0]].(map[string]any)
-		table = withIn(inner, path[1:], table)
+		table = withTable(inner, path[1:], table)
 	}
-	return with(file, path[0], table)
+	return withKey(file, path[0], table)
 }

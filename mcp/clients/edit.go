@@ -12,17 +12,16 @@ import (
 // inputs is the key of the list of values that VS Code prompts its user for.
 const inputs = "inputs"
 
-// entryChange is a change of a file. A nil entry removes the old one.
+// entryChange is a change of a file: it sets the entry with a name, or removes it if entry is nil.
 type entryChange struct {
 	name  string
 	entry fields
-	// input is what the client prompts its user for, identified by its key id; may be nil.
+	// input describes a value that the client prompts its user for, see Client.input; may be nil.
 	input fields
 }
 
-// Install returns the content of the file with the entry added or replaced; it is unchanged if the entry is
-// up to date. The rest stays the same byte for byte. INVALID_FORMAT with line and column for invalid content;
-// CONFLICT if the entry cannot be written without changing the rest.
+// Install returns the content of the file with the entry added or replaced. The rest of the content does not change. Install returns
+// INVALID_FORMAT, with line and column, for invalid content, and CONFLICT if the entry cannot be written without changing the rest.
 func (c Client) Install(file string, content []byte, e Entry) ([]byte, error) {
 	want, err := c.change(e)
 	if err != nil {
@@ -38,14 +37,15 @@ func (c Client) Uninstall(file string, content []byte, name string) ([]byte, err
 
 // language edits files of one language.
 type language interface {
-	// decode decodes the content to maps; an error has line and column.
+	// decode decodes the content to maps. Its errors contain line and column.
 	decode(file string, content []byte) (map[string]any, error)
-	// set returns the content with table.name set to the entry; remove returns it without that.
+	// set returns the content with the entry of that name in the table added or replaced.
 	set(content []byte, table []string, name string, entry fields) ([]byte, error)
+	// remove returns the content without the entry of that name in the table.
 	remove(content []byte, table []string, name string) ([]byte, error)
 	// addInput returns the content with an additional input.
 	addInput(content []byte, input fields) ([]byte, error)
-	// snippet returns the entry alone, for people who edit the file themselves.
+	// snippet returns the content of a file that contains only the entry, for people who edit their file themselves.
 	snippet(table []string, name string, entry, input fields) string
 }
 
@@ -56,13 +56,13 @@ func (c Client) language() language {
 	return jsonFile{}
 }
 
-// byteOrderMark is the mark that some Windows editors write.
+// byteOrderMark is the UTF-8 byte order mark, which some Windows editors write.
 const byteOrderMark = "\xef\xbb\xbf"
 
-// trimMark returns the text after the byte order mark.
+// trimMark removes the byte order mark.
 func trimMark(content []byte) []byte { return bytes.TrimPrefix(content, []byte(byteOrderMark)) }
 
-// edit makes the change and verifies that nothing else has changed.
+// edit returns the content with a change. It verifies that nothing else has changed, and returns CONFLICT otherwise.
 func (c Client) edit(file string, content []byte, want entryChange) ([]byte, error) {
 	text, marked := bytes.CutPrefix(content, []byte(byteOrderMark))
 	before, err := c.language().decode(file, text)
@@ -106,7 +106,7 @@ func (c Client) expected(file string, before map[string]any, want entryChange) (
 	if want.entry != nil {
 		entry = want.entry.asMap()
 	}
-	goal := withIn(before, c.table, with(servers, want.name, entry))
+	goal := withTable(before, c.table, withKey(servers, want.name, entry))
 	if want.input == nil || hasInput(before, want.input) {
 		return goal, nil
 	}
@@ -114,10 +114,10 @@ func (c Client) expected(file string, before map[string]any, want entryChange) (
 	if _, there := before[inputs]; there && !ok {
 		return nil, c.conflict(file, "%q is no list", inputs)
 	}
-	return with(goal, inputs, append(slices.Clone(list), any(want.input.asMap()))), nil
+	return withKey(goal, inputs, append(slices.Clone(list), any(want.input.asMap()))), nil
 }
 
-// servers returns the servers of a decoded file, nil if it has none. CONFLICT if the key has another kind of value.
+// servers returns the servers in a decoded file, nil if it has none. It returns CONFLICT if they are not a table.
 func (c Client) servers(file string, decoded map[string]any) (map[string]any, error) {
 	for i, key := range c.table {
 		next, there := decoded[key]
@@ -135,8 +135,8 @@ func (c Client) servers(file string, decoded map[string]any) (map[string]any, er
 // hasInput reports whether a file already has an input with the same id.
 func hasInput(file map[string]any, input fields) bool {
 	list, _ := file[inputs].([]any)
-	return slices.ContainsFunc(list, func(one any) bool {
-		in, _ := one.(map[string]any)
+	return slices.ContainsFunc(list, func(item any) bool {
+		in, _ := item.(map[string]any)
 		return in["id"] == input.asMap()["id"]
 	})
 }
@@ -160,12 +160,12 @@ func (c Client) apply(text []byte, before map[string]any, want entryChange) ([]b
 	return lang.addInput(text, want.input)
 }
 
-// equalFiles compares decoded files; an empty table equals a missing one.
+// equalFiles reports whether decoded files are equal. An empty table of servers equals a missing one.
 func equalFiles(got, want map[string]any, table []string) bool {
 	return reflect.DeepEqual(withoutEmptyTables(got, table), withoutEmptyTables(want, table))
 }
 
-// withoutEmptyTables returns a decoded file without the table, and its parents, if they are empty.
+// withoutEmptyTables returns a decoded file without the table at a path of keys if it is empty, and without its empty parents.
 func withoutEmptyTables(m map[string]any, table []string) map[string]any {
 	inner, ok := m[table[0]].(map[string]any)
 	if !ok {
@@ -175,16 +175,16 @@ func withoutEmptyTables(m map[string]any, table []string) map[string]any {
 		inner = withoutEmptyTables(inner, table[1:])
 	}
 	if len(inner) == 0 {
-		return with(m, table[0], nil)
+		return withKey(m, table[0], nil)
 	}
-	return with(m, table[0], inner)
+	return withKey(m, table[0], inner)
 }
 
 func (c Client) conflict(file, format string, args ...any) *fault.Error {
 	return fault.New(fault.Conflict, format, args...).WithField(file).WithHint("edit it yourself, see docs/how-to/connect-an-mcp-client.md")
 }
 
-// Snippet returns the entry as people can paste it.
+// Snippet returns an entry as text for people to paste into their file.
 func (c Client) Snippet(e Entry) (string, error) {
 	want, err := c.change(e)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/orch-dev/orch/internal/wholefile"
 )
 
-// MaxBytes is the largest configuration that is read.
+// MaxBytes is the most bytes of a configuration.
 const MaxBytes = 16 << 20
 
-// Read returns the content of a configuration, nil if there is none. FORBIDDEN if it may not be read,
-// VALIDATION_ERROR if it is no regular file or too large.
+// Read returns the content of a configuration, nil if the file does not exist. It returns FORBIDDEN if the file cannot be read, and
+// VALIDATION_ERROR if it is not a regular file or is too large.
 func Read(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -32,9 +32,9 @@ func Read(file string) ([]byte, error) {
 	return content, nil
 }
 
-// Write atomically replaces the content of a configuration if it is still before. It stores the old content
-// beside the file, under the name that it returns; for a new file that is empty. A symbolic link stays one. CONFLICT if
-// the file was changed in the meantime.
+// Write atomically replaces the content of a configuration by after, if the content still equals before. It saves the old content
+// in a backup file beside it and returns the path of the backup, "" for a new file. If file is a symbolic link, its target is
+// replaced. Write returns CONFLICT if the content does not equal before.
 func Write(file string, before, after []byte, now time.Time) (backup string, err error) {
 	if target, err := filepath.EvalSymlinks(file); err == nil {
 		file = target

@@ -12,8 +12,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// jsonFile edits JSON with comments and trailing commas. It removes and inserts text at the offsets that the parser
-// reports, so that the rest stays unchanged.
+// jsonFile implements language for JSON with comments and trailing commas. It removes and inserts text at the offsets that the
+// parser reports, so that the rest of the file remains unchanged.
 type jsonFile struct{}
 
 func (jsonFile) decode(file string, content []byte) (map[string]any, error) {
@@ -45,7 +45,7 @@ func brokenJSON(file string, err error) error {
 		WithHint("mend the file first; it was not touched")
 }
 
-// remove removes every member of the name; a file may contain duplicates.
+// remove removes each member with the name, because a file may contain duplicates.
 func (jsonFile) remove(content []byte, table []string, name string) ([]byte, error) {
 	for {
 		l, err := readLayout(content)
@@ -106,7 +106,7 @@ func (l layout) walk(path []string) (at hujson.Value, missing []string) {
 	return at, nil
 }
 
-// nested returns a value nested below keys.
+// nested returns fields with a value at a path of keys.
 func nested(path []string, value fields) fields {
 	for _, key := range slices.Backward(path) {
 		value = fields{{key, value}}
@@ -114,7 +114,7 @@ func nested(path []string, value fields) fields {
 	return value
 }
 
-// addInput adds an input to the list of values that the client prompts for.
+// addInput adds an input to the list inputs of the file, which it creates if necessary.
 func (jsonFile) addInput(content []byte, input fields) ([]byte, error) {
 	l, err := readLayout(content)
 	if err != nil {
@@ -166,7 +166,7 @@ func readLayout(content []byte) (layout, error) {
 	return l, nil
 }
 
-// find returns the last member of a name, which takes precedence.
+// find returns the last member with a name and its index, -1 for none. The last of several members takes precedence.
 func (l layout) find(object *hujson.Object, name string) (*hujson.Value, int) {
 	for i, m := range slices.Backward(object.Members) {
 		if lit, ok := m.Name.Value.(hujson.Literal); ok && lit.String() == name {
@@ -176,7 +176,7 @@ func (l layout) find(object *hujson.Object, name string) (*hujson.Value, int) {
 	return nil, -1
 }
 
-// indentAt returns the blanks before an offset if there is nothing else before it in its line.
+// indentAt returns the indentation before an offset, "" if the line has other text before the offset.
 func (l layout) indentAt(offset int) string {
 	line := l.content[bytes.LastIndexByte(l.content[:offset], '\n')+1 : offset]
 	if len(bytes.Trim(line, " \t")) > 0 {
@@ -212,7 +212,8 @@ func groupOf(v hujson.Value) group {
 	return g
 }
 
-// insert adds an element at the end of a group at a nesting depth.
+// insert returns the content with an element added at the end of a group. depth is the nesting depth of the group; item returns the
+// element for an indentation.
 func (l layout) insert(g group, depth int, item func(indent string) string) []byte {
 	end := len(bytes.TrimRight(l.content[:g.closing], " \t\r\n"))
 	outer := strings.Repeat(l.unit, depth)
@@ -220,8 +221,8 @@ func (l layout) insert(g group, depth int, item func(indent string) string) []by
 		outer = string(tail[bytes.LastIndexByte(tail, '\n')+1:])
 	}
 	indent, comma, content := outer+l.unit, "", l.content
-	if own := l.indentAt(g.first); g.end > 0 && own != "" {
-		indent = own
+	if existing := l.indentAt(g.first); g.end > 0 && existing != "" {
+		indent = existing
 	}
 	switch {
 	case g.comma:
@@ -233,17 +234,16 @@ func (l layout) insert(g group, depth int, item func(indent string) string) []by
 	return splice(content, end, g.closing, []byte(l.newline+indent+item(indent)+comma+l.newline+outer))
 }
 
-// member returns an item for insert that adds a member to an object.
+// member returns an item for insert: a member of an object.
 func (l layout) member(name string, value any) func(indent string) string {
 	return func(indent string) string { return string(quote(name)) + ": " + string(l.render(indent, value)) }
 }
 
-// hasTrailingComma reports whether a comma follows the last value of a group: the parser then sets
-// AfterExtra.
+// hasTrailingComma reports whether a comma follows the last value of a group. The parser sets AfterExtra in this case.
 func hasTrailingComma(last hujson.Value) bool { return last.AfterExtra != nil }
 
-// removeMember removes a member, with the blanks before it and one comma. An object without other members
-// or comments becomes {}.
+// removeMember returns the content without the member of an object at index at. It also removes the space before the member, and
+// one comma. If the object has no other members and no comments, it becomes {}.
 func (l layout) removeMember(value hujson.Value, object *hujson.Object, at int) []byte {
 	m := object.Members[at]
 	comments := slices.Concat(m.Name.BeforeExtra, m.Value.AfterExtra, object.AfterExtra)
@@ -268,7 +268,7 @@ func (l layout) removeMember(value hujson.Value, object *hujson.Object, at int) 
 	return content
 }
 
-// render formats a value; its first line is already indented.
+// render formats a value. indent is the indentation of all lines except the first.
 func (l layout) render(indent string, value any) []byte {
 	var b bytes.Buffer
 	l.write(&b, indent, value)
@@ -307,18 +307,18 @@ func comma(i int) string {
 	return ","
 }
 
-// quote encodes a string, a boolean or a list of strings, without escapes for HTML.
+// quote encodes a string, a boolean or a list of strings as JSON, without HTML escapes.
 func quote(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic(err) // only strings, booleans and lists of strings
+		panic(err) // all entries consist of such values
 	}
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// splice replaces content[from:to].
+// splice returns content with content[from:to] replaced.
 func splice(content []byte, from, to int, by []byte) []byte {
 	return slices.Concat(content[:from], by, content[to:])
 }

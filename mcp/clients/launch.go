@@ -6,7 +6,7 @@ import (
 
 // Launch describes how a client starts or reaches a server, according to its configuration.
 type Launch struct {
-	// Command and Args start the server, with Env added to the variables that the client passes on.
+	// Command and Args start the server. Env is added to the environment that the client passes to it.
 	Command string
 	Args    []string
 	Env     map[string]string
@@ -14,8 +14,8 @@ type Launch struct {
 	URL string
 }
 
-// Launch reads the entry of a name as the client does. INVALID_FORMAT for invalid content, NOT_FOUND without
-// such an entry, VALIDATION_ERROR if it has neither a command nor a URL.
+// Launch reads the entry with a name from the content of a file. It returns INVALID_FORMAT for invalid content, NOT_FOUND if there
+// is no such entry, and VALIDATION_ERROR if the entry has neither a command nor a URL.
 func (c Client) Launch(file string, content []byte, name string) (Launch, error) {
 	decoded, err := c.language().decode(file, trimMark(content))
 	if err != nil {
@@ -36,7 +36,7 @@ func (c Client) Launch(file string, content []byte, name string) (Launch, error)
 	return l, nil
 }
 
-// launchOf decodes an entry, with the property names of any client.
+// launchOf decodes an entry. It accepts the property names of all clients.
 func launchOf(entry map[string]any) Launch {
 	l := Launch{Env: map[string]string{}}
 	for _, key := range []string{"url", "httpUrl", "serverUrl"} {
@@ -67,8 +67,8 @@ func launchOf(entry map[string]any) Launch {
 func texts(list any) []string {
 	var all []string
 	values, _ := list.([]any)
-	for _, one := range values {
-		if text, ok := one.(string); ok {
+	for _, value := range values {
+		if text, ok := value.(string); ok {
 			all = append(all, text)
 		}
 	}

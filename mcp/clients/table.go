@@ -6,17 +6,19 @@ import "path/filepath"
 type form int
 
 const (
-	// jsonc is JSON with comments and trailing commas, which are kept; it includes plain JSON.
+	// jsonc is JSON, with or without comments and trailing commas.
 	jsonc form = iota
 	tomlForm
 )
 
-// tokenInput is the id of the input of VS Code: VS Code does not read the environment for headers (microsoft/vscode#336232).
+// tokenInput is the id of the input with which VS Code prompts for the token. VS Code does not read environment variables in headers
+// (microsoft/vscode#336232).
 const tokenInput = "orch-token"
 
-// checked is when the pages in the table were last checked.
+// checked is the month in which the pages in the table were last checked.
 const checked = "2026-11"
 
+// all returns the table of clients.
 func all() []Client {
 	return []Client{
 		{
@@ -70,8 +72,8 @@ func all() []Client {
 		{
 			ID: "opencode", Title: "OpenCode", Source: "https://opencode.ai/v2/docs/mcp-servers", Checked: checked,
 			Reload: "start OpenCode again, and look at opencode mcp list",
-			user:   openCode, project: "opencode.json", other: ".jsonc", table: []string{"mcp", "servers"}, form: jsonc,
-			hasOldForm: firstOpenCode, stdio: commandLine, http: typed(url("url", "Bearer {env:"+TokenVariable+"}"), "remote"),
+			user:   openCode, project: "opencode.json", alternative: ".jsonc", table: []string{"mcp", "servers"}, form: jsonc,
+			hasOldForm: isOpenCode1, stdio: commandLine, http: typed(url("url", "Bearer {env:"+TokenVariable+"}"), "remote"),
 		},
 		{
 			ID: "vscode", Title: "VS Code", Source: "https://code.visualstudio.com/docs/agents/reference/mcp-configuration", Checked: checked,
@@ -105,16 +107,16 @@ func commandLine(e Entry) fields {
 	return fields{{"type", "local"}, {"command", append([]string{e.Command}, e.Args...)}}
 }
 
-// withTools adds to an entry that all tools of the server may be used.
+// withTools adds the field tools to an entry, which permits all tools of the server.
 func withTools(entry func(Entry) fields) func(Entry) fields {
 	return func(e Entry) fields { return append(entry(e), field{"tools", []string{"*"}}) }
 }
 
-// firstOpenCode reports whether servers are directly below mcp, as in OpenCode 1.
-func firstOpenCode(file map[string]any) bool {
+// isOpenCode1 reports whether the servers in a file are directly below mcp, as in OpenCode 1.
+func isOpenCode1(file map[string]any) bool {
 	servers, _ := file["mcp"].(map[string]any)
-	for name, one := range servers {
-		entry, _ := one.(map[string]any)
+	for name, value := range servers {
+		entry, _ := value.(map[string]any)
 		if _, typed := entry["type"].(string); typed && name != "servers" {
 			return true
 		}
@@ -122,28 +124,30 @@ func firstOpenCode(file map[string]any) bool {
 	return false
 }
 
-// url returns a function for entries of a running node; the header refers to the variable with the token in the syntax of the client.
+// url returns a function that returns an entry with the URL of a node, in the field key. authorization is the Authorization header,
+// with a reference to the token in the syntax of the client.
 func url(key, authorization string) func(Entry) fields {
 	return func(e Entry) fields {
 		return fields{{key, e.URL}, {"headers", fields{{"Authorization", authorization}}}}
 	}
 }
 
-// typed adds the kind of the transport at the beginning of an entry.
+// typed adds the field type, with the kind of the transport, at the beginning of an entry.
 func typed(entry func(Entry) fields, kind string) func(Entry) fields {
 	return func(e Entry) fields { return append(fields{{"type", kind}}, entry(e)...) }
 }
 
-// bearerVariable returns an entry for Codex, which makes the header itself.
+// bearerVariable returns an entry for Codex, which makes the Authorization header from the variable itself.
 func bearerVariable(e Entry) fields {
 	return fields{{"url", e.URL}, {"bearer_token_env_var", TokenVariable}}
 }
 
+// inHome returns a function that returns a path in the home directory.
 func inHome(elements ...string) func(Place) string {
 	return func(p Place) string { return filepath.Join(append([]string{p.Home}, elements...)...) }
 }
 
-// appData returns a path in the system's folder for settings of programs.
+// appData returns a function that returns a path in the system's directory for settings of programs.
 func appData(elements ...string) func(Place) string {
 	return func(p Place) string {
 		dir := p.fromEnv("XDG_CONFIG_HOME", ".config")
@@ -157,7 +161,7 @@ func appData(elements ...string) func(Place) string {
 	}
 }
 
-// zed uses .config on macOS too.
+// zed returns the path of the user's file of Zed, which is in .config on macOS too.
 func zed(p Place) string {
 	switch p.OS {
 	case "windows":
@@ -177,7 +181,7 @@ func copilot(p Place) string {
 	return filepath.Join(p.fromEnv("COPILOT_HOME", ".copilot"), "mcp-config.json")
 }
 
-// devin uses .config on macOS too.
+// devin returns the path of the user's file of Devin Desktop, which is in .config on macOS too.
 func devin(p Place) string {
 	if p.OS == "windows" {
 		return filepath.Join(p.fromEnv("APPDATA", "AppData", "Roaming"), "devin", "mcp_config.json")
@@ -185,7 +189,7 @@ func devin(p Place) string {
 	return filepath.Join(p.Home, ".config", "devin", "mcp_config.json")
 }
 
-// openCode uses .config on every system.
+// openCode returns the path of the user's file of OpenCode, which is in .config on every system.
 func openCode(p Place) string {
 	return filepath.Join(p.fromEnv("XDG_CONFIG_HOME", ".config"), "opencode", "opencode.json")
 }
@@ -194,10 +198,11 @@ func codex(p Place) string {
 	return filepath.Join(p.fromEnv("CODEX_HOME", ".codex"), "config.toml")
 }
 
-// fromEnv returns the directory in a variable, or one below the home.
-func (p Place) fromEnv(name string, otherwise ...string) string {
+// fromEnv returns the directory in an environment variable. If the variable does not contain an absolute path, it returns the
+// directory fallback in the home directory.
+func (p Place) fromEnv(name string, fallback ...string) string {
 	if dir := p.Getenv(name); filepath.IsAbs(dir) {
 		return dir
 	}
-	return filepath.Join(append([]string{p.Home}, otherwise...)...)
+	return filepath.Join(append([]string{p.Home}, fallback...)...)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// tomlFile edits TOML with a table for each entry, [table.name], as Codex writes it. It refuses to edit other
-// forms. The servers are directly below one key of the file.
+// tomlFile implements language for TOML files with a table [table.name] for each entry, as Codex writes them. It does not edit
+// entries in other forms, such as inline tables. The path of the table must be a single key.
 type tomlFile struct{}
 
 func (tomlFile) decode(file string, content []byte) (map[string]any, error) {
@@ -46,7 +46,7 @@ func (t tomlFile) set(content []byte, table []string, name string, entry fields)
 	return append(endWithBlankLine(content), text...), nil
 }
 
-// endWithBlankLine returns content with an empty line at its end, ready for another table.
+// endWithBlankLine returns content with an empty line at its end, so that another table can follow.
 func endWithBlankLine(content []byte) []byte {
 	content = bytes.Clone(content)
 	newline := "\n"
@@ -80,7 +80,7 @@ func (tomlFile) remove(content []byte, table []string, name string) ([]byte, err
 	return splice(content, from, to, nil), nil
 }
 
-// addInput does nothing for TOML: the client makes the header itself.
+// addInput does nothing: no client with a TOML file has inputs.
 func (tomlFile) addInput(content []byte, _ fields) ([]byte, error) { return content, nil }
 
 func (tomlFile) snippet(table []string, name string, entry, _ fields) string {
@@ -94,7 +94,7 @@ func (tomlFile) snippet(table []string, name string, entry, _ fields) string {
 	return b.String()
 }
 
-// key formats a name, as a bare key if possible.
+// key formats a name as a TOML key: a bare key if possible, otherwise a quoted one.
 func key(name string) string {
 	bare := func(r rune) bool {
 		return r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
@@ -105,8 +105,8 @@ func key(name string) string {
 	return string(quote(name))
 }
 
-// block returns the lines of [table.name] and of its subtables; from and to are equal if there are none.
-// Comments and empty lines at the end belong to what follows.
+// block returns the range of the lines of [table.name] and its subtables; from and to are equal if there are none. The range does
+// not include comments and empty lines at the end, which belong to the next table.
 func block(content []byte, table, name string) (from, to int, err error) {
 	var p unstable.Parser
 	p.Reset(content)
@@ -135,7 +135,7 @@ func block(content []byte, table, name string) (from, to int, err error) {
 	return from, withoutComments(content, from, to), nil
 }
 
-// header returns the path of a table and the offset of its name.
+// header returns the path in a table header and the offset of that path; a nil path for any other expression.
 func header(e *unstable.Node) (path []string, offset int) {
 	if e.Kind != unstable.Table && e.Kind != unstable.ArrayTable {
 		return nil, 0
@@ -153,7 +153,7 @@ func lineStart(content []byte, offset int) int {
 	return bytes.LastIndexByte(content[:offset], '\n') + 1
 }
 
-// withoutComments moves the end of a block before its trailing empty lines and comments.
+// withoutComments returns the end of the block content[from:to] without its trailing empty lines and comments.
 func withoutComments(content []byte, from, to int) int {
 	for to > from {
 		start := lineStart(content, to-1)

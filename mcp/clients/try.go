@@ -16,32 +16,33 @@ import (
 )
 
 const (
-	// tryTime is how long a server may take to start and to list its tools, tryEnd how long to exit.
-	tryTime, tryEnd = time.Minute, 10 * time.Second
-	// maxMessage is the most bytes of one message of a server, maxStderr the most bytes kept of its stderr.
+	// tryTimeout is how long a server may take to start and to list its tools, exitTimeout how long it may take to exit.
+	tryTimeout, exitTimeout = time.Minute, 10 * time.Second
+	// maxMessage is the most bytes of one message of a server, maxStderr the most bytes retained of its stderr.
 	maxMessage, maxStderr = 16 << 20, 2 << 10
-	// maxPages is the most pages of tools.
+	// maxPages is the most pages of the list of tools.
 	maxPages = 100
 )
 
-// Trial is the result of starting a server as a client does.
+// Trial is the result of Try.
 type Trial struct {
 	// Server and Version are the name and version that the server reports.
 	Server  string `json:"server"`
 	Version string `json:"version"`
-	// Tools is the number of its tools, Bytes the size of that list.
+	// Tools is the number of the server's tools, Bytes the size of the list of tools.
 	Tools int `json:"tools"`
 	Bytes int `json:"bytes"`
 }
 
-// Try starts a server as a client does, without the environment of this shell and in another directory, sends
-// initialize, lists its tools, and stops it. EXEC_FAILED describes the problem.
+// Try starts a server as an MCP client does, sends initialize, lists the tools, and stops the server. The server runs in the root
+// directory, with the environment that clients pass to servers, not that of the shell. If something fails, Try returns EXEC_FAILED
+// with a description of the problem.
 func Try(ctx context.Context, l Launch, getenv func(string) string) (Trial, error) {
-	ctx, stop := context.WithTimeout(ctx, tryTime)
+	ctx, stop := context.WithTimeout(ctx, tryTimeout)
 	defer stop()
 	stderr := &tail{}
 	cmd := exec.CommandContext(ctx, l.Command, l.Args...)
-	cmd.Dir, cmd.Env, cmd.Stderr, cmd.WaitDelay = string(filepath.Separator), l.environment(getenv), stderr, tryEnd
+	cmd.Dir, cmd.Env, cmd.Stderr, cmd.WaitDelay = string(filepath.Separator), l.environment(getenv), stderr, exitTimeout
 	cmd.Cancel = func() error { return endProcess(cmd) }
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -71,7 +72,7 @@ func Try(ctx context.Context, l Launch, getenv func(string) string) (Trial, erro
 	return t, nil
 }
 
-// endProcess asks a program to exit, if the system supports that.
+// endProcess sends SIGTERM to a program. On Windows it kills the program.
 func endProcess(cmd *exec.Cmd) error {
 	if runtime.GOOS == "windows" {
 		return cmd.Process.Kill()
@@ -79,7 +80,8 @@ func endProcess(cmd *exec.Cmd) error {
 	return cmd.Process.Signal(syscall.SIGTERM)
 }
 
-// environment returns the variables that clients pass on to servers, and those of the entry. The names are those of the MCP SDKs.
+// environment returns the environment of a server: the variables that clients pass to servers (those that the MCP SDKs pass), and
+// the variables of the entry.
 func (l Launch) environment(getenv func(string) string) []string {
 	names := []string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
 	if runtime.GOOS == "windows" {
@@ -115,7 +117,7 @@ func newRPCConn(in io.Writer, out io.Reader) *rpcConn {
 
 type object = map[string]any
 
-// inspect sends initialize and lists the tools.
+// inspect sends initialize and counts the tools.
 func (d *rpcConn) inspect() (Trial, error) {
 	raw, err := d.request("initialize", object{
 		"protocolVersion": "2025-11-25", "capabilities": object{}, "clientInfo": object{"name": "orch-mcp-install", "version": "1"},
@@ -135,7 +137,7 @@ func (d *rpcConn) inspect() (Trial, error) {
 	return t, err
 }
 
-// tools counts the tools of all pages.
+// tools adds the tools on all pages of the list to t.
 func (d *rpcConn) tools(t *Trial) error {
 	params := object{}
 	for range maxPages {
@@ -164,8 +166,8 @@ func (d *rpcConn) tools(t *Trial) error {
 	return fault.New(fault.ExecFailed, "its list of tools has no end")
 }
 
-// send sends a message. It ignores errors: if the program has exited, its output says more than the
-// broken pipe, which only occurs if the program was fast.
+// send sends a message. It ignores errors: if the program has exited, request returns an error, and the output of the program
+// describes the problem better than a broken pipe.
 func (d *rpcConn) send(message object) { _ = d.in.Encode(message) }
 
 // request sends a request and returns the result.
@@ -196,17 +198,17 @@ func (d *rpcConn) request(method string, params object) (json.RawMessage, error)
 	return nil, fault.New(fault.ExecFailed, "it ends, or its time does, before it answers %s", method)
 }
 
-// tail keeps the end of the output of a program.
+// tail retains the last maxStderr bytes written to it.
 type tail struct{ text []byte }
 
-// Write never fails.
+// Write implements io.Writer. It never fails.
 func (t *tail) Write(p []byte) (int, error) {
 	t.text = append(t.text, p...)
 	t.text = t.text[max(0, len(t.text)-maxStderr):]
 	return len(p), nil
 }
 
-// String returns the text, after a colon.
+// String returns the text as the end of an error message; "" if there is no text.
 func (t *tail) String() string {
 	text := strings.ToValidUTF8(strings.TrimSpace(string(t.text)), "")
 	if text == "" {

@@ -1,4 +1,5 @@
-// Package firsthour tests that an agent can work with orch without training: a fixed policy, which needs no model and uses
-// only what its client sees, solves tasks on real repositories over MCP, set up by `orch mcp install`, while the node is killed between
-// its calls. The package consists of tests. One of the repositories needs npm and node, and is skipped without them.
+// Package firsthour tests that an agent can use orch without training. The agent is a fixed program instead of a model. It uses only
+// information that an MCP client gets, and solves tasks in real repositories over MCP. The client is configured with
+// `orch mcp install`; the node is killed between calls. The package contains only tests. The test with one of the repositories needs
+// npm and node, and is skipped without them.
 package firsthour

@@ -8,11 +8,11 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// maxAddress is the most bytes of a URL from another party.
+// maxAddress is the most bytes of a URL from a server.
 const maxAddress = 2048
 
-// parseTrusted parses a URL that secrets, or a person, may be sent to: https, or http on this machine if local is set.
-// FORBIDDEN for any other.
+// parseTrusted parses a URL to which secrets, or a person, may be sent: https, or, with local, also http on a loopback address. It
+// returns FORBIDDEN for any other URL.
 func parseTrusted(address string, local bool) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -28,7 +28,7 @@ func parseTrusted(address string, local bool) (*url.URL, error) {
 	return nil, fault.New(fault.Forbidden, "it is not https: %q", clip(address))
 }
 
-// loopback reports whether a URL certainly leads to this machine.
+// loopback reports whether a URL definitely leads to this machine.
 func loopback(u *url.URL) bool {
 	return strings.EqualFold(u.Hostname(), "localhost") || net.ParseIP(u.Hostname()).IsLoopback()
 }
@@ -39,7 +39,7 @@ func mayBeLocal(u *url.URL) bool {
 	return loopback(u) || host == "localhost" || strings.HasSuffix(host, ".localhost") || net.ParseIP(host).IsUnspecified()
 }
 
-// clip shortens a text from another party, for an error.
+// clip truncates a text from a server, for an error message.
 func clip(text string) string {
 	const shown = 200
 	if len(text) > shown {
@@ -48,22 +48,24 @@ func clip(text string) string {
 	return text
 }
 
-// resourceName returns the name of a server as a resource: without user, query and fragment, which may contain secrets.
+// resourceName returns the resource identifier of a server (RFC 8707): its URL without user, query and fragment, which may contain
+// secrets.
 func resourceName(u *url.URL) string {
 	return (&url.URL{Scheme: strings.ToLower(u.Scheme), Host: strings.ToLower(u.Host), Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// covers reports whether a resource is a server, or contains it on the same host.
+// covers reports whether a resource identifier is valid for a server: it has the same origin, and its path is the path of the server
+// or a parent.
 func covers(resource string, server *url.URL) bool {
 	r, err := url.Parse(resource)
 	if err != nil || r.User != nil || r.RawQuery != "" || r.Fragment != "" || origin(r) != origin(server) {
 		return false
 	}
-	above := strings.TrimSuffix(r.EscapedPath(), "/") + "/"
-	return strings.HasPrefix(strings.TrimSuffix(server.EscapedPath(), "/")+"/", above)
+	prefix := strings.TrimSuffix(r.EscapedPath(), "/") + "/"
+	return strings.HasPrefix(strings.TrimSuffix(server.EscapedPath(), "/")+"/", prefix)
 }
 
-// origin returns scheme and host, with the port.
+// origin returns the scheme, host and port of a URL, in lower case.
 func origin(u *url.URL) string {
 	host := strings.ToLower(u.Host)
 	switch {
@@ -76,7 +78,7 @@ func origin(u *url.URL) string {
 	return strings.ToLower(u.Scheme) + "://" + host
 }
 
-// resourceAddresses returns the URLs of the possible metadata of a server, the best first (RFC 9728).
+// resourceAddresses returns the URLs at which the metadata of a server may be, in the order to try (RFC 9728).
 func resourceAddresses(server *url.URL) []string {
 	root := server.Scheme + "://" + server.Host + "/.well-known/oauth-protected-resource"
 	if path := strings.Trim(server.EscapedPath(), "/"); path != "" {
@@ -85,7 +87,8 @@ func resourceAddresses(server *url.URL) []string {
 	return []string{root}
 }
 
-// issuerAddresses returns the URLs of the possible metadata of an authorization server, the best first (RFC 8414, OpenID Connect).
+// issuerAddresses returns the URLs at which the metadata of an authorization server may be, in the order to try (RFC 8414, OpenID
+// Connect Discovery).
 func issuerAddresses(issuer *url.URL) []string {
 	path := strings.Trim(issuer.EscapedPath(), "/")
 	root := issuer.Scheme + "://" + issuer.Host

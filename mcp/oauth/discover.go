@@ -12,16 +12,17 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// issuer is an authorization server, with the data for one MCP server.
+// issuer is the authorization server of an MCP server.
 type issuer struct {
 	*oauthex.AuthServerMeta
 
-	// resource is its name for the server, scopes are those that the server requires.
+	// resource is the resource identifier of the MCP server (RFC 8707), scopes are the scopes that the MCP server requires.
 	resource string
 	scopes   []string
 }
 
-// discover finds the authorization server of a server. FORBIDDEN if it cannot be trusted, NOT_FOUND, TOOL_UNAVAILABLE.
+// discover finds the authorization server of an MCP server. It returns FORBIDDEN if the authorization server cannot be trusted,
+// NOT_FOUND if there is none, or TOOL_UNAVAILABLE.
 func (l *Logins) discover(ctx context.Context, s Server) (issuer, error) {
 	u, err := url.Parse(s.URL)
 	if err != nil {
@@ -31,15 +32,15 @@ func (l *Logins) discover(ctx context.Context, s Server) (issuer, error) {
 	if err != nil {
 		return issuer{}, err
 	}
-	about, err := l.resource(ctx, u, challenge.Params["resource_metadata"])
+	resource, err := l.resource(ctx, u, challenge.Params["resource_metadata"])
 	if err != nil {
 		return issuer{}, err
 	}
-	if s.Issuer != "" && !sameIssuer(s.Issuer, about.AuthorizationServers[0]) {
-		return issuer{}, fault.New(fault.Forbidden, "the server names another one than its definition: %q", clip(about.AuthorizationServers[0])).
+	if s.Issuer != "" && !sameIssuer(s.Issuer, resource.AuthorizationServers[0]) {
+		return issuer{}, fault.New(fault.Forbidden, "the server names another one than its definition: %q", clip(resource.AuthorizationServers[0])).
 			WithField("authorization_servers")
 	}
-	meta, err := l.issuer(ctx, u, about.AuthorizationServers[0])
+	meta, err := l.issuer(ctx, u, resource.AuthorizationServers[0])
 	switch {
 	case err != nil:
 		return issuer{}, err
@@ -49,14 +50,15 @@ func (l *Logins) discover(ctx context.Context, s Server) (issuer, error) {
 		return issuer{}, fault.New(fault.NotFound, "the server demands a login, but does not tell where").
 			WithHint("a token in bearer of its definition may help")
 	}
-	found := issuer{AuthServerMeta: meta, resource: about.Resource, scopes: about.ScopesSupported}
+	found := issuer{AuthServerMeta: meta, resource: resource.Resource, scopes: resource.ScopesSupported}
 	if scope := challenge.Params["scope"]; scope != "" {
 		found.scopes = strings.Fields(scope)
 	}
 	return found, nil
 }
 
-// challenge sends a request without a token, and returns the challenge; demands reports whether the server refused it.
+// challenge sends a request without a token, and returns the bearer challenge of the response. demands is set if the server has
+// refused the request.
 func (l *Logins) challenge(ctx context.Context, s Server) (c oauthex.Challenge, demands bool, err error) {
 	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},` +
 		`"clientInfo":{"name":"orch","version":"1"}}}`
@@ -76,18 +78,18 @@ func (l *Logins) challenge(ctx context.Context, s Server) (c oauthex.Challenge, 
 	defer resp.Body.Close()
 	all, err := oauthex.ParseWWWAuthenticate(resp.Header.Values("WWW-Authenticate"))
 	if err != nil {
-		all = nil // the metadata can also be found without it
+		all = nil // the metadata can also be found without a challenge
 	}
-	for _, one := range all {
-		if one.Scheme == "bearer" {
-			c = one
+	for _, candidate := range all {
+		if candidate.Scheme == "bearer" {
+			c = candidate
 		}
 	}
 	return c, resp.StatusCode == http.StatusUnauthorized, nil
 }
 
-// resource reads the metadata of a server. A server without metadata is its own authorization server, as in the first
-// version of the specification. metadataURL is the URL from the challenge; "" if it had none.
+// resource reads the metadata of an MCP server. metadataURL is the URL in the challenge, "" for none. A server without metadata is
+// its own authorization server, as in the first version of the MCP specification.
 func (l *Logins) resource(ctx context.Context, server *url.URL, metadataURL string) (oauthex.ProtectedResourceMetadata, error) {
 	addresses := resourceAddresses(server)
 	if metadataURL != "" {
@@ -97,26 +99,27 @@ func (l *Logins) resource(ctx context.Context, server *url.URL, metadataURL stri
 		if _, err := parseTrusted(address, loopback(server)); err != nil {
 			return oauthex.ProtectedResourceMetadata{}, inField(err, "resource_metadata")
 		}
-		var about oauthex.ProtectedResourceMetadata
-		there, err := l.fetch(ctx, address, &about)
+		var meta oauthex.ProtectedResourceMetadata
+		exists, err := l.fetch(ctx, address, &meta)
 		switch {
 		case err != nil:
-			return about, err
-		case !there:
+			return meta, err
+		case !exists:
 			continue
-		case !covers(about.Resource, server):
-			return about, fault.New(fault.Forbidden, "it is not this server: %q", clip(about.Resource)).WithField("resource")
-		case len(about.AuthorizationServers) == 0:
-			return about, fault.New(fault.Forbidden, "the server names no authorization server").WithField("authorization_servers")
+		case !covers(meta.Resource, server):
+			return meta, fault.New(fault.Forbidden, "it is not this server: %q", clip(meta.Resource)).WithField("resource")
+		case len(meta.AuthorizationServers) == 0:
+			return meta, fault.New(fault.Forbidden, "the server names no authorization server").WithField("authorization_servers")
 		}
-		return about, nil
+		return meta, nil
 	}
 	return oauthex.ProtectedResourceMetadata{
 		Resource: resourceName(server), AuthorizationServers: []string{server.Scheme + "://" + server.Host},
 	}, nil
 }
 
-// issuer reads the metadata of an authorization server; nil if it has none.
+// issuer reads the metadata of an authorization server. It returns nil if there is none, and FORBIDDEN if the authorization server
+// cannot be trusted.
 func (l *Logins) issuer(ctx context.Context, server *url.URL, name string) (*oauthex.AuthServerMeta, error) {
 	u, err := parseTrusted(name, loopback(server))
 	if err != nil {
@@ -124,18 +127,19 @@ func (l *Logins) issuer(ctx context.Context, server *url.URL, name string) (*oau
 	}
 	for _, address := range issuerAddresses(u) {
 		var meta oauthex.AuthServerMeta
-		there, err := l.fetch(ctx, address, &meta)
+		exists, err := l.fetch(ctx, address, &meta)
 		if err != nil {
 			return nil, err
 		}
-		if there {
+		if exists {
 			return &meta, checkIssuer(&meta, name, loopback(server))
 		}
 	}
-	return nil, nil //nolint:nilnil // missing metadata is no error
+	return nil, nil //nolint:nilnil // missing metadata is not an error
 }
 
-// checkIssuer returns why an authorization server cannot be trusted with a login. FORBIDDEN.
+// checkIssuer returns FORBIDDEN if an authorization server cannot be trusted with a login. With local, its addresses may be http on
+// a loopback address.
 func checkIssuer(meta *oauthex.AuthServerMeta, name string, local bool) error {
 	if !sameIssuer(meta.Issuer, name) {
 		return fault.New(fault.Forbidden, "it is %q, and not %q", clip(meta.Issuer), clip(name)).WithField("issuer")
@@ -157,7 +161,7 @@ func checkIssuer(meta *oauthex.AuthServerMeta, name string, local bool) error {
 	return nil
 }
 
-// sameIssuer compares names of authorization servers. Some write theirs both with and without a slash.
+// sameIssuer compares names of authorization servers. It ignores a slash at the end, because some servers are inconsistent.
 func sameIssuer(a, b string) bool { return strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/") }
 
 // inField sets the field of an error.

@@ -1,13 +1,13 @@
 // Package oauth logs orch in to MCP servers that require it, and stores the tokens.
 //
-// The flow is that of the authorization chapter of MCP: the server names its authorization server (RFC 9728), which
-// publishes its endpoints (RFC 8414, OpenID Connect Discovery) and registers orch as a client (RFC 7591) unless the definition
-// has one. A person decides in a browser; PKCE with S256, the state, the issuer (RFC 9207) and the resource (RFC 8707)
-// bind the answer to the request.
+// The flow is that of the authorization chapter of MCP. The MCP server names its authorization server (RFC 9728). The authorization
+// server publishes its endpoints (RFC 8414, OpenID Connect Discovery), and registers orch as a client (RFC 7591) unless the
+// definition of the server has a client id. A person logs in with a browser. PKCE with S256, the state, the issuer (RFC 9207) and
+// the resource (RFC 8707) bind the answer to the request.
 //
-// Everything that servers send is untrusted data: all addresses must be https, or loopback where the server itself is;
-// answers are limited in size; secrets are sent only to the endpoint that they are for, and redirects with them are not followed. No
-// error and no log contains a token.
+// Everything that servers send is untrusted data. All addresses must be https; loopback addresses may be http if the MCP server is
+// on a loopback address too. Responses are limited in size. A secret is sent only to the endpoint that it is for, and redirects of
+// such requests are not followed. Errors and logs never contain tokens.
 package oauth
 
 import (
@@ -20,22 +20,23 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// ErrLogin is matched by errors that require a person to log in.
+// ErrLogin matches errors after which a person must log in.
 var ErrLogin = errors.New("mcp: a login is needed")
 
 // Server is the definition of a server, with its variables replaced by their values.
 type Server struct {
-	// Name consists of lower-case letters, digits and hyphens, at most 64; it names the file of the login.
+	// Name consists of at most 64 lower-case letters, digits and hyphens. The file of the login is named after it.
 	Name string
-	// URL is the URL of the server. A login is valid for no other URL.
+	// URL is the URL of the server. A login is valid only for this URL.
 	URL string
-	// Headers are sent with the request that finds out whether a login is required.
+	// Headers are sent with the request that checks whether a login is required.
 	Headers http.Header
-	// ClientID and ClientSecret are those of an already registered client; both may be empty.
+	// ClientID and ClientSecret identify a client that is registered at the authorization server; both may be empty.
 	ClientID, ClientSecret string
-	// Issuer is the only authorization server to trust, so that the secret is sent to no other; with "" the server names it.
+	// Issuer is the only authorization server to trust, so that the secret is sent to no other. If it is empty, the server names
+	// its authorization server.
 	Issuer string
-	// Scopes are requested; without them those that the server names.
+	// Scopes are the scopes to request. If there are none, the scopes that the server names are requested.
 	Scopes []string
 }
 
@@ -47,17 +48,17 @@ type Login struct {
 	Scopes []string `json:"scopes"`
 	// Expires is when the access token expires; zero if unknown.
 	Expires time.Time `json:"expires_at,omitzero"`
-	// Renewable is set if it can be renewed without a person.
+	// Renewable is set if the access token can be renewed without a person.
 	Renewable bool `json:"renewable"`
 }
 
 // Config configures Logins.
 type Config struct {
-	// Dir is the directory of the files, absolute; it is created with mode 0700 when it is needed.
+	// Dir is the absolute path of the directory for the files. It is created with mode 0700 when it is needed.
 	Dir string
 	// Wait is how long a person may take to log in. Default: 5 min.
 	Wait time.Duration
-	// Logger logs logins and renewals. Default: nothing is logged.
+	// Logger logs logins and renewals. With nil nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -73,8 +74,8 @@ type Logins struct {
 // New returns the logins in a directory, which need not exist.
 func New(c Config) *Logins {
 	if c.Wait == 0 {
-		const patience = 5 * time.Minute
-		c.Wait = patience
+		const defaultWait = 5 * time.Minute
+		c.Wait = defaultWait
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -82,8 +83,8 @@ func New(c Config) *Logins {
 	return &Logins{files: files{c.Dir}, wait: c.Wait, http: newClient(), log: c.Logger, now: time.Now}
 }
 
-// ID returns the id of the present login of a server: a new login has a new id, a renewed one the same. It is "" without
-// a login.
+// ID returns the id of the present login of a server, "" if there is none. Each login has a new id; renewing tokens does not change
+// the id.
 func (l *Logins) ID(name string) string {
 	g, err := l.files.read(name)
 	if err != nil {
@@ -92,7 +93,7 @@ func (l *Logins) ID(name string) string {
 	return g.ID
 }
 
-// check returns why a login to the server is impossible.
+// check returns VALIDATION_ERROR if a login to the server is impossible.
 func (s Server) check() error {
 	if !validName(s.Name) {
 		return fault.New(fault.ValidationError, "is no name of a server").WithField("name")
@@ -103,18 +104,18 @@ func (s Server) check() error {
 	return nil
 }
 
-// validName reports whether a text is the name of a server. It runs for each request with a login, so it uses no regular expression.
+// validName reports whether a text is a valid name of a server. It uses no regular expression because it is called for each request.
 func validName(name string) bool {
 	const longest = 64
 	return name != "" && len(name) <= longest && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// loginRequired returns the error of a server that requires a login, without one.
+// loginRequired returns the error if a server requires a login and there is none.
 func loginRequired(name string) error {
 	return fault.Wrap(fault.Unauthorized, ErrLogin, "the server demands a login: orch mcp login "+name)
 }
 
-// loginExpired returns the error of a login that is no longer valid.
+// loginExpired returns the error for a login that is no longer valid.
 func loginExpired(name string) error {
 	return fault.Wrap(fault.Unauthorized, ErrLogin, "log in again: orch mcp login "+name)
 }

@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// maxAnswer is the most bytes of an answer of an authorization server, maxHeader those of its headers.
+	// maxAnswer is the most bytes of the body of a response, maxHeader the most bytes of its headers.
 	maxAnswer, maxHeader = 1 << 20, 64 << 10
-	// answerTime is the timeout of a request, including its answer.
-	answerTime = 20 * time.Second
+	// requestTimeout is the timeout of a request, including its response.
+	requestTimeout = 20 * time.Second
 )
 
-// newClient returns a client for requests to authorization servers. It follows a few redirects of documents, only on
-// the same host; it never follows redirects of forms.
+// newClient returns a client for requests to authorization servers. It follows a few redirects of GET requests, only to the same
+// origin. It does not follow redirects of other requests.
 func newClient() *http.Client {
 	const redirects = 3
 	return &http.Client{
-		Timeout: answerTime,
+		Timeout: requestTimeout,
 		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: answerTime / 2}).DialContext,
-			TLSHandshakeTimeout: answerTime / 2, MaxResponseHeaderBytes: maxHeader, DisableKeepAlives: true,
+			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: requestTimeout / 2}).DialContext,
+			TLSHandshakeTimeout: requestTimeout / 2, MaxResponseHeaderBytes: maxHeader, DisableKeepAlives: true,
 		},
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			first := via[0]
@@ -40,7 +40,8 @@ func newClient() *http.Client {
 	}
 }
 
-// fetch reads a JSON document, and reports whether it exists. TOOL_UNAVAILABLE, FORBIDDEN.
+// fetch reads a JSON document into a value, and reports whether the document exists. It returns TOOL_UNAVAILABLE if the server
+// cannot be reached, and FORBIDDEN for an invalid document.
 func (l *Logins) fetch(ctx context.Context, address string, document any) (bool, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -68,7 +69,7 @@ func (l *Logins) fetch(ctx context.Context, address string, document any) (bool,
 	return true, nil
 }
 
-// readAnswer reads an answer of at most 1 MiB.
+// readAnswer reads the body of a response. It returns an error if the body has more than maxAnswer bytes.
 func readAnswer(body io.Reader) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(body, maxAnswer+1))
 	if len(content) > maxAnswer {
@@ -77,7 +78,8 @@ func readAnswer(body io.Reader) ([]byte, error) {
 	return content, err
 }
 
-// unreachable returns the error of a request without an answer. The address is shown without its query, which may contain secrets.
+// unreachable returns the error for a request that was not answered. It shows only the origin of the URL, because the rest may
+// contain secrets.
 func unreachable(ctx context.Context, u *url.URL, err error) error {
 	if ctx.Err() != nil {
 		return fault.From(ctx.Err())

@@ -26,9 +26,9 @@ type loginRequest struct {
 	redirect, state, verifier string
 }
 
-// Login lets a person log in: show gets the address to open in a browser, which is https, or http on this machine.
-// It waits for the answer, and stores the tokens. NOT_FOUND if the server requires no login, FORBIDDEN for servers
-// that cannot be trusted and for a refusal, TIMEOUT, TOOL_UNAVAILABLE, VALIDATION_ERROR.
+// Login lets a person log in. It calls show with the address to open in a browser, which is https, or http on a loopback address.
+// It waits for the answer and stores the tokens. It returns NOT_FOUND if the server requires no login, FORBIDDEN if a server cannot
+// be trusted or refuses the login, TIMEOUT, TOOL_UNAVAILABLE or VALIDATION_ERROR.
 func (l *Logins) Login(ctx context.Context, s Server, show func(address string)) (Login, error) {
 	if err := s.check(); err != nil {
 		return Login{}, err
@@ -65,21 +65,21 @@ func (l *Logins) Login(ctx context.Context, s Server, show func(address string))
 	return l.redeem(ctx, s, q, code)
 }
 
-// scopesOf returns the scopes to request: those of the definition, otherwise those of the server and the one with which
-// many servers issue a refresh token.
+// scopesOf returns the scopes to request: the scopes of the definition, otherwise those that the server requires, and
+// offline_access if it is supported. Many authorization servers issue a refresh token only with offline_access.
 func scopesOf(s Server, from issuer) []string {
 	if len(s.Scopes) > 0 {
 		return slices.Clone(s.Scopes)
 	}
-	const lasting, most = "offline_access", 100
-	scopes := slices.Clone(from.scopes[:min(len(from.scopes), most)])
-	if slices.Contains(from.ScopesSupported, lasting) && !slices.Contains(scopes, lasting) {
-		scopes = append(scopes, lasting)
+	const offline, maxScopes = "offline_access", 100
+	scopes := slices.Clone(from.scopes[:min(len(from.scopes), maxScopes)])
+	if slices.Contains(from.ScopesSupported, offline) && !slices.Contains(scopes, offline) {
+		scopes = append(scopes, offline)
 	}
 	return scopes
 }
 
-// register returns the client of the definition, or registers one at the authorization server.
+// register returns the client of the definition. If the definition has none, it registers a client at the authorization server.
 func (l *Logins) register(ctx context.Context, s Server, q loginRequest) (client, error) {
 	if s.ClientID != "" {
 		return client{ID: s.ClientID, Secret: s.ClientSecret, Auth: authOf(s.ClientSecret, q.issuer.TokenEndpointAuthMethodsSupported), Preset: true}, nil
@@ -106,7 +106,8 @@ func (l *Logins) register(ctx context.Context, s Server, q loginRequest) (client
 	return c, nil
 }
 
-// registrationError returns why there is no client. The text of the cause may quote the answer, which may contain a secret.
+// registrationError returns the error for a failed registration. It does not include the text of err, which may quote the answer and
+// so contain a secret.
 func registrationError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fault.From(ctx.Err())
@@ -117,7 +118,7 @@ func registrationError(ctx context.Context, err error) error {
 	return fault.New(fault.ToolUnavailable, "the authorization server does not accept orch as a client").WithField("registration_endpoint")
 }
 
-// authOf returns how a client with a secret authenticates.
+// authOf returns the authentication method of a client with the given secret.
 func authOf(secret string, supported []string) string {
 	switch {
 	case secret == "":
@@ -154,7 +155,7 @@ func (q loginRequest) address() (string, error) {
 	return u.String(), nil
 }
 
-// code returns the code in an answer to the request. FORBIDDEN.
+// code returns the code in an answer to the request. It returns FORBIDDEN for an invalid answer, and for a refusal.
 func (q loginRequest) code(answer url.Values) (string, error) {
 	iss, announced := answer.Get("iss"), q.issuer.AuthorizationResponseIssParameterSupported
 	switch {

@@ -11,9 +11,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Logout deletes the login of a server, and asks the authorization server to revoke it if that is supported. It
-// reports whether it was revoked. Of s only Name is needed, and ClientSecret if the definition has one. NOT_FOUND without
-// a login.
+// Logout deletes the login of a server, and requests the authorization server to revoke the tokens if it supports that. It reports
+// whether all tokens were revoked. It uses only s.Name and s.ClientSecret. It returns NOT_FOUND if there is no login.
 func (l *Logins) Logout(ctx context.Context, s Server) (revoked bool, err error) {
 	g, err := l.forget(ctx, s.Name)
 	if err != nil || g.RevokeURL == "" {
@@ -33,7 +32,8 @@ func (l *Logins) Logout(ctx context.Context, s Server) (revoked bool, err error)
 	return revoked, nil
 }
 
-// forget deletes the file of a login, and returns its content; the zero grant if it was damaged.
+// forget deletes the file of a login and returns its content. It returns a zero grant if the file is damaged, and NOT_FOUND if there
+// is no login.
 func (l *Logins) forget(ctx context.Context, name string) (grant, error) {
 	none := fault.New(fault.NotFound, "there is no login at the MCP server %s", name)
 	if _, err := os.Stat(l.files.path(name)); !validName(name) || errors.Is(err, fs.ErrNotExist) {
@@ -46,7 +46,7 @@ func (l *Logins) forget(ctx context.Context, name string) (grant, error) {
 	defer unlock()
 	g, err := l.files.read(name)
 	if err != nil {
-		g = grant{} // delete an unreadable file all the same
+		g = grant{} // the file is damaged: delete it nevertheless
 	}
 	switch err := os.Remove(l.files.path(name)); {
 	case errors.Is(err, fs.ErrNotExist):

@@ -19,15 +19,15 @@ type Source struct {
 	server Server
 
 	mu sync.Mutex
-	// secrets are those that were used, which must be hidden.
+	// secrets are the most recent secrets of the login, which Conceal hides.
 	secrets []string
 }
 
-// Source returns the source for a server. There need not be a login.
+// Source returns the source for a server. The login need not exist yet.
 func (l *Logins) Source(s Server) *Source { return &Source{l: l, server: s} }
 
-// Token returns the token for a request; "" without a login for this server. It first renews a token that is about to expire.
-// The error matches ErrLogin if a person must log in.
+// Token returns the token for a request, "" if there is no login for this server. It renews a token that is about to expire. The
+// error matches ErrLogin if a person must log in.
 func (s *Source) Token(ctx context.Context) (string, error) {
 	g, err := s.read()
 	switch {
@@ -40,13 +40,13 @@ func (s *Source) Token(ctx context.Context) (string, error) {
 	}
 	token, err := s.renew(ctx, g.Access)
 	if err != nil && !errors.Is(err, ErrLogin) && s.l.now().Before(g.Expires) {
-		return g.Access, nil // it is still valid, and the next call tries again
+		return g.Access, nil // the token is still valid, and the next call tries to renew it again
 	}
 	return token, err
 }
 
-// Renew returns a new token in place of one that the server has refused; refused is "" for a request without a token. The
-// error matches ErrLogin if a person must log in.
+// Renew returns a new token after the server has refused a request. refused is the token of that request, "" for none. The error
+// matches ErrLogin if a person must log in.
 func (s *Source) Renew(ctx context.Context, refused string) (string, error) {
 	if refused == "" {
 		return "", loginRequired(s.server.Name)
@@ -54,10 +54,10 @@ func (s *Source) Renew(ctx context.Context, refused string) (string, error) {
 	return s.renew(ctx, refused)
 }
 
-// Refused returns the error of a server that refuses a token that was just renewed. It matches ErrLogin.
+// Refused returns the error if the server has refused a token that was just renewed. It matches ErrLogin.
 func (s *Source) Refused() error { return loginExpired(s.server.Name) }
 
-// Conceal hides the used tokens in a text.
+// Conceal replaces the secrets of the login in a text by asterisks.
 func (s *Source) Conceal(text string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,8 +67,8 @@ func (s *Source) Conceal(text string) string {
 	return text
 }
 
-// read returns the grant of the server, and remembers its secrets. The error matches fs.ErrNotExist if there is
-// none, or one for another definition.
+// read returns the grant of the server, and records its secrets. The error matches fs.ErrNotExist if there is no grant, or if the
+// grant is for a different definition of the server.
 func (s *Source) read() (grant, error) {
 	g, err := s.l.files.read(s.server.Name)
 	if err != nil {
@@ -81,6 +81,7 @@ func (s *Source) read() (grant, error) {
 	return g, nil
 }
 
+// remember records secrets for Conceal.
 func (s *Source) remember(secrets ...string) {
 	const most = 32
 	s.mu.Lock()
@@ -93,8 +94,9 @@ func (s *Source) remember(secrets ...string) {
 	s.secrets = s.secrets[max(0, len(s.secrets)-most):]
 }
 
-// renew renews a token that is no longer valid, unless another process has done so. It stores the answer of the
-// authorization server even if ctx ends before: the former refresh token may have been invalidated.
+// renew returns a new token in place of former, which is no longer valid. If another process has already renewed the token, it
+// returns that token. The renewal continues if ctx ends: its answer must be stored, because the authorization server may have
+// invalidated the former refresh token.
 func (s *Source) renew(ctx context.Context, former string) (string, error) {
 	type outcome struct {
 		token string
@@ -102,9 +104,9 @@ func (s *Source) renew(ctx context.Context, former string) (string, error) {
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		lasting, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*answerTime)
+		detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*requestTimeout)
 		defer cancel()
-		token, err := s.renewNow(lasting, former)
+		token, err := s.renewNow(detached, former)
 		done <- outcome{token, err}
 	}()
 	select {
@@ -115,6 +117,7 @@ func (s *Source) renew(ctx context.Context, former string) (string, error) {
 	}
 }
 
+// renewNow implements renew, with the file of the grant locked.
 func (s *Source) renewNow(ctx context.Context, former string) (string, error) {
 	unlock, err := s.l.files.lock(ctx, s.server.Name)
 	if err != nil {
@@ -149,7 +152,8 @@ func (s *Source) renewNow(ctx context.Context, former string) (string, error) {
 	return g.Access, nil
 }
 
-// renewError returns the error for a failed renewal. It deletes tokens that the server has rejected, so that they are not tried again.
+// renewError returns the error for a failed renewal. It deletes the tokens from the grant if the authorization server has rejected
+// them, so that they are not used again.
 func (s *Source) renewError(ctx context.Context, g grant, err error) error {
 	s.l.log.WarnContext(ctx, "mcp_login_not_renewed", slog.String("server", s.server.Name), slog.Any("error", err))
 	refused, ok := errors.AsType[*refusal](err)

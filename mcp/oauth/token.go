@@ -24,14 +24,15 @@ const (
 // client is orch as a client of an authorization server.
 type client struct {
 	ID string `json:"id"`
-	// Secret is that of a client registered by orch; that of a definition is not stored.
+	// Secret is the secret of a client that orch has registered. The secret of a preset client is not stored.
 	Secret string `json:"secret,omitempty"`
-	Auth   string `json:"auth"`
-	// Preset is set for the client of a definition.
+	// Auth is the authentication method.
+	Auth string `json:"auth"`
+	// Preset is set for a client from the definition of the server.
 	Preset bool `json:"preset,omitempty"`
 }
 
-// withSecretOf returns the client with the secret of a definition.
+// withSecretOf returns the client with its secret: for a preset client, the secret in the definition of the server.
 func (c client) withSecretOf(s Server) client {
 	if c.Preset {
 		c.Secret = s.ClientSecret
@@ -49,13 +50,13 @@ type tokens struct {
 	Error   string          `json:"error"`
 }
 
-// refusal is the error of an endpoint that refused a valid request.
+// refusal is the error if an authorization server has refused a request; code is the OAuth error code.
 type refusal struct{ code string }
 
 // Error implements error.
 func (r *refusal) Error() string { return "the authorization server refuses: " + r.code }
 
-// post sends a form to an endpoint, and returns the answer. TOOL_UNAVAILABLE, or a refusal.
+// post sends a form to an endpoint and returns the answer. It returns TOOL_UNAVAILABLE, or a *refusal.
 func (l *Logins) post(ctx context.Context, endpoint string, c client, form url.Values) (tokens, error) {
 	form.Set("client_id", c.ID)
 	if c.Auth == authPost {
@@ -92,15 +93,16 @@ func (l *Logins) post(ctx context.Context, endpoint string, c client, form url.V
 	return tokens{}, &refusal{errorCode(answer.Error, "status "+strconv.Itoa(resp.StatusCode))}
 }
 
-// errorCode returns the code of an OAuth error, or otherwise if it is invalid; no other part of an answer is shown.
-func errorCode(code, otherwise string) string {
+// errorCode returns the code of an OAuth error if it is valid, otherwise fallback. Other parts of an error response are never shown.
+func errorCode(code, fallback string) string {
 	if regexp.MustCompile(`^[a-z_]{1,64}$`).MatchString(code) {
 		return code
 	}
-	return otherwise
+	return fallback
 }
 
-// update stores tokens in a grant. Missing values stay as they were. FORBIDDEN.
+// update stores new tokens in a grant. A missing refresh token or scope does not change the grant. update returns FORBIDDEN for
+// invalid tokens.
 func (g *grant) update(t tokens, now time.Time) error {
 	if !sendable(t.Access) || t.Refresh != "" && !sendable(t.Refresh) {
 		return fault.New(fault.Forbidden, "the authorization server gives no token that can be sent").WithField("access_token")
@@ -122,13 +124,14 @@ func (g *grant) update(t tokens, now time.Time) error {
 	return nil
 }
 
-// sendable reports whether a text is a token that fits into a header.
+// sendable reports whether a token can be sent in a header.
 func sendable(token string) bool {
 	const longest = 32 << 10
 	return len(token) <= longest && regexp.MustCompile(`^[\x21-\x7e]+$`).MatchString(token)
 }
 
-// expiry returns when a token expires that is valid for seconds, a number or a text; zero if unknown.
+// expiry returns the time that is the given number of seconds after now; zero if seconds is not a positive number. seconds may be a
+// JSON number or string.
 func expiry(seconds json.RawMessage, now time.Time) time.Time {
 	const longest = 10 * 365 * 24 * time.Hour
 	n, err := strconv.ParseFloat(strings.Trim(string(seconds), `"`), 64)

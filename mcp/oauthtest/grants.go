@@ -51,10 +51,10 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 		values.Set(name, value)
 	}
 	back.RawQuery = values.Encode()
-	http.Redirect(w, r, back.String(), http.StatusFound) //nolint:gosec // it leads to this machine
+	http.Redirect(w, r, back.String(), http.StatusFound) //nolint:gosec // the redirect leads to 127.0.0.1
 }
 
-// token issues tokens for a code, or for a refresh token, which is valid once: a second use revokes all tokens.
+// token issues tokens for a code or a refresh token. A refresh token is valid once; a second use revokes all tokens.
 func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	id, ok := s.client(r)
 	if !ok {
@@ -64,11 +64,11 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	form := r.PostForm
 	switch form.Get("grant_type") {
 	case "authorization_code":
-		what, known := s.codes[form.Get("code")]
+		want, known := s.codes[form.Get("code")]
 		delete(s.codes, form.Get("code"))
 		sum := sha256.Sum256([]byte(form.Get("code_verifier")))
 		got := codeGrant{id, base64.RawURLEncoding.EncodeToString(sum[:]), form.Get("redirect_uri"), form.Get("resource")}
-		if !known || got != what || len(form.Get("code_verifier")) < 43 {
+		if !known || got != want || len(form.Get("code_verifier")) < 43 {
 			refuse(w, "invalid_grant")
 			return
 		}
@@ -102,7 +102,7 @@ func (s *Server) issueTokens(w http.ResponseWriter) {
 	answer(w, http.StatusOK, document)
 }
 
-// client returns the client that sends a form, and whether it is authenticated.
+// client returns the id of the client that has sent a form, and reports whether the client is authenticated.
 func (s *Server) client(r *http.Request) (string, bool) {
 	id, secret := r.PostForm.Get("client_id"), r.PostForm.Get("client_secret")
 	if user, password, basic := r.BasicAuth(); basic {

@@ -1,5 +1,5 @@
-// Package oauthtest is an authorization server with an MCP server behind it, for tests. It is small, and strict about the
-// requests of clients.
+// Package oauthtest provides an authorization server and an MCP server that requires its tokens, for tests. The authorization
+// server refuses each request that is not exactly right.
 package oauthtest
 
 import (
@@ -18,15 +18,15 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Server is both servers. Its fields are set before the first request; the simulated person approves at once.
+// Server is both servers. Its fields must be set before the first request. Logins are approved at once, without a person.
 type Server struct {
-	// URL is that of the authorization server; the MCP server is at /mcp below it, with the tool whoami.
+	// URL is the URL of the authorization server. The MCP server is at /mcp below it, with one tool, whoami.
 	URL string
-	// Life is how long an access token is valid; with 0 clients are not told.
+	// Life is the lifetime of access tokens that clients are told; with 0 the response has no lifetime.
 	Life time.Duration
-	// Clients are registered in advance: secrets by client id.
+	// Clients are the secrets of registered clients by client id. Tests may add clients in advance.
 	Clients map[string]string
-	// Secretive gives registered clients a secret, which they must send.
+	// Secretive makes the server issue secrets to clients that register, which they must send.
 	Secretive bool
 	// Document changes the metadata at a well-known path before it is sent; may be nil.
 	Document func(path string, document map[string]any)
@@ -40,15 +40,15 @@ type Server struct {
 	sessions func() iter.Seq[*mcp.ServerSession]
 
 	mu       sync.Mutex
-	redirect map[string]string // by client
+	redirect map[string]string // redirect URIs by client id
 	codes    map[string]codeGrant
-	access   map[string]bool
-	refresh  map[string]bool // false when it was used
-	given    []string
+	access   map[string]bool // valid access tokens
+	refresh  map[string]bool // refresh tokens; false for a used one
+	secrets  []string
 	requests []string
 }
 
-// codeGrant is what a code was issued for.
+// codeGrant contains the properties of the request that a code was issued for.
 type codeGrant struct{ client, challenge, redirect, resource string }
 
 // New starts the servers, which end with the test.
@@ -105,7 +105,7 @@ func (s *Server) Revoke() {
 func (s *Server) Secrets() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.given)
+	return slices.Clone(s.secrets)
 }
 
 // Good returns the number of valid access tokens.
@@ -120,8 +120,8 @@ func (s *Server) Count(request string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
-	for _, one := range s.requests {
-		if one == request {
+	for _, kind := range s.requests {
+		if kind == request {
 			n++
 		}
 	}
@@ -198,6 +198,6 @@ func refuse(w http.ResponseWriter, code string) {
 // secret returns a new secret.
 func (s *Server) secret(kind string) string {
 	text := kind + "-" + rand.Text()
-	s.given = append(s.given, text)
+	s.secrets = append(s.secrets, text)
 	return text
 }

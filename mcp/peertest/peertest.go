@@ -1,4 +1,5 @@
-// Package peertest implements the transport of MCP servers in tests without an SDK, so that they can misbehave as no SDK does.
+// Package peertest implements the transport of MCP servers for tests. It does not use an SDK, so that the servers can misbehave in
+// ways that an SDK does not permit.
 package peertest
 
 import (
@@ -29,7 +30,7 @@ type Message struct {
 	Error  json.RawMessage `json:"error"`
 }
 
-// RefusalError is a JSON-RPC error.
+// RefusalError is a JSON-RPC error that a Handler returns.
 type RefusalError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -44,12 +45,12 @@ func Refuse(code int, message string) *RefusalError {
 // Error implements error.
 func (r *RefusalError) Error() string { return r.Message }
 
-// Handler answers a request; its error is a *RefusalError.
+// Handler returns the result of a request. Its error must be a *RefusalError.
 type Handler func(method string, params json.RawMessage) (any, error)
 
 // Pipe is the transport of a server that is a child process.
 type Pipe struct {
-	// Replied, if not nil, is called with each answer of the client before it is delivered.
+	// Replied is called with each answer of the client before Ask returns it; may be nil.
 	Replied func(Message)
 
 	writing sync.Mutex
@@ -57,7 +58,7 @@ type Pipe struct {
 
 	mu      sync.Mutex
 	asked   int
-	replies map[string]chan Message
+	replies map[string]chan Message // by the encoded id of the request
 }
 
 // NewPipe returns the transport of a server that writes to out.
@@ -65,7 +66,7 @@ func NewPipe(out io.Writer) *Pipe {
 	return &Pipe{out: json.NewEncoder(out), replies: map[string]chan Message{}}
 }
 
-// Serve answers the requests of a client, each in its own goroutine, until in ends.
+// Serve answers the requests of a client, each in a new goroutine, until in ends.
 func (p *Pipe) Serve(in io.Reader, handle Handler) {
 	lines := bufio.NewReader(in)
 	for {
@@ -104,6 +105,7 @@ func (p *Pipe) Ask(method string, params Object) Message {
 	return <-reply
 }
 
+// replied delivers an answer of the client to Ask.
 func (p *Pipe) replied(msg Message) {
 	if p.Replied != nil {
 		p.Replied(msg)
@@ -115,7 +117,7 @@ func (p *Pipe) replied(msg Message) {
 	}
 }
 
-// Handle answers a request over HTTP. Servers that check headers return a refusal as the error of handle.
+// Handle answers an HTTP request with the result of handle.
 func Handle(w http.ResponseWriter, r *http.Request, handle Handler) {
 	body, _ := io.ReadAll(r.Body)
 	var msg Message
