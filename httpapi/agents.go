@@ -118,7 +118,7 @@ func serveAgent[In, Out any](cfg AgentsConfig, w http.ResponseWriter, r *http.Re
 // authenticate returns the agent that has sent a request. It refuses requests from web pages.
 func authenticate(cfg AgentsConfig, r *http.Request) (agents.Member, error) {
 	if r.Header.Get("Origin") != "" {
-		return agents.Member{}, fault.New(fault.Forbidden, "pages of browsers are no agents")
+		return agents.Member{}, fault.New(fault.Forbidden, "web pages are not agents")
 	}
 	secret := bearer(r)
 	if secret == "" {
@@ -159,7 +159,7 @@ func decodeProblem(err error) string {
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok && len(name) < 80 {
 		return "the field " + name + " is not known"
 	}
-	return "it is no valid JSON"
+	return "it is not valid JSON"
 }
 
 // refuse answers a request with an error, and logs an internal error.

@@ -22,10 +22,10 @@ type request struct {
 func parse(body []byte) (r request, err error) {
 	body = bytes.TrimSpace(body)
 	if !json.Valid(body) {
-		return r, fault.New(fault.ParseError, "this is no valid JSON")
+		return r, fault.New(fault.ParseError, "this is not valid JSON")
 	}
 	if !utf8.Valid(body) {
-		return r, fault.New(fault.ParseError, "this is no valid UTF-8")
+		return r, fault.New(fault.ParseError, "this is not valid UTF-8")
 	}
 	if body[0] == '[' {
 		return r, invalid("batches are not served").WithHint("send one message a request")

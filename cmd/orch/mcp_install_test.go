@@ -90,7 +90,7 @@ func TestInstallTriesTheEntry(t *testing.T) {
 	for name, tc := range map[string]struct{ tools, want string }{
 		"no tools":   {`{"jsonrpc":"2.0","id":2,"result":{"tools":[]}}`, "lists no tools"},
 		"an error":   {`{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"no log"}}`, "answers tools/list with an error: no log"},
-		"no message": {`orch 1.0 starts`, `what is no message: "orch 1.0 starts"`},
+		"no message": {`orch 1.0 starts`, `a line that is not a message: "orch 1.0 starts"`},
 	} {
 		p.exe = serverScript(t, tc.tools)
 		require.Equal(t, exitFailed, p.run(t.Context(), install), name)

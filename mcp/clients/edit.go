@@ -112,7 +112,7 @@ func (c Client) expected(file string, before map[string]any, want entryChange) (
 	}
 	list, ok := before[inputs].([]any)
 	if _, there := before[inputs]; there && !ok {
-		return nil, c.conflict(file, "%q is no list", inputs)
+		return nil, c.conflict(file, "%q is not a list", inputs)
 	}
 	return withKey(goal, inputs, append(slices.Clone(list), any(want.input.asMap()))), nil
 }
@@ -126,7 +126,7 @@ func (c Client) servers(file string, decoded map[string]any) (map[string]any, er
 		}
 		var ok bool
 		if decoded, ok = next.(map[string]any); !ok {
-			return nil, c.conflict(file, "%q is no table of servers", strings.Join(c.table[:i+1], "."))
+			return nil, c.conflict(file, "%q is not a table of servers", strings.Join(c.table[:i+1], "."))
 		}
 	}
 	return decoded, nil

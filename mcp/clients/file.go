@@ -23,7 +23,7 @@ func Read(file string) ([]byte, error) {
 		return nil, nil
 	}
 	if err == nil && (!info.Mode().IsRegular() || info.Size() > MaxBytes) {
-		return nil, fault.New(fault.ValidationError, "it is no configuration: %s, %d bytes", info.Mode().Type(), info.Size()).WithField(file)
+		return nil, fault.New(fault.ValidationError, "it is not a configuration file: %s, %d bytes", info.Mode().Type(), info.Size()).WithField(file)
 	}
 	content, err := os.ReadFile(file)
 	if err != nil {

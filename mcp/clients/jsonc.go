@@ -29,7 +29,7 @@ func (jsonFile) decode(file string, content []byte) (map[string]any, error) {
 	d.UseNumber()
 	var m map[string]any
 	if err := d.Decode(&m); err != nil || m == nil {
-		return nil, fault.New(fault.InvalidFormat, "the file holds no object").WithField(file + ":1:1")
+		return nil, fault.New(fault.InvalidFormat, "the file does not contain an object").WithField(file + ":1:1")
 	}
 	return m, nil
 }
@@ -152,7 +152,7 @@ func readLayout(content []byte) (layout, error) {
 	}
 	root, ok := v.Value.(*hujson.Object)
 	if !ok {
-		return layout{}, fault.New(fault.InvalidFormat, "the file holds no object")
+		return layout{}, fault.New(fault.InvalidFormat, "the file does not contain an object")
 	}
 	l := layout{content: content, value: v, root: root, unit: "  ", newline: "\n"}
 	if bytes.Contains(content, []byte("\r\n")) {

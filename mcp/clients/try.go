@@ -129,7 +129,7 @@ func (d *rpcConn) inspect() (Trial, error) {
 		ServerInfo struct{ Name, Version string } `json:"serverInfo"`
 	}
 	if err := json.Unmarshal(raw, &hello); err != nil {
-		return Trial{}, fault.New(fault.InvalidFormat, "its answer to initialize is none: %w", err)
+		return Trial{}, fault.New(fault.InvalidFormat, "its answer to initialize is not valid: %w", err)
 	}
 	t := Trial{Server: hello.ServerInfo.Name, Version: hello.ServerInfo.Version}
 	d.send(object{"jsonrpc": "2.0", "method": "notifications/initialized"})
@@ -155,7 +155,7 @@ func (d *rpcConn) tools(t *Trial) error {
 			err = json.Unmarshal(page.Tools, &tools)
 		}
 		if err != nil {
-			return fault.New(fault.InvalidFormat, "its answer to tools/list is none: %w", err)
+			return fault.New(fault.InvalidFormat, "its answer to tools/list is not valid: %w", err)
 		}
 		t.Tools, t.Bytes = t.Tools+len(tools), t.Bytes+len(page.Tools)
 		if page.NextCursor == "" {
@@ -182,7 +182,7 @@ func (d *rpcConn) request(method string, params object) (json.RawMessage, error)
 			Error  *struct{ Message string }
 		}
 		if err := json.Unmarshal(d.out.Bytes(), &m); err != nil {
-			return nil, fault.New(fault.InvalidFormat, "it writes on stdout what is no message: %.200q", d.out.Text())
+			return nil, fault.New(fault.InvalidFormat, "it writes on stdout a line that is not a message: %.200q", d.out.Text())
 		}
 		switch {
 		case m.Method != "" || m.ID != float64(d.last):

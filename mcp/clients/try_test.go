@@ -43,12 +43,12 @@ func TestTrySaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for script, want := range map[string]string{
 		`echo the log is locked >&2; exit 3`:                              "before it answers initialize; it said: the log is locked",
-		`echo welcome; read -r x`:                                         `writes on stdout what is no message: "welcome"`,
+		`echo welcome; read -r x`:                                         `writes on stdout a line that is not a message: "welcome"`,
 		`read -r x; echo '{"id":1,"error":{"message":"old"}}'; read -r x`: "answers initialize with an error: old",
-		`read -r x; echo '{"id":1,"result":7}'; read -r x`:                "answer to initialize is none",
+		`read -r x; echo '{"id":1,"result":7}'; read -r x`:                "answer to initialize is not valid",
 		hello + `exit 0`: "before it answers tools/list",
 		hello + `read -r x; echo '{"id":2,"result":{"tools":[{}]}}'; exit 4`:    "then ends with exit status 4",
-		hello + `read -r x; echo '{"id":2,"result":{"tools":"no"}}'; read -r x`: "answer to tools/list is none",
+		hello + `read -r x; echo '{"id":2,"result":{"tools":"no"}}'; read -r x`: "answer to tools/list is not valid",
 	} {
 		_, err := clients.Try(t.Context(), shell(script), os.Getenv)
 		require.True(t, fault.Has(err, fault.ExecFailed), script)

@@ -143,7 +143,7 @@ func escape(text string, limit int) string {
 func suspicious(d json.RawMessage) string {
 	var tree any
 	if decode(d, &tree) != nil {
-		return "it is no JSON"
+		return "it is not JSON"
 	}
 	if hasHidden(tree) {
 		return "it holds hidden characters"

@@ -77,14 +77,14 @@ func featureOf(server string, kind Kind, raw json.RawMessage) (Feature, error) {
 func resourceOf(server string, raw json.RawMessage, key *string) (*mcp.Resource, error) {
 	var decoded mcp.Resource
 	if json.Unmarshal(raw, &decoded) != nil {
-		return nil, notOfferable("its definition is none")
+		return nil, notOfferable("its definition is not valid")
 	}
 	*key = decoded.URI
 	if hasInvisible(decoded.URI) || hasInvisible(decoded.Name) {
 		return nil, notOfferable("it holds hidden characters")
 	}
 	if !isURI(decoded.URI) || !isURI(OutsideURI(server, decoded.URI)) {
-		return nil, notOfferable("its URI is none")
+		return nil, notOfferable("its URI is not valid")
 	}
 	return &mcp.Resource{
 		URI: OutsideURI(server, decoded.URI), Name: escape(decoded.Name, maxTitle), Title: escape(decoded.Title, maxTitle),
@@ -96,14 +96,14 @@ func resourceOf(server string, raw json.RawMessage, key *string) (*mcp.Resource,
 func templateOf(server string, raw json.RawMessage, key *string) (*mcp.ResourceTemplate, error) {
 	var decoded mcp.ResourceTemplate
 	if json.Unmarshal(raw, &decoded) != nil {
-		return nil, notOfferable("its definition is none")
+		return nil, notOfferable("its definition is not valid")
 	}
 	*key = decoded.URITemplate
 	if hasInvisible(decoded.URITemplate) || hasInvisible(decoded.Name) {
 		return nil, notOfferable("it holds hidden characters")
 	}
 	if !isTemplate(decoded.URITemplate) {
-		return nil, notOfferable("its template is none")
+		return nil, notOfferable("its template is not valid")
 	}
 	return &mcp.ResourceTemplate{
 		URITemplate: OutsideURI(server, decoded.URITemplate), Name: escape(decoded.Name, maxTitle), Title: escape(decoded.Title, maxTitle),
@@ -114,7 +114,7 @@ func templateOf(server string, raw json.RawMessage, key *string) (*mcp.ResourceT
 func promptOf(server string, raw json.RawMessage, key *string) (*mcp.Prompt, error) {
 	var decoded mcp.Prompt
 	if json.Unmarshal(raw, &decoded) != nil {
-		return nil, notOfferable("its definition is none")
+		return nil, notOfferable("its definition is not valid")
 	}
 	*key = decoded.Name
 	clean := &mcp.Prompt{
@@ -124,13 +124,13 @@ func promptOf(server string, raw json.RawMessage, key *string) (*mcp.Prompt, err
 	case hasInvisible(decoded.Name):
 		return nil, notOfferable("it holds hidden characters")
 	case decoded.Name == "" || len(clean.Name) > maxName:
-		return nil, notOfferable("its name is none")
+		return nil, notOfferable("its name is not valid")
 	case len(decoded.Arguments) > maxArguments:
 		return nil, notOfferable("it has more than 100 arguments")
 	}
 	for _, a := range decoded.Arguments {
 		if a == nil || a.Name == "" || len(a.Name) > maxName || hasInvisible(a.Name) {
-			return nil, notOfferable("the name of an argument is none, or holds hidden characters")
+			return nil, notOfferable("the name of an argument is not valid, or has hidden characters")
 		}
 		clean.Arguments = append(clean.Arguments, &mcp.PromptArgument{
 			Name: a.Name, Title: escape(a.Title, maxTitle), Description: escape(a.Description, maxDescription), Required: a.Required,

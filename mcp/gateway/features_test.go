@@ -65,8 +65,8 @@ func TestFeatures(t *testing.T) {
 			assert.JSONEq(t, `{"uriTemplate":"orch://server/lab/test://item/{id}{?more*,size:3}","name":"item"}`, string(list[2].Definition))
 			assert.JSONEq(t, `{"name":"lab__greet","description":"Greets","arguments":[{"name":"who","required":true}]}`, string(list[3].Definition))
 			log := w.log.String()
-			assert.Contains(t, log, `mcp_features_left_out server=lab kind=resource count=3 first="mailto:%zz: its URI is none"`)
-			assert.Contains(t, log, `mcp_features_left_out server=lab kind=template count=5 first="test://{: its template is none"`)
+			assert.Contains(t, log, `mcp_features_left_out server=lab kind=resource count=3 first="mailto:%zz: its URI is not valid"`)
+			assert.Contains(t, log, `mcp_features_left_out server=lab kind=template count=5 first="test://{: its template is not valid"`)
 			assert.Contains(t, log, `mcp_features_left_out server=lab kind=prompt count=3`)
 
 			_, err = w.call("lab__shift", `{}`)

@@ -305,7 +305,7 @@ func TestRecordHasASize(t *testing.T) {
 	require.NoError(t, w.Ready(t.Context()))
 	assert.Empty(t, w.catalogue.Names())
 	assert.Contains(t, w.log.String(), "mcp_definitions_unrecorded")
-	assert.Contains(t, w.log.String(), "come to more than 64 MiB")
+	assert.Contains(t, w.log.String(), "total more than 64 MiB")
 	info, err := os.Stat(file)
 	require.NoError(t, err)
 	assert.Equal(t, int64(len(full)), info.Size())

@@ -198,7 +198,7 @@ func questionOf(method string, params json.RawMessage) (tools.Question, error) {
 	}
 	var tree map[string]any
 	if decode(params, &tree) != nil || tree == nil {
-		return q, fault.New(fault.ValidationError, "the parameters are no object")
+		return q, fault.New(fault.ValidationError, "the parameters are not an object")
 	}
 	delete(tree, "_meta")
 	if q.Kind == events.Sampling {

@@ -136,7 +136,7 @@ func (r Records) write(server string, rec serverRecord) error {
 		return r.unsaved(err)
 	}
 	if len(content) > maxRecord {
-		return fault.New(fault.QuotaExceeded, "the definitions of tools of %s come to more than 64 MiB, with those that are gone", server).
+		return fault.New(fault.QuotaExceeded, "the definitions of tools of %s total more than 64 MiB, including removed tools", server).
 			WithHint("remove %s: then each one counts as it is seen next", r.file(server))
 	}
 	if err := wholefile.Replace(r.file(server), append(content, '\n'), 0o600); err != nil {

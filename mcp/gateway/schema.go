@@ -36,7 +36,7 @@ type compiledSchema struct {
 func compile(raw json.RawMessage) (*compiledSchema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
-		return nil, errors.New("it is no JSON")
+		return nil, errors.New("it is not JSON")
 	}
 	c := costCounter{root: doc, known: map[string]schemaCost{}}
 	w := c.count(doc)
@@ -44,17 +44,17 @@ func compile(raw json.RawMessage) (*compiledSchema, error) {
 	case c.unsupported:
 		return nil, errors.New("it uses references that are not followed: only # and pointers into the schema are")
 	case w.rules > maxRules:
-		return nil, errors.New("its references come to more than 20000 rules")
+		return nil, errors.New("with its references expanded it has more than 20000 rules")
 	}
 	const resource = "schema:tool"
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(noLoader{})
 	if err := compiler.AddResource(resource, doc); err != nil {
-		return nil, errors.New("it is no schema")
+		return nil, errors.New("it is not a valid schema")
 	}
 	schema, err := compiler.Compile(resource)
 	if err != nil {
-		return nil, errors.New("it is no schema: " + firstLine(err.Error()))
+		return nil, errors.New("it is not a valid schema: " + firstLine(err.Error()))
 	}
 	return &compiledSchema{schema, w.rules, c.branches}, nil
 }

@@ -53,7 +53,7 @@ type outsideTool struct {
 // only in the other process. Mirror returns VALIDATION_ERROR for an invalid entry.
 func Mirror(e Entry) (tools.Tool, error) {
 	if e.Spec.Name != tools.OutsideName(e.Server, e.Tool) || e.Server == "" || e.Tool == "" {
-		return nil, fault.New(fault.ValidationError, "the entry of the tool %q is none", escape(e.Spec.Name, maxTitle))
+		return nil, fault.New(fault.ValidationError, "the entry of the tool %q is not valid", escape(e.Spec.Name, maxTitle))
 	}
 	return newOutsideTool(e, nil), nil
 }
@@ -71,7 +71,7 @@ func newOutsideTool(e Entry, call func(context.Context, *tools.Env, *outsideTool
 func entryOf(server string, d json.RawMessage, effect tools.Effect) (Entry, error) {
 	var def definition
 	if err := decode(d, &def); err != nil {
-		return Entry{}, fault.Wrap(fault.ValidationError, err, "the definition is none")
+		return Entry{}, fault.Wrap(fault.ValidationError, err, "the definition is not valid")
 	}
 	e := Entry{Server: server, Tool: def.Name, Input: encode(def.InputSchema)}
 	if def.OutputSchema != nil {

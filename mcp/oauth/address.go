@@ -17,7 +17,7 @@ func parseTrusted(address string, local bool) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil, u.Host == "", len(address) > maxAddress:
-		return nil, fault.New(fault.Forbidden, "it is no address: %q", clip(address))
+		return nil, fault.New(fault.Forbidden, "it is not a valid address: %q", clip(address))
 	case u.Fragment != "" || u.User != nil:
 		return nil, fault.New(fault.Forbidden, "it has a fragment or a user: %q", clip(address))
 	case mayBeLocal(u) && !local:

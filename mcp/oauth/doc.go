@@ -96,7 +96,7 @@ func (l *Logins) ID(name string) string {
 // check returns VALIDATION_ERROR if a login to the server is impossible.
 func (s Server) check() error {
 	if !validName(s.Name) {
-		return fault.New(fault.ValidationError, "is no name of a server").WithField("name")
+		return fault.New(fault.ValidationError, "is not a valid server name").WithField("name")
 	}
 	if _, err := parseTrusted(s.URL, true); err != nil {
 		return fault.New(fault.ValidationError, "a login is for https alone, and for http on this machine").WithField("baseURL")

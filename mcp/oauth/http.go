@@ -45,7 +45,7 @@ func newClient() *http.Client {
 func (l *Logins) fetch(ctx context.Context, address string, document any) (bool, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return false, fault.New(fault.Forbidden, "it is no address: %q", clip(address))
+		return false, fault.New(fault.Forbidden, "it is not a valid address: %q", clip(address))
 	}
 	req.Header.Set("Accept", "application/json")
 	resp, err := l.http.Do(req)
@@ -61,10 +61,10 @@ func (l *Logins) fetch(ctx context.Context, address string, document any) (bool,
 	}
 	content, err := readAnswer(resp.Body)
 	if err == nil && json.Unmarshal(content, document) != nil {
-		err = errors.New("it is no JSON of the kind that is expected")
+		err = errors.New("it is not the JSON document that is expected")
 	}
 	if err != nil {
-		return false, fault.New(fault.Forbidden, "what %s tells cannot be used: %w", clip(address), err)
+		return false, fault.New(fault.Forbidden, "the document at %s cannot be used: %w", clip(address), err)
 	}
 	return true, nil
 }

@@ -134,7 +134,7 @@ func authOf(secret string, supported []string) string {
 func (q loginRequest) address() (string, error) {
 	u, err := url.Parse(q.issuer.AuthorizationEndpoint)
 	if err != nil {
-		return "", fault.New(fault.Forbidden, "it is no address").WithField("authorization_endpoint")
+		return "", fault.New(fault.Forbidden, "it is not a valid address").WithField("authorization_endpoint")
 	}
 	challenge := sha256.Sum256([]byte(q.verifier))
 	query := u.Query()

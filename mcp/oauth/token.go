@@ -64,7 +64,7 @@ func (l *Logins) post(ctx context.Context, endpoint string, c client, form url.V
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(form.Encode()))
 	if err != nil {
-		return tokens{}, fault.New(fault.Forbidden, "the endpoint is no address")
+		return tokens{}, fault.New(fault.Forbidden, "the endpoint is not a valid address")
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
@@ -108,7 +108,7 @@ func (g *grant) update(t tokens, now time.Time) error {
 		return fault.New(fault.Forbidden, "the authorization server gives no token that can be sent").WithField("access_token")
 	}
 	if !strings.EqualFold(t.Type, "bearer") {
-		return fault.New(fault.Forbidden, "the authorization server gives a token that is no bearer token").WithField("token_type")
+		return fault.New(fault.Forbidden, "the authorization server gives a token that is not a bearer token").WithField("token_type")
 	}
 	g.Access, g.Expires, g.RenewAt = t.Access, expiry(t.Expires, now), time.Time{}
 	if !g.Expires.IsZero() {

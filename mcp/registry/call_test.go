@@ -358,8 +358,8 @@ func TestCallOfAHostilePeer(t *testing.T) {
 		"roots":   `the server asks for "roots/list", which was not offered`,
 		"flood":   "the server asks more than 100 things",
 		"never":   "the server is too busy",
-		"unnamed": "whose id is none",
-		"list":    "something that is no object",
+		"unnamed": "a task with an invalid id",
+		"list":    "something that is not an object",
 	} {
 		_, err := w.Call(t.Context(), request(tool, ""))
 		require.ErrorContains(t, err, want, tool)

@@ -154,7 +154,7 @@ func parseTool(raw json.RawMessage) (*Tool, trait, string) {
 		return tool, trait{}, "its definition has more than 256 KiB"
 	}
 	if json.Unmarshal(raw, &tool.Tool) != nil {
-		return tool, trait{}, "its definition is none"
+		return tool, trait{}, "its definition is not valid"
 	}
 	if reason := toolProblem(&tool.Tool); reason != "" {
 		return tool, trait{}, reason
@@ -206,7 +206,7 @@ func (c *connection) list(ctx context.Context, method, key string, most listLimi
 // toolProblem returns the reason why a tool cannot be used; "" if it can.
 func toolProblem(tool *mcp.Tool) string {
 	if !regexp.MustCompile(`^[A-Za-z0-9_./-]+$`).MatchString(tool.Name) || len(tool.Name) > maxToolName {
-		return "its name is none"
+		return "its name is not valid"
 	}
 	raw, err := json.Marshal(tool)
 	if err != nil || len(raw) > maxToolBytes {

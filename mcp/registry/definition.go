@@ -110,7 +110,7 @@ func loadOne(d document) ([]definition, []SchemaError) {
 	}
 	if t, err := time.ParseDuration(config.Timeout); config.Timeout != "" && (err != nil || t <= 0) {
 		path := []string{"timeout"}
-		return nil, []SchemaError{d.problem(path, path, "is no duration above zero")}
+		return nil, []SchemaError{d.problem(path, path, "is not a duration above zero")}
 	}
 	if odd, pattern := config.malformed(); odd != "" {
 		return nil, []SchemaError{d.badPattern(nil, odd, pattern)}
@@ -121,7 +121,7 @@ func loadOne(d document) ([]definition, []SchemaError) {
 // badPattern reports an invalid pattern in a property of the server at a path.
 func (d document) badPattern(server []string, property, pattern string) SchemaError {
 	path := slices.Concat(server, []string{property})
-	return d.problem(path, path, strconv.Quote(pattern)+" is no pattern")
+	return d.problem(path, path, strconv.Quote(pattern)+" is not a valid pattern")
 }
 
 // define returns the definition of a server in a file, with its digest.

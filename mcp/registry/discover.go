@@ -31,7 +31,7 @@ func Directories(dir, home string, getenv func(string) string) ([]string, error)
 			path = filepath.Join(dir, path)
 		}
 		if info, err := os.Stat(path); err == nil && !info.IsDir() {
-			return nil, invalidPath(list, path+" is no directory")
+			return nil, invalidPath(list, path+" is not a directory")
 		}
 		dirs = append(dirs, filepath.Clean(path))
 	}

@@ -41,7 +41,7 @@ func readDocument(file string) (document, error) {
 	case err != nil:
 		return document{}, fault.Wrap(fault.Forbidden, errors.Join(ErrFileNotFound, err), "it cannot be read").WithField(file)
 	case !info.Mode().IsRegular() || info.Size() > maxFileBytes:
-		return document{}, fault.Wrap(fault.InvalidFormat, ErrInvalidJSON, "it is no file of at most 16 MiB").WithField(file)
+		return document{}, fault.Wrap(fault.InvalidFormat, ErrInvalidJSON, "it is not a regular file of at most 16 MiB").WithField(file)
 	}
 	content, err := os.ReadFile(file)
 	if err != nil {

@@ -38,7 +38,7 @@ type remote struct {
 func newRemote(e expandedConfig) (*remote, error) {
 	u, err := url.Parse(e.BaseURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fault.New(fault.ValidationError, "it is no http or https URL").WithField("baseURL").
+		return nil, fault.New(fault.ValidationError, "it is not an http or https URL").WithField("baseURL").
 			WithHint("are all variables in it set?")
 	}
 	const dial, idle = 10 * time.Second, 90 * time.Second

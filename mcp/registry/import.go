@@ -39,7 +39,7 @@ func Import(file string) (Imported, error) {
 		return Imported{}, err
 	}
 	if !d.definesServers() {
-		return Imported{}, fault.Wrap(fault.InvalidFormat, ErrInvalidJSON, "it holds no map mcpServers or servers").WithField(file)
+		return Imported{}, fault.Wrap(fault.InvalidFormat, ErrInvalidJSON, "it has no map mcpServers or servers").WithField(file)
 	}
 	in := Imported{Problems: c.check(d)}
 	wrong := map[string]bool{}

@@ -84,5 +84,5 @@ func TestImportTellsWhatItLeaves(t *testing.T) {
 	}, in.Left)
 
 	_, err = registry.Import(w.put("settings.json", `{"theme": "dark"}`))
-	require.ErrorContains(t, err, "it holds no map mcpServers or servers")
+	require.ErrorContains(t, err, "it has no map mcpServers or servers")
 }

@@ -321,7 +321,7 @@ func paramsOf(params mcp.Params) (json.RawMessage, error) {
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil || fields == nil {
-		return nil, errors.New("they are no object")
+		return nil, errors.New("the parameters are not an object")
 	}
 	if string(fields["mode"]) == `""` {
 		delete(fields, "mode")
@@ -347,7 +347,7 @@ func (f *pendingCall) ask(ctx context.Context, method string, params json.RawMes
 	defer context.AfterFunc(f.ctx, cancel)()
 	answer, err := f.call.Ask(ctx, method, params)
 	if err == nil && !json.Valid(answer) {
-		err = errors.New("the answer is no JSON")
+		err = errors.New("the answer is not JSON")
 	}
 	return answer, err
 }

@@ -54,7 +54,7 @@ func TestRegistryHandshake(t *testing.T) { // S1-070…S1-073
 		stage string
 	}{
 		"silent":    {"no answer in time", "initialize"},
-		"garbage":   {"1000 lines on stdout were no JSON", "initialize"},
+		"garbage":   {"1000 lines on stdout were not JSON", "initialize"},
 		"missing":   {"no-such-program is not in PATH", "connect"},
 		"elsewhere": {"cannot be started", "connect"},
 	} {

@@ -50,7 +50,7 @@ func (c *checker) check(d document) []SchemaError {
 	found := d.duplicateNames(d.tree, nil)
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(d.plain))
 	if err != nil {
-		return append(found, d.problem(nil, nil, "it holds no single value"))
+		return append(found, d.problem(nil, nil, "it does not contain a single value"))
 	}
 	if err := c.schema.Validate(value); err != nil {
 		if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
@@ -83,7 +83,7 @@ func (c *checker) flatten(d document, e *jsonschema.ValidationError) []SchemaErr
 		var found []SchemaError
 		for _, name := range k.Properties {
 			path := append(slices.Clone(at), name)
-			found = append(found, d.problem(path, path, "is no property of a server"))
+			found = append(found, d.problem(path, path, "is not a property of a server"))
 		}
 		return found
 	case *kind.Enum:

@@ -256,7 +256,7 @@ func (l *messageReader) problem() string {
 	if l.garbage == 0 || l.failure != "" {
 		return l.failure
 	}
-	return fmt.Sprintf("%d lines on stdout were no JSON", l.garbage)
+	return fmt.Sprintf("%d lines on stdout were not JSON", l.garbage)
 }
 
 // Close implements io.Closer.

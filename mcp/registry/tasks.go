@@ -50,7 +50,7 @@ type taskState struct {
 // handle returns the handle of a new task.
 func (t taskState) handle(generation string, f *pendingCall) (json.RawMessage, error) {
 	if t.TaskID == "" || len(t.TaskID) > maxTaskID {
-		return nil, errors.New("the server makes a task of the call whose id is none")
+		return nil, errors.New("the server turns the call into a task with an invalid id")
 	}
 	return json.Marshal(taskHandle{
 		Generation: generation, ID: t.TaskID, Tool: f.call.Tool, Token: f.token,
@@ -62,7 +62,7 @@ func (t taskState) handle(generation string, f *pendingCall) (json.RawMessage, e
 func parseHandle(raw json.RawMessage) (taskHandle, error) {
 	var h taskHandle
 	if err := json.Unmarshal(raw, &h); err != nil || h.ID == "" || h.Generation == "" {
-		return h, fault.New(fault.InvalidParams, "it is no handle of a task").WithField("Task")
+		return h, fault.New(fault.InvalidParams, "it is not a task handle").WithField("Task")
 	}
 	return h, nil
 }
@@ -234,7 +234,7 @@ func (v *taskWait) get(ctx context.Context, state any) error {
 		return err
 	}
 	if err := json.Unmarshal(raw, state); err != nil {
-		return errors.New("the server shows a task that is none")
+		return errors.New("the server returns an invalid task")
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func traitOf(raw json.RawMessage) (t trait, reason string) {
 		t.bindings = append(t.bindings, b)
 		return fresh
 	}) {
-		return trait{}, "the headers of its arguments are none"
+		return trait{}, "the headers of its arguments are not valid"
 	}
 	return t, ""
 }

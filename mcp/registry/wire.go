@@ -99,7 +99,7 @@ func (c *connection) request(ctx context.Context, method string, p *rawParams, o
 		return nil, err
 	}
 	if len(result.raw) == 0 || result.raw[0] != '{' {
-		return nil, errors.New("the server answers with something that is no object")
+		return nil, errors.New("the server answers with something that is not an object")
 	}
 	return result.raw, nil
 }

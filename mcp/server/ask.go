@@ -232,7 +232,7 @@ func (qs *questioner) decide(ctx context.Context, c client, q question, response
 		} `json:"content"`
 	}
 	if err := json.Unmarshal(response, &r); err != nil {
-		return false, fault.New(fault.ValidationError, "is no answer to a form").WithField(q.key)
+		return false, fault.New(fault.ValidationError, "is not an answer to a form").WithField(q.key)
 	}
 	as := "rejected"
 	var opens, always []string

@@ -53,7 +53,7 @@ func (qs *questioner) decideDoubt(ctx context.Context, c client, q question, res
 		} `json:"content"`
 	}
 	if err := json.Unmarshal(response, &r); err != nil {
-		return false, fault.New(fault.ValidationError, "is no answer to a form").WithField(q.key)
+		return false, fault.New(fault.ValidationError, "is not an answer to a form").WithField(q.key)
 	}
 	if r.Action != "accept" {
 		return false, nil

@@ -80,10 +80,10 @@ func parseEnvelope(body []byte) (envelope, *jsonrpc.Error) {
 	var p envelope
 	err := json.Unmarshal(body, &p)
 	if _, syntax := errors.AsType[*json.SyntaxError](err); syntax {
-		return p, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "this is no valid JSON"}
+		return p, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "this is not valid JSON"}
 	}
 	if !utf8.Valid(body) {
-		return envelope{}, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "this is no valid UTF-8"}
+		return envelope{}, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "this is not valid UTF-8"}
 	}
 	if !isID(p.ID) {
 		p.ID = nil

@@ -110,7 +110,7 @@ func causeOf(causes []api.Cause, step string) *api.Cause {
 
 // text returns the description as text for a model; did is the beginning of its first sentence.
 func (h handedBack) text(tool, did string) string {
-	text := did + " as task " + string(h.TaskID) + ", by itself. " + h.Reason + " This is no failure: do not call " + tool + " again, which would do the work twice."
+	text := did + " as task " + string(h.TaskID) + ", by itself. " + h.Reason + " This is not a failure: do not call " + tool + " again, which would do the work twice."
 	if h.Next != nil {
 		text += " For the result call " + h.Next.Tool + ` with {"task_id": "` + string(h.TaskID) + `"}.`
 	}

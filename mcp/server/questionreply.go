@@ -162,7 +162,7 @@ func cleanResponse(q question, result json.RawMessage) (json.RawMessage, error) 
 		into = &mcp.ListRootsResult{}
 	}
 	if err := json.Unmarshal(result, into); err != nil {
-		return nil, fault.New(fault.ValidationError, "is no result of %s", q.method).WithField(q.key)
+		return nil, fault.New(fault.ValidationError, "is not a result of %s", q.method).WithField(q.key)
 	}
 	return json.Marshal(into)
 }

@@ -39,7 +39,7 @@ func TestStdioLines(t *testing.T) {
 	}()
 	var got json.RawMessage
 	require.NoError(t, answers.Decode(&got))
-	assert.JSONEq(t, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"this is no valid JSON"}}`, string(got))
+	assert.JSONEq(t, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"this is not valid JSON"}}`, string(got))
 	require.NoError(t, <-ended)
 }
 
