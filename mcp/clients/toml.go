@@ -117,11 +117,11 @@ func block(content []byte, table, name string) (from, to int, err error) {
 		if len(path) == 0 {
 			continue
 		}
-		ours := len(path) >= 2 && path[0] == table && path[1] == name
-		if ours && from < 0 {
+		inBlock := len(path) >= 2 && path[0] == table && path[1] == name
+		if inBlock && from < 0 {
 			from = lineStart(content, offset)
 		}
-		if !ours && from >= 0 {
+		if !inBlock && from >= 0 {
 			to = lineStart(content, offset)
 			break
 		}

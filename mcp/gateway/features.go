@@ -175,9 +175,9 @@ func (g *Gateway) collect(ctx context.Context, server string, s *serverFeatures)
 func (g *Gateway) usable(server string, s *serverFeatures, kind Kind, raw []json.RawMessage) []Feature {
 	list := []Feature{}
 	known := map[string]bool{}
-	left, first := 0, ""
+	omitted, first := 0, ""
 	leaveOut := func(n int, why string) {
-		if left += n; first == "" {
+		if omitted += n; first == "" {
 			first = why
 		}
 	}
@@ -197,8 +197,8 @@ func (g *Gateway) usable(server string, s *serverFeatures, kind Kind, raw []json
 			list = append(list, f)
 		}
 	}
-	if left > 0 && s.firstTime(string(kind), strconv.Itoa(left), first) {
-		g.log.Warn("mcp_features_left_out", slog.String("server", server), slog.String("kind", string(kind)), slog.Int("count", left), slog.String("first", first))
+	if omitted > 0 && s.firstTime(string(kind), strconv.Itoa(omitted), first) {
+		g.log.Warn("mcp_features_left_out", slog.String("server", server), slog.String("kind", string(kind)), slog.Int("count", omitted), slog.String("first", first))
 	}
 	return list
 }

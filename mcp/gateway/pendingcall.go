@@ -23,7 +23,7 @@ const orphanTimeout = 65 * time.Minute
 type pendingCall struct {
 	call Call
 	stop context.CancelFunc
-	// server is the name of the server. task is the handle of the MCP task there whose result the call waits for, nil for none.
+	// server is the name of the server. task is the handle of an MCP task at the server, if the call waits for its result.
 	server string
 	task   json.RawMessage
 	// asks receives the questions of the server, one at a time.

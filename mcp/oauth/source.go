@@ -83,7 +83,7 @@ func (s *Source) read() (grant, error) {
 
 // remember records secrets for Conceal.
 func (s *Source) remember(secrets ...string) {
-	const most = 32
+	const maxSecrets = 32
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, secret := range secrets {
@@ -91,7 +91,7 @@ func (s *Source) remember(secrets ...string) {
 			s.secrets = append(s.secrets, secret)
 		}
 	}
-	s.secrets = s.secrets[max(0, len(s.secrets)-most):]
+	s.secrets = s.secrets[max(0, len(s.secrets)-maxSecrets):]
 }
 
 // renew returns a new token in place of former, which is no longer valid. If another process has already renewed the token, it

@@ -22,7 +22,7 @@ import (
 type Server struct {
 	// URL is the URL of the authorization server. The MCP server is at /mcp below it, with one tool, whoami.
 	URL string
-	// Life is the lifetime of access tokens that clients are told; with 0 the response has no lifetime.
+	// Life is the lifetime of access tokens in responses to clients; with 0 the responses have no lifetime.
 	Life time.Duration
 	// Clients are the secrets of registered clients by client id. Tests may add clients in advance.
 	Clients map[string]string

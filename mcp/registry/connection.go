@@ -167,7 +167,7 @@ func parseTool(raw json.RawMessage) (*Tool, trait, string) {
 type listLimits struct{ count, bytes int }
 
 // list reads all pages of a list.
-func (c *connection) list(ctx context.Context, method, key string, most listLimits) ([]json.RawMessage, error) {
+func (c *connection) list(ctx context.Context, method, key string, limits listLimits) ([]json.RawMessage, error) {
 	all := []json.RawMessage{}
 	size := 0
 	for cursor := ""; ; {
@@ -190,10 +190,10 @@ func (c *connection) list(ctx context.Context, method, key string, most listLimi
 		}
 		all, size = append(all, items...), size+len(raw)
 		switch {
-		case len(all) > most.count:
-			return nil, fmt.Errorf("the server offers more than %d %s", most.count, key)
-		case size > most.bytes:
-			return nil, fmt.Errorf("the %s of the server have more than %d MiB", key, most.bytes>>20)
+		case len(all) > limits.count:
+			return nil, fmt.Errorf("the server offers more than %d %s", limits.count, key)
+		case size > limits.bytes:
+			return nil, fmt.Errorf("the %s of the server have more than %d MiB", key, limits.bytes>>20)
 		case next == "":
 			return all, nil
 		case next == cursor || len(items) == 0:

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// MCPRegistry manages the lifecycle of connections to MCP servers. In the names of its types and errors, "tool" means such a
-// server, as in the S1 rules (S1-001).
+// MCPRegistry manages the lifecycle of connections to MCP servers. In the names of its types and errors, "tool" means an
+// MCP server, as in the S1 rules (S1-001).
 type MCPRegistry interface {
 	// Init discovers and connects all servers. It returns the number of connected servers. It returns ErrSchemaLoadFailed,
 	// ErrInvalidPath, ErrStateNotWritable, or ErrNoConfigDirs. After ErrNoConfigDirs the registry is usable: it has no servers,

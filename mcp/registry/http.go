@@ -60,8 +60,8 @@ func newRemote(e expandedConfig) (*remote, error) {
 
 // checkRedirect refuses redirects to a foreign origin: requests are sent only to the origin in the definition.
 func (r *remote) checkRedirect(from, to *url.URL, hops int) error {
-	const most = 10
-	if to.Scheme == from.Scheme && to.Host == from.Host && hops < most {
+	const maxHops = 10
+	if to.Scheme == from.Scheme && to.Host == from.Host && hops < maxHops {
 		return nil
 	}
 	text := "the server redirects to " + maskURL(to.String()) + "; if that is right, write it as baseURL"

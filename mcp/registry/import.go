@@ -79,20 +79,20 @@ func (d document) definesServers() bool {
 
 // ignoredParts describes the parts of a server that are not imported.
 func (d definition) ignoredParts() []Skipped {
-	var left []Skipped
+	var parts []Skipped
 	if len(d.ignored) > 0 {
-		left = append(left, Skipped{d.Name, "without " + strings.Join(d.ignored, ", ") + ", which orch does not know"})
+		parts = append(parts, Skipped{d.Name, "without " + strings.Join(d.ignored, ", ") + ", which orch does not know"})
 	}
 	e, err := expand(d.MCPConfig, func(string) string { return "" })
 	if err != nil {
-		return append(left, Skipped{d.Name, "it cannot be started: " + fault.From(err).Message})
+		return append(parts, Skipped{d.Name, "it cannot be started: " + fault.From(err).Message})
 	}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(e.unset))) {
 		if strings.HasPrefix(name, "input:") {
-			left = append(left, Skipped{d.Name, "${" + name + "} is asked for by the client alone: write ${NAME}, a variable of the environment"})
+			parts = append(parts, Skipped{d.Name, "${" + name + "} is asked for by the client alone: write ${NAME}, a variable of the environment"})
 		}
 	}
-	return left
+	return parts
 }
 
 // isOrch reports whether a definition starts orch itself, as written by orch mcp install. Importing it would make orch call itself.

@@ -114,7 +114,7 @@ func (s *server) traitOf(a *activeSession, tool string) trait {
 	return a.traits[tool]
 }
 
-// notSentError returns the error of a call whose context ended before it was sent.
+// notSentError returns the error if ctx has ended before a call was sent.
 func (s *server) notSentError(ctx context.Context, tool string) error {
 	return fault.Wrap(fault.CodeOf(ctx.Err()), ctx.Err(), "the call of "+s.name+"__"+tool+" was given up")
 }

@@ -236,8 +236,8 @@ func (fs *pendingCalls) byToken(token any) *pendingCall {
 	return nil
 }
 
-// suspendTaskOwner finds and suspends the pending call that waits for a task. It waits for such a call up to fs.patience, because
-// the server may send a request before its caller waits for the task.
+// suspendTaskOwner finds and suspends the pending call that waits for a task. If there is none, it waits up to fs.patience for one,
+// because the server may send a request before a call waits for the task.
 func (fs *pendingCalls) suspendTaskOwner(ctx context.Context, method, task string) *pendingCall {
 	timer := time.NewTimer(fs.patience)
 	defer timer.Stop()

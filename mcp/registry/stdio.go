@@ -105,15 +105,15 @@ func environment(named map[string]string, getenv func(string) string) []string {
 }
 
 // lookPath returns the path of a program. A command with a slash is a path, relative to dir. Any other command is looked up in
-// PATH: own, that of the definition, or inherited if own is empty.
-func lookPath(command, dir, own, inherited string) (string, error) {
+// PATH: configured, that of the definition, or inherited if configured is empty.
+func lookPath(command, dir, configured, inherited string) (string, error) {
 	if strings.ContainsRune(command, filepath.Separator) {
 		return absolute(dir, command), nil
 	}
-	if own == "" {
-		own = inherited
+	if configured == "" {
+		configured = inherited
 	}
-	for _, folder := range filepath.SplitList(own) {
+	for _, folder := range filepath.SplitList(configured) {
 		if found, err := exec.LookPath(filepath.Join(absolute(dir, folder), command)); err == nil {
 			return found, nil
 		}

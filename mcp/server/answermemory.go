@@ -52,14 +52,14 @@ type answerMemory struct {
 	attachments map[string]*reservation
 	// making is the semaphore for large answers being made.
 	making chan struct{}
-	// share returns the identity whose limits apply to who: its own name, or for example that of its registrar.
+	// share returns the identity that the memory of who counts against: who itself, or the registrar of an agent.
 	share func(who string) string
 }
 
 // reservation is the memory reserved for the answer to one request. A nil reservation has no limit: stdio has only one client.
 type reservation struct {
 	memory *answerMemory
-	// who is the identity whose share the memory counts against.
+	// who is the identity that the memory counts against.
 	who  string
 	held int
 	// making is set while the reservation holds the semaphore, ended when the request has ended.

@@ -181,16 +181,16 @@ func (cl *caller) submitInContext(ctx context.Context, c client, r api.SubmitReq
 func (cl *caller) await(ctx context.Context, c client, r *run) (*mcp.CallToolResult, error) {
 	limit := cl.cfg.Now().Add(cl.cfg.Limits.SyncWait)
 	for {
-		now, err := cl.watch(ctx, c, r, limit.Sub(cl.cfg.Now()))
+		current, err := cl.watch(ctx, c, r, limit.Sub(cl.cfg.Now()))
 		switch {
 		case ctx.Err() != nil:
 			cl.requestEnded(c, r)
 			return nil, fault.From(ctx.Err())
 		case err != nil:
 			return nil, err
-		case now.Ended:
-			return cl.finish(ctx, c, r, now)
-		case now.Waits:
+		case current.Ended:
+			return cl.finish(ctx, c, r, current)
+		case current.Waits:
 			result, err := cl.relays.askDuringCall(ctx, c, r)
 			if result != nil || err != nil {
 				return result, err
@@ -202,23 +202,23 @@ func (cl *caller) await(ctx context.Context, c client, r *run) (*mcp.CallToolRes
 }
 
 // finish returns the result of a finished call.
-func (cl *caller) finish(ctx context.Context, c client, r *run, now api.ResultReply) (*mcp.CallToolResult, error) {
-	if r.spec.Session != tools.NoSession && now.State == statemachine.Done {
+func (cl *caller) finish(ctx context.Context, c client, r *run, current api.ResultReply) (*mcp.CallToolResult, error) {
+	if r.spec.Session != tools.NoSession && current.State == statemachine.Done {
 		cl.subscriptions.sessionChanged(c, r)
 	}
 	if r.atOnce(c) {
 		return nil, &taskStartedError{submittedStatus(r.id, r.at, r.ttl)}
 	}
-	if now.State == statemachine.Done && r.spec.Name == toolAskPeople {
+	if current.State == statemachine.Done && r.spec.Name == toolAskPeople {
 		if asks := cl.relays.askInSession(ctx, c, r); asks != nil {
 			return asks, nil
 		}
 	}
-	if now.State == statemachine.Done {
+	if current.State == statemachine.Done {
 		var out struct {
 			Result json.RawMessage `json:"result"`
 		}
-		if json.Unmarshal(now.Output, &out) == nil && out.Result != nil {
+		if json.Unmarshal(current.Output, &out) == nil && out.Result != nil {
 			return cl.answers.success(r.spec.Name, cl.cfg.Hooks.Reveal(ctx, r.id, c.who.Name, out.Result)), nil
 		}
 	}

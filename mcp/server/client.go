@@ -42,7 +42,7 @@ const (
 	noteStream = notePrefix + "Stream"
 )
 
-// client is the sender of a request, and what it supports.
+// client describes the sender of a request, and the features that it supports.
 type client struct {
 	who     Identity
 	session *mcp.ServerSession
@@ -132,13 +132,13 @@ func (c *client) questionKinds() []string {
 	return kinds
 }
 
-// ttl returns how long the client sees the task: the requested time, usual if none is requested, most if it is longer.
-func (w *taskRequest) ttl(usual, most time.Duration) time.Duration {
+// ttl returns how long the client sees the task: the requested time, at most maxTTL, or defaultTTL if none is requested.
+func (w *taskRequest) ttl(defaultTTL, maxTTL time.Duration) time.Duration {
 	if w == nil || w.TTL == nil || *w.TTL <= 0 {
-		return usual
+		return defaultTTL
 	}
-	if *w.TTL > float64(most.Milliseconds()) {
-		return most
+	if *w.TTL > float64(maxTTL.Milliseconds()) {
+		return maxTTL
 	}
 	return time.Duration(*w.TTL) * time.Millisecond
 }

@@ -65,13 +65,13 @@ type Hooks struct {
 	// Unlogged calls a tool with checked arguments, without recording the call. It is used for tools with Spec.Unlogged while
 	// the log accepts no commits. With nil these calls fail.
 	Unlogged func(ctx context.Context, tool tools.Tool, args json.RawMessage) (json.RawMessage, error)
-	// Direct calls a tool with Spec.Direct for an identity, with checked arguments. Nil refuses such calls.
+	// Direct calls a tool with Spec.Direct for an identity, with checked arguments. With nil these calls are refused.
 	Direct func(ctx context.Context, who Identity, tool tools.Tool, args json.RawMessage) (json.RawMessage, error)
 	// Refused is called for each call refused before it reaches the API, with the identity, the tool, the arguments and the
 	// reason. It must return soon.
 	Refused func(who, tool string, args json.RawMessage, why error)
-	// ShareOf returns the identity whose limits the requests of who count against, such as the registrar of an agent. If it
-	// returns "", or is nil, who has its own limits.
+	// ShareOf returns the identity that the requests of who count against, such as the registrar of an agent. If it returns "",
+	// or is nil, they count against who itself.
 	ShareOf func(who string) string
 	// Complete returns completions; if it returns nil, the server uses its own.
 	Complete func(*mcp.CompleteParams) []string
@@ -119,7 +119,7 @@ type HTTP struct {
 	Tokens Tokens
 	// Origins are additional web origins; their pages may use the server.
 	Origins []string
-	// ResourceMetadata is the URL that tells clients how to get a token (RFC 9728).
+	// ResourceMetadata is the URL of the metadata that describes how to get a token (RFC 9728).
 	ResourceMetadata string
 }
 
@@ -159,10 +159,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// share returns the identity whose limits the requests of who count against.
+// share returns the identity that the requests of who count against.
 func (c *Config) share(who string) string { return cmp.Or(c.Hooks.ShareOf(who), who) }
 
-// pollInterval is the interval at which clients are told to poll a task.
+// pollInterval is the interval at which clients should poll a task.
 const pollInterval = time.Second
 
 // pageSize is the number of items on a page of a list (S2-020).

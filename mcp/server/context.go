@@ -78,15 +78,15 @@ func (st *sessionTasks) contextOf(ctx context.Context, c client) (events.TaskID,
 	if err != nil || key == "" {
 		return "", err
 	}
-	of := c.who.Name + " " + key
-	use := st.contexts.get(of)
+	cacheKey := c.who.Name + " " + key
+	use := st.contexts.get(cacheKey)
 	now := st.cfg.Now()
 	if idle && use.id != "" && now.Sub(use.used) > st.cfg.Limits.SessionTimeout {
 		st.endContext(ctx, use.id, c.who.Name)
 		use.id, use.generation = "", use.generation+1
 	}
 	for use.id == "" {
-		if use.id, err = st.openContext(ctx, c, of, use.generation); err != nil {
+		if use.id, err = st.openContext(ctx, c, cacheKey, use.generation); err != nil {
 			return "", err
 		}
 		if use.id == "" {
@@ -94,16 +94,16 @@ func (st *sessionTasks) contextOf(ctx context.Context, c client) (events.TaskID,
 		}
 	}
 	use.used = now
-	st.contexts.set(of, use)
+	st.contexts.set(cacheKey, use)
 	return use.id, nil
 }
 
 // openContext creates or finds a session; "" if that session has ended.
-func (st *sessionTasks) openContext(ctx context.Context, c client, of string, generation int) (events.TaskID, error) {
+func (st *sessionTasks) openContext(ctx context.Context, c client, cacheKey string, generation int) (events.TaskID, error) {
 	if generation > maxGenerations {
 		return "", fault.New(fault.QuotaExceeded, "the client has had more than %d sessions", maxGenerations).WithField(metaSession)
 	}
-	id := events.KeyedTaskID(c.who.Name, "session "+strconv.Itoa(generation)+" "+of)
+	id := events.KeyedTaskID(c.who.Name, "session "+strconv.Itoa(generation)+" "+cacheKey)
 	r := api.SubmitRequest{
 		ID: id, Session: id, Plan: api.SessionPlan(sessionLife), Actor: c.who.Name,
 		Name: api.SessionName + c.program,
@@ -154,36 +154,36 @@ func (st *sessionTasks) endSession(ctx context.Context, id, owner string) {
 
 // endProcess ends the session of the stdio client, after the client has disconnected.
 func (st *sessionTasks) endProcess() {
-	of := st.cfg.Local.Name + " process " + st.contexts.process
-	if use := st.contexts.get(of); use.id != "" {
+	cacheKey := st.cfg.Local.Name + " process " + st.contexts.process
+	if use := st.contexts.get(cacheKey); use.id != "" {
 		ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
 		defer stop()
 		st.endContext(ctx, use.id, st.cfg.Local.Name)
 	}
 }
 
-func (a *contexts) get(of string) sessionUse {
+func (a *contexts) get(cacheKey string) sessionUse {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if use := a.cache[of]; use != nil {
+	if use := a.cache[cacheKey]; use != nil {
 		return *use
 	}
 	return sessionUse{}
 }
 
-func (a *contexts) set(of string, use sessionUse) {
+func (a *contexts) set(cacheKey string, use sessionUse) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.cache[of] == nil && len(a.cache) >= maxContexts {
+	if a.cache[cacheKey] == nil && len(a.cache) >= maxContexts {
 		clear(a.cache) // the sessions are still in the log
 	}
-	a.cache[of] = &use
+	a.cache[cacheKey] = &use
 }
 
-func (a *contexts) remove(of string) {
+func (a *contexts) remove(cacheKey string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.cache, of)
+	delete(a.cache, cacheKey)
 }
 
 // programOf returns the name of a client's program, reduced to characters that the name of a task may contain.

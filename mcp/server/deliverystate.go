@@ -21,7 +21,7 @@ type deliveryState struct {
 	// declined are the questions that were asked without a decision: the user has dismissed them, or the client cannot show
 	// them.
 	declined map[string]bool
-	// accepted are the questions whose answer was accepted after open was read: they may no longer be open.
+	// accepted are the questions that were answered after open was read: they may no longer be open.
 	accepted map[string]bool
 }
 

@@ -40,7 +40,7 @@ type feed struct {
 	saveTimer *time.Timer
 }
 
-// newFeed returns a feed whose session is not yet open at the node.
+// newFeed returns a feed. The caller must open its session at the node.
 func newFeed(s *subscriber, id string) *feed {
 	return &feed{subscriber: s, id: id, replies: map[string]<-chan struct{}{}, active: map[string]bool{}, stop: func() {}}
 }
@@ -242,10 +242,10 @@ func (f *feed) close(ctx context.Context) {
 	_ = f.subscriber.cfg.Stores.Subscriptions.CloseSession(ctx, f.name) // otherwise the node removes it after a while
 }
 
-// bounded returns as many of the first names as fit into most bytes.
-func bounded(names []string, most int) []string {
+// bounded returns as many of the first names as fit into limit bytes.
+func bounded(names []string, limit int) []string {
 	for i, name := range names {
-		if most -= len(name); most < 0 {
+		if limit -= len(name); limit < 0 {
 			return names[:i]
 		}
 	}

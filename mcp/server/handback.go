@@ -66,7 +66,7 @@ func waitsFor(cause api.Cause, forAgent bool) string {
 	}
 }
 
-// describePending describes an unfinished task: what it waits for, and how to get its result.
+// describePending describes an unfinished task: the reason why it waits, and how to get its result.
 func (pr *presenter) describePending(ctx context.Context, c client, id events.TaskID, step string) (handedBack, error) {
 	h := handedBack{TaskID: id, Step: step, Status: "working", WaitsFor: "running", Reason: "The call is running.", PollIntervalMs: pollInterval.Milliseconds()}
 	t, err := pr.cfg.API.Get(ctx, api.GetRequest{ID: id})

@@ -81,11 +81,11 @@ func (rv *resourceView) subscribeInbox(ctx context.Context, c client, p *mcp.Sub
 		return err
 	}
 	p.URI = inboxOf(c.who)
-	now, err := rv.cfg.Stores.Inboxes.Inbox(ctx, c.who.Name, messages.Query{InOrder: true, Heads: true, Limit: messages.MaxPage})
+	page, err := rv.cfg.Stores.Inboxes.Inbox(ctx, c.who.Name, messages.Query{InOrder: true, Heads: true, Limit: messages.MaxPage})
 	if err != nil {
 		return err
 	}
-	return rv.watchResource(p.URI, func(ctx context.Context) { rv.reportInbox(ctx, c.who, now) })
+	return rv.watchResource(p.URI, func(ctx context.Context) { rv.reportInbox(ctx, c.who, page) })
 }
 
 // reportInbox notifies the subscribers of each new message in an inbox until the server ends.

@@ -13,7 +13,7 @@ import (
 
 // meter counts the requests of each identity. The requests of a registered agent count for its registrar.
 type meter struct {
-	// share returns the identity whose limits the requests of who count against.
+	// share returns the identity that the requests of who count against.
 	share func(who string) string
 
 	mu   sync.Mutex

@@ -143,22 +143,22 @@ func (ov *outsideView) seesOutside(c client) func(server string) bool {
 }
 
 // outsideOf splits the URI of a resource of an external MCP server into the server and the URI there.
-func outsideOf(uri string) (server, theirs string, ok bool) {
+func outsideOf(uri string) (server, serverURI string, ok bool) {
 	rest, ok := strings.CutPrefix(uri, gateway.URIPrefix)
 	if ok {
-		server, theirs, ok = strings.Cut(rest, "/")
+		server, serverURI, ok = strings.Cut(rest, "/")
 	}
-	return server, theirs, ok
+	return server, serverURI, ok
 }
 
 // readOutside reads a resource of an external MCP server, listed or not: the server decides whether it exists.
 func (ov *outsideView) readOutside(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	uri := req.Params.URI
-	server, theirs, ok := outsideOf(uri)
-	if !ok || theirs == "" || !ov.seesOutside(clientFrom(ctx))(server) {
+	server, serverURI, ok := outsideOf(uri)
+	if !ok || serverURI == "" || !ov.seesOutside(clientFrom(ctx))(server) {
 		return nil, mcp.ResourceNotFoundError(uri)
 	}
-	raw, err := ov.cfg.Stores.Outside.ReadResource(ctx, server, theirs)
+	raw, err := ov.cfg.Stores.Outside.ReadResource(ctx, server, serverURI)
 	if fault.Has(err, fault.NotFound) {
 		return nil, mcp.ResourceNotFoundError(uri)
 	}
@@ -211,9 +211,9 @@ const outsideCursor = "after "
 
 // listTemplates lists the server's own templates, and then those templates of external MCP servers that the identity sees.
 func (ov *outsideView) listTemplates(ctx context.Context, c client, next mcp.MethodHandler, req mcp.Request) (mcp.Result, error) {
-	after, theirs := "", false
+	after, external := "", false
 	if p, ok := req.GetParams().(*mcp.ListResourceTemplatesParams); ok && p != nil {
-		if after, theirs = strings.CutPrefix(p.Cursor, outsideCursor); theirs {
+		if after, external = strings.CutPrefix(p.Cursor, outsideCursor); external {
 			p.Cursor = ""
 		}
 	}
@@ -224,7 +224,7 @@ func (ov *outsideView) listTemplates(ctx context.Context, c client, next mcp.Met
 	}
 	list.ResourceTemplates = slices.DeleteFunc(list.ResourceTemplates, func(t *mcp.ResourceTemplate) bool { return t.URITemplate == outsideTemplate })
 	switch {
-	case theirs:
+	case external:
 		list.ResourceTemplates, list.NextCursor = []*mcp.ResourceTemplate{}, ""
 	case list.NextCursor != "":
 		return list, nil

@@ -33,8 +33,8 @@ func (p pendingDecisions) fields() object {
 // waitsForPeople returns the error e for a task that waits for people, and the decisions that the task waits for. e is nil if the
 // task does not wait for people.
 func (qs *questioner) waitsForPeople(ctx context.Context, c client, id events.TaskID) (e *fault.Error, asked pendingDecisions, err error) {
-	now, err := qs.cfg.API.Result(ctx, api.ResultRequest{ID: id, Attend: true})
-	if err != nil || !now.Waits {
+	current, err := qs.cfg.API.Result(ctx, api.ResultRequest{ID: id, Attend: true})
+	if err != nil || !current.Waits {
 		return nil, asked, err
 	}
 	t, err := qs.cfg.API.Get(ctx, api.GetRequest{ID: id})

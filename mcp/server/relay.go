@@ -24,11 +24,12 @@ type relay struct {
 
 	// c is the client to ask.
 	c client
-	// sent are the questions sent to the client, by id. declined are the questions that the client has declined, with the error
-	// if its answer was refused. accepted are the questions whose answer was accepted, with the number of the round at that
-	// time: that round may have read the task before the answer.
-	sent     map[string]sentQuestion
+	// sent are the questions sent to the client, by id.
+	sent map[string]sentQuestion
+	// declined are the questions that the client has declined, with the error of a refused answer or nil.
 	declined map[string]error
+	// accepted are the answered questions, with the number of the round in which the answer was accepted. That round may have
+	// read the task before the answer.
 	accepted map[string]int
 	// knowsTask is set if the client knows that the task has questions; the task is then in record.Asked.
 	knowsTask bool
@@ -171,11 +172,11 @@ func (d *relay) round(ctx context.Context) bool {
 	if err == nil {
 		open, err = d.relays.questions.pendingOf(ctx, c, t)
 	}
-	var now api.ResultReply
+	var current api.ResultReply
 	if err == nil {
-		now, err = d.relays.cfg.API.Result(ctx, api.ResultRequest{ID: d.task, SizeOnly: true})
+		current, err = d.relays.cfg.API.Result(ctx, api.ResultRequest{ID: d.task, SizeOnly: true})
 	}
-	waits := err == nil && now.Waits
+	waits := err == nil && current.Waits
 	if err == nil {
 		d.deliver(open)
 	}
@@ -204,7 +205,8 @@ func (d *relay) beginRound(wake context.CancelFunc) (client, int) {
 	return d.c, d.rounds
 }
 
-// report passes the result of a round to the waiters; false if the relay is no longer needed. session.mu must not be held.
+// report passes the result of a round to the waiters. It returns false if the relay is no longer needed. session.mu must not be
+// held.
 func (d *relay) report(v roundResult, open []question) bool {
 	d.session.mu.Lock()
 	defer d.session.mu.Unlock()
@@ -276,9 +278,9 @@ func (d *relay) deliver(open []question) {
 	for _, h := range withdrawn {
 		h.withdraw("the question is settled")
 	}
-	for _, one := range send {
-		at := slices.IndexFunc(open, func(q question) bool { return q.id == one.question })
-		d.send(open[at], to[one.to])
+	for _, item := range send {
+		at := slices.IndexFunc(open, func(q question) bool { return q.id == item.question })
+		d.send(open[at], to[item.to])
 	}
 }
 
@@ -320,7 +322,7 @@ func (d *relay) send(q question, to *outlet) {
 	}
 }
 
-// withdraw tells the client that the question needs no answer any more.
+// withdraw notifies the client that the question no longer needs an answer.
 func (h sentQuestion) withdraw(why string) {
 	if h.outlet.life.Err() == nil {
 		_ = h.outlet.to.send(notification("notifications/cancelled", object{"requestId": h.id, "reason": why}))

@@ -193,8 +193,8 @@ func (rv *resourceView) listResources(ctx context.Context, c client, list *mcp.L
 		if rv.isInbox(r.URI) {
 			return !inbox
 		}
-		id, ours := strings.CutPrefix(r.URI, resourcePrefix)
-		if !ours {
+		id, isTask := strings.CutPrefix(r.URI, resourcePrefix)
+		if !isTask {
 			return false
 		}
 		_, err := rv.taskOf(ctx, c.who, id)
@@ -217,13 +217,13 @@ func (rv *resourceView) subscribe(ctx context.Context, req *mcp.SubscribeRequest
 	if rv.isInbox(uri) {
 		return rv.subscribeInbox(ctx, c, req.Params)
 	}
-	id, ours := strings.CutPrefix(uri, resourcePrefix)
-	if _, _, outside := outsideOf(uri); !ours && !outside && rv.cfg.Hooks.Extend != nil { // a resource of Config.Extend
+	id, isTask := strings.CutPrefix(uri, resourcePrefix)
+	if _, _, outside := outsideOf(uri); !isTask && !outside && rv.cfg.Hooks.Extend != nil { // a resource of Config.Extend
 		return nil
 	}
 	id, suffix, _ := strings.Cut(id, "/")
 	isView := slices.ContainsFunc(rv.views(), func(v view) bool { return strings.TrimPrefix(v.suffix, "/") == suffix })
-	if !ours || !isView && !strings.HasPrefix(suffix, "outputs/") {
+	if !isTask || !isView && !strings.HasPrefix(suffix, "outputs/") {
 		return noResource(c, mcp.ResourceNotFoundError(uri))
 	}
 	t, err := rv.taskOf(ctx, c.who, id)

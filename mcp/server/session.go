@@ -34,7 +34,7 @@ type record struct {
 	Subscribed []string         `json:"subscribed,omitempty"`
 	// Listening are the subscriptions made by tools (tools.Spec.Session), which end with the process.
 	Listening []string `json:"listening,omitempty"`
-	// Asked are the tasks whose questions were sent to the client.
+	// Asked are the tasks that the client knows to have questions.
 	Asked []events.TaskID `json:"asked,omitempty"`
 	// At is the time of the last change.
 	At time.Time `json:"at"`
@@ -137,8 +137,8 @@ func (n *connections) requestContext(ctx context.Context, c client) (context.Con
 	return ctx, func() { leave(); part(); stop() }
 }
 
-// removeUnused ends and removes the sessions whose last change is earlier than before, except live ones: these may be in use
-// although they do not change.
+// removeUnused ends and removes the sessions that were last changed earlier than before. It keeps live sessions, which may be in
+// use although they do not change.
 func (a *sessionTable) removeUnused(before time.Time, live map[string]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -15,9 +15,8 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// This file formats results for profiles other than ProfileAll, whose readers are models. A result is text of limited size: one
-// line of JSON with all short fields, followed by each long text under its name. Omitted data stays in the log; the line
-// describes how to get it.
+// This file formats results for models, in all profiles except ProfileAll. A result is text of limited size: one line of JSON with
+// all short fields, followed by each long text under its name. Omitted data stays in the log; the line describes how to get it.
 
 // maxResult is the most bytes of a result that a profile shows.
 const maxResult = 16 << 10
@@ -131,7 +130,7 @@ type shownField struct {
 	raw  json.RawMessage
 	text string
 	long bool
-	// omitted describes what is left out.
+	// omitted describes the omitted data, "" if there is none.
 	omitted string
 }
 

@@ -126,11 +126,11 @@ func (tm *taskMethods) taskResult(ctx context.Context, c client, p *taskParams) 
 	}
 	var waiter *waiter
 	for !t.State.Terminal() {
-		now, err := tm.cfg.API.Result(ctx, api.ResultRequest{ID: t.ID, Wait: time.Minute, Attend: true})
+		current, err := tm.cfg.API.Result(ctx, api.ResultRequest{ID: t.ID, Wait: time.Minute, Attend: true})
 		if err != nil {
 			return nil, err
 		}
-		if now.Waits {
+		if current.Waits {
 			if waiter == nil {
 				waiter = tm.relays.join(c, t.ID, true)
 				defer waiter.stop()

@@ -184,14 +184,14 @@ func (b *ToolCaller) await(ctx context.Context, r *run, wait time.Duration, repl
 	limit := b.s.cfg.Now().Add(wait)
 	for {
 		left := limit.Sub(b.s.cfg.Now())
-		now, err := b.s.result(ctx, b.c.reservation, api.ResultRequest{ID: r.id, Wait: max(left, 0), Attend: true})
+		current, err := b.s.result(ctx, b.c.reservation, api.ResultRequest{ID: r.id, Wait: max(left, 0), Attend: true})
 		switch {
 		case err != nil:
 			return err
-		case now.Ended:
-			reply.Output, err = b.outcome(ctx, r, now)
+		case current.Ended:
+			reply.Output, err = b.outcome(ctx, r, current)
 			return err
-		case now.Waits:
+		case current.Waits:
 			if err := b.peopleFault(ctx, r.id, reply); err != nil {
 				return err
 			}
@@ -218,15 +218,15 @@ func (s *Server) rateLimit(ctx context.Context, id events.TaskID) error {
 }
 
 // outcome returns the output of a finished call, or its error.
-func (b *ToolCaller) outcome(ctx context.Context, r *run, now api.ResultReply) (json.RawMessage, error) {
+func (b *ToolCaller) outcome(ctx context.Context, r *run, current api.ResultReply) (json.RawMessage, error) {
 	var out struct {
 		Result json.RawMessage `json:"result"`
 	}
 	id := r.id
-	if r.spec.Session == tools.Unsubscribes && now.State == statemachine.Done {
+	if r.spec.Session == tools.Unsubscribes && current.State == statemachine.Done {
 		b.s.subscriptions.listenerEnded(b.c, r)
 	}
-	if now.State == statemachine.Done && json.Unmarshal(now.Output, &out) == nil && out.Result != nil {
+	if current.State == statemachine.Done && json.Unmarshal(current.Output, &out) == nil && out.Result != nil {
 		return b.s.cfg.Hooks.Reveal(ctx, id, b.Name(), out.Result), nil
 	}
 	t, err := b.s.cfg.API.Get(ctx, api.GetRequest{ID: id})
