@@ -232,7 +232,7 @@ func TestWrongAnswers(t *testing.T) {
 		"no JSON":      {tokens(200, "<html>"), fault.Forbidden, "no token that can be sent"},
 		"no token":     {tokens(200, `{"token_type":"bearer"}`), fault.Forbidden, "no token that can be sent"},
 		"broken token": {tokens(200, `{"access_token":"a\r\nb","token_type":"bearer"}`), fault.Forbidden, "no token that can be sent"},
-		"other token":  {tokens(200, `{"access_token":"abc","token_type":"mac"}`), fault.Forbidden, "no bearer token"},
+		"other token":  {tokens(200, `{"access_token":"abc","token_type":"mac"}`), fault.Forbidden, "not a bearer token"},
 		"down":         {tokens(503, "x"), fault.ToolUnavailable, "answers 503"},
 		"redirect":     {tokens(307, ""), fault.Forbidden, "refuses: status 307"},
 		"huge":         {tokens(200, strings.Repeat(" ", 2<<20)), fault.ToolUnavailable, "more than 1 MiB"},
