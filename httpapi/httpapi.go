@@ -58,7 +58,7 @@ type Client interface {
 	Unseen(method string, params json.RawMessage)
 	// Nearest returns the method with the most similar name; empty for none.
 	Nearest(method string) string
-	// Call calls a tool. Task and Approval of the reply may also be set beside an error.
+	// Call calls a tool. If it returns an error, the reply may contain Task, Approval, Rule and Question too.
 	Call(ctx context.Context, c Call) (Reply, error)
 	// Listens reports whether a method sends notifications.
 	Listens(method string) bool
@@ -85,11 +85,13 @@ type Call struct {
 	Request string
 	// Wait is how long to wait for the end of the call; 0 waits only until the call is durable.
 	Wait time.Duration
-	// For is the call that the agent is working on and for which it makes this call, from the header HeaderCall; may be empty.
+	// For is the id of the call that the agent is working on and for which it makes this call, from the header HeaderCall; may be
+	// empty.
 	For string
 }
 
-// HeaderCall is the header with the call that an agent is working on and for which it sends the request: TASK_…/ATTEMPT/STEP.
+// HeaderCall is the header with the id of the call that an agent is working on and for which it sends the request. The id has the
+// form TASK_…/ATTEMPT/STEP.
 const HeaderCall = "Orch-Call"
 
 // Reply is the outcome of a call.

@@ -188,7 +188,7 @@ func (d *relay) params(q question) (json.RawMessage, error) {
 	return mustJSON(fields), nil
 }
 
-// isPassing reports whether an answer was refused for a temporary reason, such as an unreachable node.
-func isPassing(err error) bool {
+// isTemporary reports whether an answer was refused for a temporary reason, such as an unreachable node.
+func isTemporary(err error) bool {
 	return fault.Has(err, fault.Unavailable) || fault.Has(err, fault.Timeout)
 }

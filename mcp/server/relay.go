@@ -224,7 +224,7 @@ func (d *relay) report(v roundResult, open []question) bool {
 		return true
 	case v.err == nil && !v.waits && len(open) == 0:
 		d.remove()
-	case (v.err == nil || isPassing(v.err)) && d.knowsTask && d.relays.clients.streams.standing(d.sessionID) != nil:
+	case (v.err == nil || isTemporary(v.err)) && d.knowsTask && d.relays.clients.streams.standing(d.sessionID) != nil:
 		return true
 	}
 	d.running = false
@@ -339,7 +339,7 @@ func (d *relay) recordAnswer(question, id string, accepted bool, refused error) 
 	case accepted:
 		delete(d.sent, question)
 		d.accepted[question] = d.rounds
-	case ok && h.id == id && isPassing(refused):
+	case ok && h.id == id && isTemporary(refused):
 		delete(d.sent, question)
 	case ok && h.id == id:
 		delete(d.sent, question)

@@ -32,17 +32,17 @@ type ToolCall struct {
 	Args json.RawMessage
 	// Cause is the id of the request, which is recorded in the first commit of the task.
 	Cause string
-	// For is the call that the client is working on and for which it makes this call (work.Ref); may be empty.
+	// For is the id of the call that the client is working on and for which it makes this call (work.Ref); may be empty.
 	For string
 	// Wait is how long to wait for the end of the call; 0 waits only until the call is durable.
 	Wait time.Duration
 }
 
-// ToolReply is the outcome of a call. Task and Approval may also be set beside an error.
+// ToolReply is the outcome of a call. If Call returns an error, Task, Approval, Rule and Question may be set too.
 type ToolReply struct {
 	// Output is the structured output of the tool.
 	Output json.RawMessage
-	// Task is the task of the call, empty when there is none.
+	// Task is the id of the call's task, empty if there is none.
 	Task string
 	// Approval is the id of an approval that a person must decide first.
 	Approval string
