@@ -172,6 +172,8 @@ type Answers struct {
 	cancel context.CancelCauseFunc
 	cause  func() error
 	res    *http.Response
+	// keep stops that the end of the call closes the body, and reports whether the body is still open.
+	keep func() bool
 }
 
 func (a *Answers) begin(ctx context.Context, call Call) error {
@@ -184,15 +186,15 @@ func (a *Answers) begin(ctx context.Context, call Call) error {
 	if closed {
 		return failure(Canceled, "%s", errClosed.Error())
 	}
-	req, err := a.client.request(ctx, call)
+	res, answered, err := a.client.send(ctx, call)
 	if err != nil {
-		return a.failed(err)
-	}
-	if a.res, err = a.client.transport.RoundTrip(req); err != nil { //nolint:bodyclose // Answers.Close closes the body
 		e := a.failed(err)
-		e.Unanswered = true
+		e.Unanswered = e.Unanswered || !answered
 		return e
 	}
+	a.res = res
+	// The transport does not see the end of a call while it waits to send the rest of the request.
+	a.keep = context.AfterFunc(ctx, func() { _ = res.Body.Close() })
 	if e, ok := ended(a.res.Header); ok && e != nil { // the status of a failed call may be in the headers
 		return e
 	}
@@ -200,6 +202,20 @@ func (a *Answers) begin(ctx context.Context, call Call) error {
 		return ofHTTP(a.res)
 	}
 	return nil
+}
+
+// send sends the request of a call, and once more if the server did not look at it. It reports whether a server answered.
+func (c *Client) send(ctx context.Context, call Call) (res *http.Response, answered bool, err error) {
+	for again := false; ; again = true {
+		req, err := c.request(ctx, call)
+		if err != nil {
+			return nil, true, err
+		}
+		res, err := c.transport.RoundTrip(req)
+		if err == nil || again || !unheard(err) {
+			return res, err == nil || wasReset(err), err
+		}
+	}
 }
 
 // request returns the HTTP request of a call.
@@ -217,12 +233,14 @@ func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) 
 	message = append(message, call.Request...)
 	var body io.Reader = bytes.NewReader(message)
 	if call.Open {
-		body = io.MultiReader(body, untilEnd(ctx.Done()))
+		open, end := context.WithCancel(ctx)
+		body = openBody{io.MultiReader(body, untilEnd(open.Done())), end}
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, scheme+"://"+c.cfg.Target+"/"+call.Method, body)
 	if err != nil {
 		return nil, err
 	}
+	req.GetBody = nil // else the transport repeats what the server may have done
 	for name, value := range call.Header {
 		req.Header.Set(name, value)
 	}
@@ -237,7 +255,19 @@ func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) 
 	return req, nil
 }
 
-// untilEnd is an empty body that ends when the call ends.
+// openBody is the body of an open call. It ends with the call, or when the transport closes it, which waits for that.
+type openBody struct {
+	io.Reader
+	end context.CancelFunc
+}
+
+// Close implements io.Closer.
+func (b openBody) Close() error {
+	b.end()
+	return nil
+}
+
+// untilEnd is an empty body that ends with a context.
 type untilEnd <-chan struct{}
 
 // Read implements io.Reader.
@@ -294,14 +324,15 @@ func (a *Answers) failed(err error) *Error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return failure(Internal, "the server broke off an answer")
 	default:
-		return failure(Unavailable, "%s", err.Error())
+		return ofTransport(err)
 	}
 }
 
 // Close ends the call, even if there are more answers.
 func (a *Answers) Close() {
+	open := a.res != nil && a.keep()
 	a.cancel(nil)
-	if a.res != nil {
+	if open {
 		_ = a.res.Body.Close() // the answers that are not read yet are not needed
 	}
 	a.client.mu.Lock()
