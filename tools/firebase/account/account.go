@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"time"
 
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/google"
@@ -17,14 +18,18 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// maxToken is the maximum size of the response of a token server in bytes.
-const maxToken = 64 << 10
+const (
+	// maxToken is the maximum size of the response of a token server in bytes.
+	maxToken = 64 << 10
+	// tokenTime bounds a request for a token.
+	tokenTime = 30 * time.Second
+)
 
 // Account obtains access tokens of a service account. It is safe for concurrent use.
 type Account struct {
 	key     *jwt.Config
 	project string
-	client  *http.Client
+	client  netguard.Transport
 	sem     chan struct{} // semaphore: contains a value while no token is being requested
 
 	mu    sync.Mutex // guards token
@@ -44,7 +49,7 @@ func New(net netguard.Config, key string, scopes ...string) (*Account, error) {
 			WithHint("use the JSON file that the console of Firebase makes for a private key")
 	}
 	a.key, a.project = config, named.Project
-	a.client = &http.Client{Transport: netguard.Transport{Client: netguard.New(net.Reaching(config.TokenURL)), Limit: maxToken}}
+	a.client = netguard.Transport{Client: netguard.New(net.Reaching(config.TokenURL)), Limit: maxToken}
 	a.sem <- struct{}{}
 	return a, nil
 }
@@ -64,7 +69,7 @@ func (a *Account) Token(ctx context.Context) (string, error) {
 	if token := a.current(); token.Valid() {
 		return token.AccessToken, nil
 	}
-	token, err := a.key.TokenSource(context.WithValue(ctx, oauth2.HTTPClient, a.client)).Token()
+	token, err := a.request(ctx)
 	if err != nil {
 		return "", tokenError(ctx, err)
 	}
@@ -73,6 +78,22 @@ func (a *Account) Token(ctx context.Context) (string, error) {
 	a.token = token
 	return token.AccessToken, nil
 }
+
+// request requests a token. The library does not pass on the context.
+func (a *Account) request(ctx context.Context) (*oauth2.Token, error) {
+	ctx, cancel := context.WithTimeout(ctx, tokenTime)
+	defer cancel()
+	client := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		return a.client.RoundTrip(r.WithContext(ctx))
+	})}
+	return a.key.TokenSource(context.WithValue(ctx, oauth2.HTTPClient, client)).Token()
+}
+
+// roundTripper is a function that makes requests.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func (a *Account) current() *oauth2.Token {
 	a.mu.Lock()
