@@ -129,7 +129,7 @@ func condition(w firebase.Write) (wire.Precondition, error) {
 		return wire.Precondition{}, nil
 	}
 	at, err := time.Parse(time.RFC3339Nano, string(w.If))
-	if err != nil { // not a version of this database
+	if err != nil || at.IsZero() { // not a version of this database
 		return wire.Precondition{}, conflictError()
 	}
 	return wire.Precondition{Unchanged: at}, nil
