@@ -22,6 +22,7 @@ const (
 
 var (
 	errAnswer  = errors.New("the answer does not belong to the request")
+	errCount   = errors.New("the server counts other documents")
 	errTooMuch = errors.New("the answer is too large")
 )
 

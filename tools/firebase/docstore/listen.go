@@ -31,12 +31,15 @@ type listener struct {
 	answers *grpc.Answers // nil between two calls
 	// failures is the number of calls that have failed since the last progress.
 	failures int
+	// wrong is the number of counts that differed since the last one that agreed.
+	wrong int
 	// current is true when the server has sent the complete initial state. It sends only changes after that.
 	current bool
 	// told is true when next has returned a state. documents are the documents of that state by their full names. changed are
 	// the documents that differ in the next state; a removed document is nil.
 	told               bool
 	documents, changed map[string]*wire.Document
+	pending            int       // size of what is in changed, in bytes
 	at                 time.Time // the time of the next state
 }
 
@@ -92,15 +95,40 @@ func (l *listener) hear(ctx context.Context) (whole bool, err error) {
 	case news.Target != nil:
 		return l.turn(news.Target)
 	case news.Changed != nil:
-		l.changed[news.Changed.Name] = news.Changed
+		return false, l.change(news.Changed.Name, news.Changed)
 	case news.Gone != "":
-		l.changed[news.Gone] = nil
-	case news.Count != nil && *news.Count != l.size():
-		// Changes were missed: the next call must send the complete state again.
-		l.target.Resume = nil
-		l.stop()
+		return false, l.change(news.Gone, nil)
+	case news.Count != nil:
+		return false, l.count(ctx, *news.Count)
+	default:
+		return false, nil
 	}
-	return false, nil
+}
+
+// change records the new state of a document, nil for a removed one. It returns QUOTA_EXCEEDED when the next state exceeds the
+// size limit of a watch.
+func (l *listener) change(name string, now *wire.Document) error {
+	l.pending += sizeOf(now) - sizeOf(l.changed[name])
+	l.changed[name] = now
+	if _, was := l.documents[name]; !was && now == nil {
+		delete(l.changed, name)
+	}
+	if l.pending > l.client.cfg.MaxAnswer {
+		return tooLarge(l.client.cfg.MaxAnswer)
+	}
+	return nil
+}
+
+// count compares the document count of the server with the documents known here. If they differ, changes were missed: after a
+// pause, the next call requests the complete state again.
+func (l *listener) count(ctx context.Context, documents int) error {
+	if documents == l.size() {
+		l.wrong = 0
+		return nil
+	}
+	l.target.Resume, l.failures = nil, max(l.failures, l.wrong)
+	l.wrong++
+	return l.rest(ctx, errCount)
 }
 
 // answer returns the next answer of the call. It makes a call if there is none.
@@ -121,7 +149,7 @@ func (l *listener) answer(ctx context.Context) ([]byte, error) {
 // begin prepares for the answers of another call. Without a resume token the server sends the complete state, and any
 // document that it does not send was removed.
 func (l *listener) begin() {
-	l.current, l.changed = false, map[string]*wire.Document{}
+	l.current, l.changed, l.pending = false, map[string]*wire.Document{}, 0
 	if len(l.target.Resume) == 0 {
 		for name := range l.documents {
 			l.changed[name] = nil
@@ -222,6 +250,6 @@ func (l *listener) settle() []change {
 		}
 		l.documents[name] = now
 	}
-	l.changed = map[string]*wire.Document{}
+	l.changed, l.pending = map[string]*wire.Document{}, 0
 	return slices.Concat(gone, added, modified)
 }

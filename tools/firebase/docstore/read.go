@@ -31,6 +31,14 @@ func fieldsOf(d *wire.Document) document.Fields {
 	return d.Fields
 }
 
+// sizeOf returns the size of a document in bytes, 0 if it does not exist.
+func sizeOf(d *wire.Document) int {
+	if d == nil {
+		return 0
+	}
+	return fieldsOf(d).Size(nil)
+}
+
 // dataOf returns a copy of fields as the data of a snapshot or an event, nil for nil fields.
 func dataOf(f document.Fields) any {
 	if f == nil {
