@@ -65,8 +65,8 @@ func (r *Root) openedPath(rel string, f *os.File) string {
 	if at == r.Abs(rel) {
 		return rel
 	}
-	if real, err := filepath.Rel(currentPath(r.dir), at); err == nil {
-		return real
+	if relative, err := filepath.Rel(currentPath(r.dir), at); err == nil {
+		return relative
 	}
 	return rel
 }
