@@ -52,15 +52,15 @@ func (d *Dispatcher) Requeue(ctx context.Context, del Delivery) error {
 // unassign removes the calls of an answer from their agent, so that a claim no longer returns them. It runs before the
 // report to the owner. Otherwise this agent and the next one could both execute the call. For the same reason a call is
 // not restored when the report fails: the owner may have received it.
-func (d *Dispatcher) unassign(del Delivery) (regained []Assignment) {
+func (d *Dispatcher) unassign(del Delivery) (removed []Assignment) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.retain(del.Agent, func(a Assignment) bool {
 		if !a.confirmedAt.IsZero() || !slices.Contains(del.Calls, DeliveredCall{a.Ref, a.redeliveries}) {
 			return true
 		}
-		regained = append(regained, a)
+		removed = append(removed, a)
 		return false
 	})
-	return regained
+	return removed
 }

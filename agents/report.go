@@ -71,8 +71,8 @@ const (
 	maxHanded = 64 << 10
 )
 
-// releaseDelay is the delay before a released call is offered again: the agent that released it may be the only one that
-// claims it.
+// releaseDelay is the delay before a released call is offered again. Without the delay, the agent that released the
+// call would claim it again at once if no other agent can.
 const releaseDelay = 5 * time.Second
 
 // outcome converts a report to the outcome that the log records.

@@ -31,7 +31,7 @@ const (
 // commits refer to, and snapshots before the journals that continue them. A backup does not contain the high-water mark
 // (a restored store gets a new one), secrets of tokens, the key of the node, or the sessions of MCP clients.
 func backupStreams() []string {
-	return append([]string{liveStream, archiveStream, pointsStream, blobsStream, tokensStream}, journalStreams()...)
+	return append([]string{liveStream, archiveStream, checkpointsStream, blobsStream, tokensStream}, journalStreams()...)
 }
 
 // Manifest describes the content of a backup.

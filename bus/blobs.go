@@ -116,7 +116,7 @@ func (sd *sideStore) Save(ctx context.Context, task events.TaskID, id string, da
 		return "", sideFault(err, "the checkpoint cannot be stored")
 	}
 	failpoint.Pass(failpoint.CheckpointSaved)
-	return "KV/" + pointsBucket + "/" + key, sd.barrier().wait(pointsStream)
+	return "KV/" + pointsBucket + "/" + key, sd.barrier().wait(checkpointsStream)
 }
 
 // Load implements events.Checkpoints.

@@ -306,7 +306,7 @@ func believable(stream string, r storefile.Record) bool {
 		return strings.HasPrefix(r.Subject, kvSubject(tokensBucket, ""))
 	case sessionsStream:
 		return strings.HasPrefix(r.Subject, kvSubject(sessionsBucket, ""))
-	case pointsStream:
+	case checkpointsStream:
 		return strings.HasPrefix(r.Subject, kvSubject(pointsBucket, ""))
 	case messagesStream:
 		return strings.HasPrefix(r.Subject, messagesRoot+".")

@@ -92,10 +92,10 @@ func (j *Journal) subject() string { return journalRoot + "." + j.name }
 // Largest returns the maximum size of an entry in bytes.
 func (j *Journal) Largest() int { return j.store.conn.maxCommit() }
 
-// Append appends an entry if the newest entry is at position after, 0 for an empty journal. It returns the position of the
-// new entry once that is durable. It continues after ctx ends. Errors: CONFLICT when another entry was first, DISK_FULL,
-// and UNAVAILABLE, after which only Read shows whether the entry exists.
-func (j *Journal) Append(ctx context.Context, after uint64, data []byte) (uint64, error) {
+// Append appends an entry if the newest entry is at position newest, which is 0 for an empty journal. It returns the position
+// of the new entry once that entry is durable. It continues after ctx ends. Errors: CONFLICT when another entry was first,
+// DISK_FULL, and UNAVAILABLE, after which only Read shows whether the entry exists.
+func (j *Journal) Append(ctx context.Context, newest uint64, data []byte) (uint64, error) {
 	if err := j.store.space.checkRoom(len(data), time.Now()); err != nil {
 		return 0, err
 	}
@@ -105,8 +105,8 @@ func (j *Journal) Append(ctx context.Context, after uint64, data []byte) (uint64
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendWithin)
 	defer cancel()
 	m := &nats.Msg{Subject: j.subject(), Data: data, Header: nats.Header{headHeader: {"change"}}}
-	ack, err := j.store.conn.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequence(after))
-	if owner, ok := errors.AsType[*jetstream.APIError](err); ok && isConflictCode(owner.ErrorCode) {
+	ack, err := j.store.conn.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequence(newest))
+	if apiErr, ok := errors.AsType[*jetstream.APIError](err); ok && isConflictCode(apiErr.ErrorCode) {
 		return 0, fault.Wrap(fault.Conflict, err, "another change was first")
 	}
 	if err != nil {
@@ -119,9 +119,9 @@ func (j *Journal) Append(ctx context.Context, after uint64, data []byte) (uint64
 	return ack.Sequence, err
 }
 
-// Read calls each for the entries after a position, in order, until each returns an error. It reads the entries that
+// Read calls fn for each entry after a position, in order, until fn returns an error. It reads the entries that
 // exist when it is called, once they are durable. Errors: DATA_LOSS when an entry is missing, UNAVAILABLE.
-func (j *Journal) Read(ctx context.Context, after uint64, each func(seq uint64, data []byte) error) error {
+func (j *Journal) Read(ctx context.Context, after uint64, fn func(seq uint64, data []byte) error) error {
 	info, err := j.stream.Info(ctx)
 	if err != nil {
 		return sideFault(err, "the database cannot be read")
@@ -144,7 +144,7 @@ func (j *Journal) Read(ctx context.Context, after uint64, each func(seq uint64, 
 			return journalLoss(j.name, after+1)
 		}
 		after = e.Seq
-		if err := each(e.Seq, e.Data); err != nil {
+		if err := fn(e.Seq, e.Data); err != nil {
 			return err
 		}
 	}
@@ -283,7 +283,8 @@ func positionOf(header nats.Header) uint64 {
 	return position
 }
 
-// syncRelaxed syncs all writes of a node with relaxed durability. Other nodes have already synced them.
+// syncRelaxed syncs the file system of an embedded server without a barrier, such as one with relaxed durability. With a
+// barrier, the completed writes are already synced. An external server syncs by itself.
 func (j *Journal) syncRelaxed() error {
 	if j.store.barrier() != nil {
 		return nil
@@ -315,7 +316,7 @@ type object struct {
 	header       nats.Header
 }
 
-// subject returns the subject of the description of an object.
+// subject returns the subject of the metadata of an object.
 func (o object) subject() string {
 	return "$O." + o.bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(o.name))
 }

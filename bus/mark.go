@@ -29,13 +29,13 @@ type mark struct {
 	Hash string        `json:"hash"`
 	// At is when the commit was acknowledged.
 	At time.Time `json:"at"`
-	// Sides contains the marks of the other streams, by name.
+	// Sides contains the marks of the side streams, by name. A side stream is a stream of the store that is not the log.
 	Sides map[string]sideMark `json:"sides"`
 	// Sum is the hash of the mark without this field.
 	Sum string `json:"sum"`
 }
 
-// sideMark is the high-water mark of a stream beside the log.
+// sideMark is the high-water mark of a side stream.
 type sideMark struct {
 	Created time.Time `json:"created"`
 	Seq     uint64    `json:"seq"`
@@ -109,7 +109,7 @@ type marker struct {
 	stream  time.Time // when the live stream was created
 	written mark      // the last mark written
 	waiting mark      // with lag, the mark to be written in the next round
-	// current contains the positions of the streams beside the log in the last round.
+	// current contains the marks of the side streams in the last round.
 	current map[string]sideMark
 }
 
@@ -167,7 +167,7 @@ func (hw *highWater) checkMark(ctx context.Context) error {
 	if err != nil {
 		return readFault(err)
 	}
-	sides, err := hw.sides(ctx)
+	sides, err := hw.sideMarks(ctx)
 	if err != nil {
 		return err
 	}
@@ -201,12 +201,12 @@ func (hw *highWater) compare(ctx context.Context, info *jetstream.StreamInfo, si
 	case info.State.LastSeq < w.Seq:
 		hw.refuseAppends("the log ends at position %d but had reached %d", info.State.LastSeq, w.Seq)
 	case w.Seq > 0:
-		return hw.checkMarked(ctx, w)
+		return hw.checkMarkedCommit(ctx, w)
 	}
 	return nil
 }
 
-// raiseMark writes a mark for the newest commit that the log had when the store was opened, which is durable.
+// raiseMark writes a mark for the newest commit that the log had when the store was opened. That commit is durable.
 func (hw *highWater) raiseMark(ctx context.Context, last uint64, sides map[string]sideMark) error {
 	m := hw.mark.written
 	m.Stream, m.Sides = hw.mark.stream, sides
@@ -224,13 +224,13 @@ func (hw *highWater) raiseMark(ctx context.Context, last uint64, sides map[strin
 	return hw.writeMark(ctx, m)
 }
 
-// sides returns the current marks of the streams beside the log.
-func (hw *highWater) sides(ctx context.Context) (map[string]sideMark, error) {
+// sideMarks returns the current marks of the side streams.
+func (hw *highWater) sideMarks(ctx context.Context) (map[string]sideMark, error) {
 	names := ownStreams()[1:]
 	found := make([]sideMark, len(names))
 	requests := make([]func() error, len(names))
 	for i, name := range names {
-		requests[i] = func() (err error) { found[i], err = hw.side(ctx, name); return err }
+		requests[i] = func() (err error) { found[i], err = hw.sideMark(ctx, name); return err }
 	}
 	if err := runAll(requests...); err != nil {
 		return nil, err
@@ -242,8 +242,8 @@ func (hw *highWater) sides(ctx context.Context) (map[string]sideMark, error) {
 	return all, nil
 }
 
-// side returns the current mark of a stream beside the log.
-func (hw *highWater) side(ctx context.Context, name string) (sideMark, error) {
+// sideMark returns the current mark of a side stream.
+func (hw *highWater) sideMark(ctx context.Context, name string) (sideMark, error) {
 	stream, err := hw.conn.js.Stream(ctx, name)
 	if err != nil {
 		return sideMark{}, readFault(err)
@@ -254,7 +254,7 @@ func (hw *highWater) side(ctx context.Context, name string) (sideMark, error) {
 	}
 	is := sideMark{Created: info.Created, Seq: info.State.LastSeq}
 	switch name {
-	case pointsStream:
+	case checkpointsStream:
 		is.Msgs = info.State.Msgs
 	case metaStream:
 		is.Seq = 0 // each write of the mark changes the position of this stream
@@ -262,9 +262,9 @@ func (hw *highWater) side(ctx context.Context, name string) (sideMark, error) {
 	return is, nil
 }
 
-// checkMarked looks for the commit in the mark, in the live log and in the archive. If the commit is missing or changed, the log
-// refuses appends.
-func (hw *highWater) checkMarked(ctx context.Context, w mark) error {
+// checkMarkedCommit looks for the commit of the mark, in the live log and in the archive. If the commit is missing or changed,
+// the log refuses appends.
+func (hw *highWater) checkMarkedCommit(ctx context.Context, w mark) error {
 	page, err := hw.conn.page(ctx, liveStream, liveSubject(w.Task), w.Seq, 1)
 	if err != nil {
 		return err
@@ -308,7 +308,7 @@ func (b *streams) refuseAppends(format string, args ...any) {
 		WithHint("the log is read-only; restore the data directory from a backup, or run orch verify to see what is missing"))
 }
 
-// moveMark writes a new mark if the log or a stream beside it has grown since the last mark.
+// moveMark writes a new mark if the log or a side stream has grown since the last mark.
 func (hw *highWater) moveMark(ctx context.Context) error {
 	if hw.hasLoss() {
 		return nil
@@ -321,7 +321,7 @@ func (hw *highWater) moveMark(ctx context.Context) error {
 	next.Sides = hw.mark.current // one round old, because newer messages may not have been acknowledged yet
 	if hw.touched.Swap(false) {
 		var err error
-		if hw.mark.current, err = hw.sides(ctx); err != nil {
+		if hw.mark.current, err = hw.sideMarks(ctx); err != nil {
 			hw.touched.Store(true)
 			return err
 		}
@@ -341,7 +341,7 @@ func (hw *highWater) closeMark(ctx context.Context) error {
 	}
 	m := hw.newestMark()
 	m.Sides = hw.mark.current
-	if sides, err := hw.sides(ctx); err == nil { // if this fails, writeMark reports that the server is unavailable
+	if sides, err := hw.sideMarks(ctx); err == nil { // if this fails, writeMark reports that the server is unavailable
 		m.Sides = sides
 	}
 	return hw.writeMark(ctx, m)
@@ -363,7 +363,7 @@ func (hw *highWater) newestMark() mark {
 	return m
 }
 
-// writeMark writes a mark to the bucket and to the file, unless it is no newer than the last one.
+// writeMark writes a mark to the bucket and to the file if the log or a side stream has moved since the last mark.
 func (hw *highWater) writeMark(ctx context.Context, m mark) error {
 	w := hw.mark.written
 	moved := !w.isSet() || m.Seq > w.Seq || !maps.Equal(m.Sides, w.Sides)

@@ -21,7 +21,7 @@ import (
 // salvageable reports whether single records may be removed from a stream, because the loss is limited to known tasks. Other
 // streams are needed as a whole: a database needs its whole journal, and the lost record of a token may be its revocation.
 func salvageable(stream string) bool {
-	return slices.Contains([]string{liveStream, archiveStream, blobsStream, pointsStream}, stream)
+	return slices.Contains([]string{liveStream, archiveStream, blobsStream, checkpointsStream}, stream)
 }
 
 // damagedBlock is a block with damaged records.

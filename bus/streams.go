@@ -13,16 +13,16 @@ import (
 
 // The streams and buckets.
 const (
-	liveStream    = "ORCH_EVENTS"
-	archiveStream = "ORCH_ARCHIVE"
-	pointsBucket  = "ORCH_CHECKPOINTS"
-	metaBucket    = "ORCH_META"
-	blobsBucket   = "ORCH_BLOBS"
-	blobsStream   = "OBJ_" + blobsBucket
-	pointsStream  = "KV_" + pointsBucket
-	metaStream    = "KV_" + metaBucket
-	tokensBucket  = "ORCH_TOKENS" //nolint:gosec // the name of a bucket
-	tokensStream  = "KV_" + tokensBucket
+	liveStream        = "ORCH_EVENTS"
+	archiveStream     = "ORCH_ARCHIVE"
+	pointsBucket      = "ORCH_CHECKPOINTS"
+	metaBucket        = "ORCH_META"
+	blobsBucket       = "ORCH_BLOBS"
+	blobsStream       = "OBJ_" + blobsBucket
+	checkpointsStream = "KV_" + pointsBucket
+	metaStream        = "KV_" + metaBucket
+	tokensBucket      = "ORCH_TOKENS" //nolint:gosec // the name of a bucket
+	tokensStream      = "KV_" + tokensBucket
 	// The sessions are not among ownStreams: if their stream is damaged, it is created again, empty.
 	sessionsBucket = "ORCH_SESSIONS"
 	sessionsStream = "KV_" + sessionsBucket
@@ -146,7 +146,7 @@ func (b *streams) fencedConfig() jetstream.StreamConfig {
 
 // ownStreams returns the streams that the store cannot do without, the log first.
 func ownStreams() []string {
-	return []string{liveStream, archiveStream, blobsStream, pointsStream, metaStream, tokensStream}
+	return []string{liveStream, archiveStream, blobsStream, checkpointsStream, metaStream, tokensStream}
 }
 
 // watchAll adds the streams to the barrier, and makes their current content durable.
@@ -260,8 +260,8 @@ func (b *streams) syncMeta() error {
 }
 
 func openFault(err error) error {
-	var owner *jetstream.APIError
-	if errors.As(err, &owner) && isFullCode(owner.ErrorCode) {
+	var apiErr *jetstream.APIError
+	if errors.As(err, &apiErr) && isFullCode(apiErr.ErrorCode) {
 		return fault.Wrap(fault.DiskFull, err, "the NATS server has no room for the log").WithHint(serverLimits)
 	}
 	return fault.Wrap(fault.Unavailable, err, "the log cannot be opened").

@@ -72,7 +72,7 @@ type Query struct {
 	Limit int `json:"limit,omitempty"`
 	// Wait is how long to wait for a message when there is none, at most a minute.
 	Wait time.Duration `json:"wait,omitempty"`
-	// Heads omits the payloads.
+	// Heads returns only the heads of the messages, without their payloads.
 	Heads bool `json:"heads,omitempty"`
 }
 

@@ -102,10 +102,10 @@ func (n *Node) handOver(ctx context.Context) {
 // HandedOver reports whether another node has taken over, or is about to. Requests to this node then return UNAVAILABLE.
 func (n *Node) HandedOver() bool { return n.handedOver.Load() }
 
-// StartInTurn is Start for a permanent node. If the temporary node of a command holds the data directory, it calls waits with
+// StartInTurn is Start for a permanent node. If the temporary node of a command holds the data directory, it calls onWait with
 // the holder, waits for the handover, and then starts the node. It returns CONFLICT if another permanent node holds the
 // directory or already waits for it.
-func StartInTurn(ctx context.Context, cfg Config, waits func(bus.Holder)) (*Node, error) {
+func StartInTurn(ctx context.Context, cfg Config, onWait func(bus.Holder)) (*Node, error) {
 	n, err := Start(ctx, cfg)
 	holder := bus.ReadHolder(cfg.DataDir)
 	if !inUse(err) || holder.Guest == "" {
@@ -117,7 +117,7 @@ func StartInTurn(ctx context.Context, cfg Config, waits func(bus.Holder)) (*Node
 		return nil, err
 	}
 	defer func() { _ = turn.Release() }() // the kernel releases it when the process ends
-	waits(holder)
+	onWait(holder)
 	return startWhenFree(ctx, cfg)
 }
 

@@ -20,13 +20,13 @@ import (
 // Serve runs a node until ctx ends, and returns when the node has stopped. With an external NATS server, the node is a member of
 // a cluster, and stands by while another node is active.
 //
-// ready is called when requests are answered, by this node or by the active node. Its arguments are the address of the bus and
-// the URL of MCP. waits is called if the temporary node of a command holds the data directory. grace limits the time to stop.
-func Serve(ctx context.Context, cfg Config, grace time.Duration, waits func(bus.Holder), ready func(address, mcp string)) error {
+// ready is called once requests can be answered, by this node or by the active node. Its arguments are the address of the bus and
+// the URL of MCP. onWait is called if the temporary node of a command holds the data directory. grace limits the time to stop.
+func Serve(ctx context.Context, cfg Config, grace time.Duration, onWait func(bus.Holder), ready func(address, mcp string)) error {
 	if cfg.Storage.NATSURL != "" {
 		return serveMember(ctx, cfg, grace, ready)
 	}
-	n, err := StartInTurn(ctx, cfg, waits)
+	n, err := StartInTurn(ctx, cfg, onWait)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,8 @@ type member struct {
 	grace time.Duration
 	conn  *bus.Conn
 	// seat is the membership in the election of the active node.
-	seat  *election.Member
+	seat *election.Member
+	// front is the HTTP listener; nil if openFront opened none.
 	front *front
 }
 
@@ -112,11 +113,11 @@ func (m *member) close(ctx context.Context) error {
 func (m *member) run(ctx context.Context, ready func(address, mcp string)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	nodes, err := serveNodes(m.conn, m.seat, m.cfg)
+	endpoint, err := serveNodeList(m.conn, m.seat, m.cfg)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = closeSoon(nodes)(context.WithoutCancel(ctx)) }() // never fails
+	defer func() { _ = closeSoon(endpoint)(context.WithoutCancel(ctx)) }() // never fails
 	worker, err := m.openWorker(ctx)
 	if err != nil {
 		return err
@@ -202,7 +203,7 @@ func (m *member) runActive(ctx context.Context, lease *election.Lease, ready fun
 	began := time.Now()
 	cfg := m.cfg
 	cfg.Worker.Concurrency, cfg.Worker.OwnTools, cfg.lease, cfg.front = -1, true, lease, m.front
-	cfg.Storage.NATSURL = m.conn.KnownServers() // the servers of the settings may not answer any more
+	cfg.Storage.NATSURL = m.conn.KnownServers() // the servers in the settings may no longer answer
 	n, err := Start(ctx, cfg)
 	if err != nil && ctx.Err() != nil { // a stop during the start is not a failure
 		m.release(ctx, lease)
@@ -240,8 +241,8 @@ func (m *member) release(ctx context.Context, lease *election.Lease) {
 	}
 }
 
-// acquireWithin is how long a node that cannot stand by waits for the lease. It is longer than the lease of a dead node remains
-// valid.
+// acquireWithin is how long a node that cannot stand by waits for the lease. It exceeds the time for which the
+// lease of a dead node remains valid.
 const acquireWithin = 2 * election.TTL
 
 // acquireLease acquires the lease for a node on an external NATS server, unless cfg contains a lease. It returns CONFLICT if
@@ -259,11 +260,11 @@ func (n *Node) acquireLease(ctx context.Context) error {
 		return err
 	}
 	n.onStop(func(ctx context.Context) error { seat.Leave(ctx); return nil })
-	nodes, err := serveNodes(c, seat, n.cfg)
+	endpoint, err := serveNodeList(c, seat, n.cfg)
 	if err != nil {
 		return err
 	}
-	n.onStop(closeSoon(nodes))
+	n.onStop(closeSoon(endpoint))
 	within, stop := context.WithTimeout(ctx, acquireWithin)
 	defer stop()
 	lease, err := seat.Campaign(within)

@@ -19,9 +19,9 @@ type NodesReply struct {
 	Nodes []election.View `json:"nodes"`
 }
 
-// serveNodes serves the list of the nodes of a cluster. Every node serves it, because no node may be active, and some may be
+// serveNodeList serves the list of the nodes of a cluster. Every node serves it, because no node may be active, and some may be
 // stalled.
-func serveNodes(c *bus.Conn, seat *election.Member, cfg Config) (*rpc.Endpoint, error) {
+func serveNodeList(c *bus.Conn, seat *election.Member, cfg Config) (*rpc.Endpoint, error) {
 	return rpc.Serve(c, bus.NodesPrefix, map[string]rpc.Method{
 		"members": rpc.Handle(func(ctx context.Context, _ struct{}) (NodesReply, error) {
 			nodes, err := seat.Members(ctx)

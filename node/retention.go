@@ -60,7 +60,7 @@ func (ch *chores) startRetention(ctx context.Context) error {
 	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
-	r := &retention{n: ch, recorded: map[events.TaskID]bool{}, failed: map[events.TaskID]bool{}}
+	r := &retention{chores: ch, recorded: map[events.TaskID]bool{}, failed: map[events.TaskID]bool{}}
 	go func() {
 		defer close(ended)
 		for first := true; first || pause.For(run, retainEvery) == nil; first = false {
@@ -73,7 +73,7 @@ func (ch *chores) startRetention(ctx context.Context) error {
 
 // retention removes expired workspaces. A failed removal is retried in a later run, and the run continues.
 type retention struct {
-	n *chores
+	chores *chores
 	// recorded contains the tasks whose workspace's removal is recorded in the log. failed contains the tasks for which a failed
 	// removal was logged.
 	recorded, failed map[events.TaskID]bool
@@ -81,23 +81,23 @@ type retention struct {
 
 // run finishes the removals of earlier runs, and then removes the workspaces that have expired since.
 func (r *retention) run(ctx context.Context) {
-	unfinished, err := r.n.executor.tree.Retired()
+	unfinished, err := r.chores.executor.tree.Retired()
 	if err == nil {
 		err = r.remove(ctx, unfinished)
 	}
-	for _, rule := range r.n.cfg.Limits.Retention.rules() {
+	for _, rule := range r.chores.cfg.Limits.Retention.rules() {
 		if rule.keep > 0 && ctx.Err() == nil {
 			err = errors.Join(err, r.removeExpired(ctx, rule))
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		r.n.cfg.logger().LogAttrs(ctx, slog.LevelWarn, "old workspaces are not removed", slog.Any("error", err))
+		r.chores.cfg.logger().LogAttrs(ctx, slog.LevelWarn, "old workspaces are not removed", slog.Any("error", err))
 	}
 }
 
 // removeExpired removes the expired workspaces of one shelf.
 func (r *retention) removeExpired(ctx context.Context, rule rule) error {
-	old, err := r.n.executor.tree.Shelved(rule.shelf, r.n.clock().Add(-rule.keep))
+	old, err := r.chores.executor.tree.Shelved(rule.shelf, r.chores.clock().Add(-rule.keep))
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (r *retention) removeExpired(ctx context.Context, rule rule) error {
 // retire moves workspaces from their shelf to the one for removal, and returns the tasks whose workspaces it has moved.
 func (r *retention) retire(rule rule, old []workspace.Shelved) (tasks []events.TaskID) {
 	for _, shelved := range old {
-		if r.succeeded(shelved.Task, r.n.executor.tree.Retire(rule.shelf, shelved.Task)) {
+		if r.succeeded(shelved.Task, r.chores.executor.tree.Retire(rule.shelf, shelved.Task)) {
 			tasks = append(tasks, shelved.Task)
 		}
 	}
@@ -133,7 +133,7 @@ func (r *retention) remove(ctx context.Context, tasks []events.TaskID) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			r.succeeded(task, r.n.executor.tree.Discard(task))
+			r.succeeded(task, r.chores.executor.tree.Discard(task))
 		}
 	}
 	return nil
@@ -143,7 +143,7 @@ func (r *retention) remove(ctx context.Context, tasks []events.TaskID) error {
 func (r *retention) succeeded(task events.TaskID, err error) bool {
 	if err != nil && !r.failed[task] {
 		r.failed[task] = true
-		r.n.cfg.logger().Warn("workspace_not_removed", slog.String("task", string(task)), slog.Any("error", err))
+		r.chores.cfg.logger().Warn("workspace_not_removed", slog.String("task", string(task)), slog.Any("error", err))
 	}
 	return err == nil
 }
@@ -158,7 +158,7 @@ func (r *retention) record(ctx context.Context, tasks []events.TaskID) error {
 	if err != nil {
 		return err
 	}
-	if _, err := r.n.orch.Submit(ctx, api.SubmitRequest{Plan: plan, Actor: retainActor}); err != nil {
+	if _, err := r.chores.orch.Submit(ctx, api.SubmitRequest{Plan: plan, Actor: retainActor}); err != nil {
 		return err
 	}
 	for _, task := range fresh {
@@ -167,12 +167,12 @@ func (r *retention) record(ctx context.Context, tasks []events.TaskID) error {
 	return nil
 }
 
-// plan returns a plan that writes into the log of its task which workspaces are removed.
+// plan returns the plan of a task with one step, which writes a line with the removed workspaces to the log of that task.
 func (r *retention) plan(ctx context.Context, tasks []events.TaskID) (json.RawMessage, error) {
 	type object = map[string]any
 	total := int64(0)
 	for _, task := range tasks {
-		bytes, _, err := r.n.executor.tree.SizeOf(ctx, workspace.GoingShelf, task)
+		bytes, _, err := r.chores.executor.tree.SizeOf(ctx, workspace.GoingShelf, task)
 		if err != nil {
 			return nil, err
 		}

@@ -91,7 +91,7 @@ func (n *Node) RetryWhen(a Attempt) bool {
 	return err == nil && yes
 }
 
-// observed describes the values of the parts of the output that an expression refers to, if they are short.
+// observed describes up to three scalars of the output that an expression refers to, shortened.
 func observed(source string, output any) string {
 	tree, err := parser.Parse(source)
 	if err != nil {

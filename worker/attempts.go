@@ -28,9 +28,9 @@ func newAttemptTable(cfg Config) *attemptTable {
 	return &attemptTable{slots: cfg.Concurrency, maxUnreported: cfg.MaxUnreported, attempts: map[work.Ref]*attempt{}, hanging: map[string]int{}}
 }
 
-// add adds an attempt. If the table contains the attempt already, add changes nothing and returns known. shorter is true if its
-// lease is the shortest so far.
-func (r *attemptTable) add(a *attempt) (known, shorter bool) {
+// add adds an attempt. If the table contains the attempt already, add changes nothing and returns known. shortestLease is true
+// if the lease of the attempt is the shortest so far.
+func (r *attemptTable) add(a *attempt) (known, shortestLease bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.attempts[a.Ref] != nil {
@@ -39,9 +39,9 @@ func (r *attemptTable) add(a *attempt) (known, shorter bool) {
 	r.attempts[a.Ref] = a
 	r.executing++
 	if a.Lease > 0 && (r.lease == 0 || a.Lease < r.lease) {
-		r.lease, shorter = a.Lease, true
+		r.lease, shortestLease = a.Lease, true
 	}
-	return false, shorter
+	return false, shortestLease
 }
 
 // ended frees the slot of an attempt that now waits to be reported.

@@ -15,8 +15,8 @@ import (
 // not worth the extra messages.
 const linger = 2 * time.Millisecond
 
-// poll polls for calls until ctx ends or the owner refuses this worker, and launches every call. There is always one poll open,
-// even without a free slot, so that cancellations arrive at once.
+// poll polls the owner, which dispatches the calls, until ctx ends or the owner refuses this worker. It launches every
+// call. There is always one poll open, even without a free slot, so that cancellations arrive at once.
 func (w *Worker) poll(ctx context.Context, launch func(work.Call)) error {
 	for failures := 0; ctx.Err() == nil; {
 		if w.attempts.stuck() {
@@ -83,11 +83,11 @@ func (w *Worker) request(free int) work.Poll {
 // finalPoll sends a poll for no calls. It replaces an aborted poll that may still be open at the owner, so that the owner
 // dispatches no more calls to this worker.
 func (w *Worker) finalPoll(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, lastPoll)
+	ctx, cancel := context.WithTimeout(ctx, finalPollTimeout)
 	defer cancel()
-	last := w.request(0)
-	last.Wait = 0
-	batch, err := w.owner.Poll(ctx, last)
+	final := w.request(0)
+	final.Wait = 0
+	batch, err := w.owner.Poll(ctx, final)
 	if err != nil {
 		w.cfg.Logger.WarnContext(ctx, "the owner could not be told that the worker stops", slog.Any("cause", err))
 		return
@@ -95,8 +95,8 @@ func (w *Worker) finalPoll(ctx context.Context) {
 	w.acceptBatch(batch, func(work.Call) {})
 }
 
-// lastPoll is how long a stopping worker waits for the answer to its last poll.
-const lastPoll = time.Second
+// finalPollTimeout is how long a stopping worker waits for the answer to its final poll.
+const finalPollTimeout = time.Second
 
 // acceptBatch ends the calls that a batch cancels, and launches its new calls.
 func (w *Worker) acceptBatch(b work.Batch, launch func(work.Call)) {
@@ -113,25 +113,25 @@ func (w *Worker) acceptBatch(b work.Batch, launch func(work.Call)) {
 	}
 }
 
-// launch starts the goroutine of a call. The call runs with the context calls and is reported with the context reports. If stop
-// has ended already, the call is cancelled at once and reported with class "shutdown".
-func (w *Worker) launch(stop, calls, reports context.Context, c work.Call) {
+// launch starts the goroutine of a call. The call runs with callsCtx and is reported with reportsCtx. If
+// stopCtx has ended already, the call is cancelled at once and reported with class "shutdown".
+func (w *Worker) launch(stopCtx, callsCtx, reportsCtx context.Context, c work.Call) {
 	failpoint.Pass(failpoint.Taken)
-	callCtx, cancel := context.WithCancelCause(calls)
+	attemptCtx, cancel := context.WithCancelCause(callsCtx)
 	a := w.executor.newAttempt(c)
 	a.cancel = cancel
-	a.finish = func(o work.Outcome) { w.deliver(reports, a, o) }
-	known, shorter := w.attempts.add(a)
+	a.finish = func(o work.Outcome) { w.deliver(reportsCtx, a, o) }
+	known, shortestLease := w.attempts.add(a)
 	if known {
 		cancel(nil)
 		return
 	}
-	if shorter {
+	if shortestLease {
 		w.leases.wakeHeartbeat()
 	}
-	if stop.Err() != nil {
+	if stopCtx.Err() != nil {
 		cancel(stopping())
 	}
 	w.calls.Add(1)
-	w.pool.Go(func() { w.executor.serve(callCtx, a) })
+	w.pool.Go(func() { w.executor.serve(attemptCtx, a) })
 }

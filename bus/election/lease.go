@@ -30,7 +30,7 @@ type Lease struct {
 	releasing sync.Mutex
 }
 
-// newLease returns a lease that was requested at a time, and starts to renew it.
+// newLease returns a lease that was requested at the time requested, and starts to renew it.
 func (m *Member) newLease(data []byte, revision uint64, requested time.Duration) *Lease {
 	l := &Lease{m: m, data: data, epoch: revision, revision: revision, lost: make(chan struct{})}
 	l.extend(requested)
@@ -48,10 +48,10 @@ func (l *Lease) supersededBy(entry jetstream.KeyValueEntry) bool {
 	return isFree(entry) || string(entry.Value()) != string(l.data)
 }
 
-// extend records a renewal that was requested at a time. The server has renewed the lease at that time or later.
+// extend records a renewal that was requested at the time requested. The server has renewed the lease then or later.
 func (l *Lease) extend(requested time.Duration) { l.until.Store(int64(requested + TTL - guard)) }
 
-// Epoch returns the number of the lease.
+// Epoch returns the revision of the lease key with which this lease was acquired. A later lease has a higher epoch.
 func (l *Lease) Epoch() uint64 { return l.epoch }
 
 // Held reports whether this node certainly holds the lease now: no other node can hold one. The result is also correct after
@@ -77,7 +77,7 @@ func (l *Lease) renew(ctx context.Context) bool {
 	case err == nil:
 		l.revision = revision
 		l.extend(requested)
-	case lostRace(err) && !l.isNewest(ctx):
+	case lostRace(err) && !l.stillOurs(ctx):
 		l.m.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "lease_lost", slog.Uint64("epoch", l.epoch))
 		close(l.lost)
 		return false
@@ -87,9 +87,10 @@ func (l *Lease) renew(ctx context.Context) bool {
 	return true
 }
 
-// isNewest reports whether the lease key still has the value of this lease; the acknowledgement of a renewal was then lost. It
-// returns true if the bucket does not answer.
-func (l *Lease) isNewest(ctx context.Context) bool {
+// stillOurs reports whether the lease key still has the value of this lease. If it does, a renewal succeeded and only its
+// acknowledgement was lost; stillOurs then sets l.revision to the revision of the key. It also returns true if the bucket does
+// not answer.
+func (l *Lease) stillOurs(ctx context.Context) bool {
 	ctx, stop := context.WithTimeout(ctx, answerWithin)
 	defer stop()
 	entry, err := l.m.kv.Get(ctx, leaseKey)

@@ -303,7 +303,7 @@ func (c *doctorCommands) probeStatus(ctx context.Context, s session) []finding {
 	findings = append(findings, agentFindings(ctx, s)...)
 	findings = append(findings, clusterFindings(ctx, s)...)
 	for _, h := range status.Paused {
-		findings = append(findings, fine("pause", "%s", holdText(h)))
+		findings = append(findings, fine("pause", "%s", pauseText(h)))
 	}
 	return append(findings, c.probeClock(ctx, s))
 }

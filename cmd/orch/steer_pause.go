@@ -89,7 +89,7 @@ func (c *steerCommands) pause(ctx context.Context, args []string, o pauseOptions
 		if reply.Task != nil {
 			return c.showResumed(reply)
 		}
-		return c.showHolds(reply)
+		return c.showPauses(reply)
 	})
 }
 
@@ -137,31 +137,31 @@ func (c *steerCommands) showState(t api.TaskView) error {
 	}})
 }
 
-func (c *steerCommands) showHolds(r api.ControlReply) error {
+func (c *steerCommands) showPauses(r api.ControlReply) error {
 	v := view{data: r, rows: rowsOf(r.Paused)}
-	for _, h := range r.Paused {
-		v.names = append(v.names, strings.TrimSpace(h.Kind+" "+h.Name))
+	for _, p := range r.Paused {
+		v.names = append(v.names, strings.TrimSpace(p.Kind+" "+p.Name))
 	}
 	v.text = func(w io.Writer) error {
 		if len(r.Paused) == 0 {
 			return writeLines(w, []string{"nothing is paused on the node"})
 		}
 		var lines []string
-		for _, h := range r.Paused {
-			lines = append(lines, screen.Escape(holdText(h)))
+		for _, p := range r.Paused {
+			lines = append(lines, screen.Escape(pauseText(p)))
 		}
 		return writeLines(w, lines)
 	}
 	return c.emit(v)
 }
 
-func holdText(h api.PauseView) string {
-	text := strings.TrimSpace(fmt.Sprintf("%s %s", h.Kind, h.Name)) + " is paused since " + stamp(h.At)
-	if h.By != "" {
-		text += " by " + h.By
+func pauseText(p api.PauseView) string {
+	text := strings.TrimSpace(fmt.Sprintf("%s %s", p.Kind, p.Name)) + " is paused since " + stamp(p.At)
+	if p.By != "" {
+		text += " by " + p.By
 	}
-	if h.Reason != "" {
-		text += ": " + h.Reason
+	if p.Reason != "" {
+		text += ": " + p.Reason
 	}
 	return text
 }

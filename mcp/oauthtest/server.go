@@ -22,11 +22,11 @@ import (
 type Server struct {
 	// URL is the URL of the authorization server. The MCP server is at /mcp below it, with one tool, whoami.
 	URL string
-	// Life is the lifetime of access tokens in responses to clients; with 0 the responses have no lifetime.
+	// Life is the lifetime of access tokens in responses to clients; 0 omits it from the responses.
 	Life time.Duration
 	// Clients are the secrets of registered clients by client id. Tests may add clients in advance.
 	Clients map[string]string
-	// Secretive makes the server issue secrets to clients that register, which they must send.
+	// Secretive makes the server issue a secret to each client that registers. The client must send the secret.
 	Secretive bool
 	// Document changes the metadata at a well-known path before it is sent; may be nil.
 	Document func(path string, document map[string]any)

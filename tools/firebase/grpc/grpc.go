@@ -195,7 +195,7 @@ func (a *Answers) begin(ctx context.Context, call Call) error {
 	a.res = res
 	// The transport does not see the end of a call while it waits to send the rest of the request.
 	a.keep = context.AfterFunc(ctx, func() { _ = res.Body.Close() })
-	if e, ok := ended(a.res.Header); ok && e != nil { // the status of a failed call may be in the headers
+	if e, ok := trailerError(a.res.Header); ok && e != nil { // the status of a failed call may be in the headers
 		return e
 	}
 	if a.res.StatusCode != http.StatusOK || !strings.HasPrefix(a.res.Header.Get("Content-Type"), "application/grpc") {
@@ -302,7 +302,7 @@ func (a *Answers) Next() ([]byte, error) {
 // end returns the status of the call after the last answer: io.EOF for OK, otherwise an *Error.
 func (a *Answers) end() error {
 	for _, trailer := range []http.Header{a.res.Trailer, a.res.Header} {
-		if e, ok := ended(trailer); ok && e != nil {
+		if e, ok := trailerError(trailer); ok && e != nil {
 			return e
 		} else if ok {
 			return io.EOF

@@ -114,8 +114,8 @@ func ofTransport(err error) *Error {
 	return failure(code, "%s", err.Error())
 }
 
-// ended returns the status in a trailer as an error, nil for OK. It returns false for a trailer without a status.
-func ended(trailer http.Header) (*Error, bool) {
+// trailerError returns the status in a trailer as an error, nil for OK. It returns false for a trailer without a status.
+func trailerError(trailer http.Header) (*Error, bool) {
 	text := trailer.Get("Grpc-Status")
 	if text == "" {
 		return nil, false

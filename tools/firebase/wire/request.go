@@ -37,10 +37,10 @@ const (
 	commitDatabase = 1<<3 | bytes
 	commitWrite    = 2<<3 | bytes
 
-	writeUpdate  = 1<<3 | bytes
-	writeDelete  = 2<<3 | bytes
-	writeMask    = 3<<3 | bytes
-	writeCurrent = 4<<3 | bytes
+	writeUpdate       = 1<<3 | bytes
+	writeDelete       = 2<<3 | bytes
+	writeMask         = 3<<3 | bytes
+	writePrecondition = 4<<3 | bytes
 
 	maskPath = 1<<3 | bytes
 
@@ -72,9 +72,9 @@ func Commit(database string, w Write) []byte {
 	}
 	switch {
 	case w.If.Exists, w.If.Missing:
-		write = write.bytes(writeCurrent, message(nil).truth(conditionExists, w.If.Exists))
+		write = write.bytes(writePrecondition, message(nil).boolean(conditionExists, w.If.Exists))
 	case !w.If.Unchanged.IsZero():
-		write = write.bytes(writeCurrent, message(nil).bytes(conditionTime, timestamp(w.If.Unchanged)))
+		write = write.bytes(writePrecondition, message(nil).bytes(conditionTime, timestamp(w.If.Unchanged)))
 	}
 	return message(nil).text(commitDatabase, database).bytes(commitWrite, write)
 }
@@ -124,7 +124,7 @@ const (
 	cursorValue  = 1<<3 | bytes
 	cursorBefore = 2<<3 | varint
 
-	wrapped = 1<<3 | varint // the number of a limit
+	limitValue = 1<<3 | varint // the value in the Int32Value that contains a limit
 )
 
 // RunQuery returns the request to run a query.
@@ -137,13 +137,13 @@ func (q Query) message() message {
 		query = query.bytes(queryOrderBy, order)
 	}
 	if q.Limit > 0 {
-		query = query.bytes(queryLimit, message(nil).number(wrapped, uint64(min(q.Limit, math.MaxInt32))))
+		query = query.bytes(queryLimit, message(nil).number(limitValue, uint64(min(q.Limit, math.MaxInt32))))
 	}
 	if q.StartAt != nil {
-		query = query.bytes(queryStartAt, message(nil).bytes(cursorValue, stored(q.StartAt)).truth(cursorBefore, true))
+		query = query.bytes(queryStartAt, message(nil).bytes(cursorValue, encodeValue(q.StartAt)).boolean(cursorBefore, true))
 	}
 	if q.EndAt != nil {
-		query = query.bytes(queryEndAt, message(nil).bytes(cursorValue, stored(q.EndAt)))
+		query = query.bytes(queryEndAt, message(nil).bytes(cursorValue, encodeValue(q.EndAt)))
 	}
 	return message(nil).text(queryParent, q.Parent).bytes(queryStructured, query)
 }

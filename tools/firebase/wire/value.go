@@ -50,12 +50,12 @@ var (
 	errDepth = fmt.Errorf("values lie more than %d levels deep in one another", maxDepth)
 )
 
-// stored returns a value in the encoding of the protocol.
-func stored(value any) message {
+// encodeValue returns a value in the encoding of the protocol.
+func encodeValue(value any) message {
 	var m message
 	switch v := value.(type) {
 	case bool:
-		return m.truth(valueBoolean, v)
+		return m.boolean(valueBoolean, v)
 	case float64:
 		if v == math.Trunc(v) && math.Abs(v) < exact && !(v == 0 && math.Signbit(v)) {
 			return m.number(valueInteger, uint64(int64(v))) //nolint:gosec // negative numbers are encoded in two's complement
@@ -68,7 +68,7 @@ func stored(value any) message {
 	case []any:
 		var array message
 		for _, element := range v {
-			array = array.bytes(arrayElement, stored(element))
+			array = array.bytes(arrayElement, encodeValue(element))
 		}
 		return m.bytes(valueArray, array)
 	case map[string]any:
@@ -81,7 +81,7 @@ func stored(value any) message {
 // entries appends the fields of an object to a message.
 func entries(m message, t tag, object map[string]any) message {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		m = m.bytes(t, message(nil).text(entryName, name).bytes(entryValue, stored(object[name])))
+		m = m.bytes(t, message(nil).text(entryName, name).bytes(entryValue, encodeValue(object[name])))
 	}
 	return m
 }

@@ -30,7 +30,7 @@ func (m message) number(t tag, v uint64) message {
 	return protowire.AppendVarint(protowire.AppendVarint(m, uint64(t)), v)
 }
 
-func (m message) truth(t tag, v bool) message { return m.number(t, protowire.EncodeBool(v)) }
+func (m message) boolean(t tag, v bool) message { return m.number(t, protowire.EncodeBool(v)) }
 
 func (m message) fixed(t tag, v uint64) message {
 	return protowire.AppendFixed64(protowire.AppendVarint(m, uint64(t)), v)
