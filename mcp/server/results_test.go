@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -74,6 +75,7 @@ func TestResultsInAProfileAreBounded(t *testing.T) {
 	largeProject(t, n.root)
 	w := n.web(t, n.face(func(c *server.Config) {
 		c.HTTP.Tokens, c.Offer.Profile, c.Consent.Writes = tokens{}, server.ProfileCoding, "allow"
+		c.Limits.SyncWait = 10 * time.Minute // the test tool compiles
 	}))
 	w.open()
 	modern := *w
