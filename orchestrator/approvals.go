@@ -84,7 +84,7 @@ func (rd *reader) openTasks(wanted func(*statemachine.Task) bool, asleep func(*s
 		}
 	}
 	slices.Sort(ids)
-	return ids, len(rd.engine.keyring.unread)
+	return ids, len(rd.engine.concurrencyKeys.unread)
 }
 
 // approvalsOf returns the approvals of a task whose ids are in wanted.

@@ -12,11 +12,11 @@ import (
 type engine struct {
 	*core
 
-	blobs    *blobStore
-	compiler *compiler
-	queue    *callQueue
-	keyring  *keyring
-	links    *links
+	blobs           *blobStore
+	compiler        *compiler
+	queue           *callQueue
+	concurrencyKeys *concurrencyKeys
+	links           *links
 
 	tasks  map[events.TaskID]*entry
 	listed listing
@@ -35,6 +35,6 @@ func newEngine(c *core, blobs *blobStore, compile *compiler, queue *callQueue) *
 		tasks: map[events.TaskID]*entry{}, asleep: map[events.TaskID]*sleeper{}, loads: make(chan struct{}, maxLoads),
 	}
 	en.listed.keep, en.listed.keepWhole = c.cfg.Limits.KeepListed, c.cfg.Limits.KeepOpen
-	en.keyring = newKeyring(c, func(id events.TaskID) *entry { return en.tasks[id] }, en.wake)
+	en.concurrencyKeys = newConcurrencyKeys(c, func(id events.TaskID) *entry { return en.tasks[id] }, en.wake)
 	return en
 }

@@ -102,7 +102,7 @@ func (en *engine) withEntry(id events.TaskID, fn func(*entry, error)) {
 	e := en.tasks[id]
 	if e == nil {
 		e = en.newEntry(id)
-		e.open = en.keyring.unread[id].open
+		e.open = en.concurrencyKeys.unread[id].open
 		en.tasks[id] = e
 		en.removeSleeper(e)
 		en.load(e)
@@ -165,7 +165,7 @@ func (en *engine) loadNow(ctx context.Context, e *entry) {
 	e.task, e.seq, e.archived, e.plan = task, newest.Seq, e.archived || newest.Archived, decide.Plan{Program: prog, Unusable: noPlan}
 	en.revive(e)
 	e.notify() // the log may contain an append that it did not acknowledge
-	en.keyring.markRead(e.id)
+	en.concurrencyKeys.markRead(e.id)
 	en.runQueuedTurns(e)
 }
 
@@ -179,7 +179,7 @@ type unreadTask struct {
 
 // loadFailed removes an entry after its history could not be read. mu must be held.
 func (en *engine) loadFailed(e *entry, err error) {
-	_, known := en.keyring.unread[e.id]
+	_, known := en.concurrencyKeys.unread[e.id]
 	if !known && !absent(err) { // only the first failure is logged
 		en.cfg.Logger.Error("task_unreadable", slog.Any("task", e.id), slog.Any("error", err))
 	}
@@ -197,12 +197,12 @@ func (en *engine) abandon(e *entry, err error) {
 	}
 	if absent(err) {
 		if e.open {
-			en.keyring.removeFromKeys(e.id)
+			en.concurrencyKeys.removeFromKeys(e.id)
 		}
-		en.keyring.markRead(e.id)
+		en.concurrencyKeys.markRead(e.id)
 		en.timers.clear(e.id)
 	} else {
-		en.keyring.unread[e.id] = unreadTask{open: e.open, err: fault.From(err)}
+		en.concurrencyKeys.unread[e.id] = unreadTask{open: e.open, err: fault.From(err)}
 		en.timers.set(en.now().Add(catchUpAfter), e.id)
 	}
 	for _, fn := range turns {
@@ -283,7 +283,7 @@ func (en *engine) revive(e *entry) {
 	e.open = true
 	en.quota.count(e, e.task.Submitted)
 	en.quota.countSteps(e)
-	en.keyring.reviveKey(e)
+	en.concurrencyKeys.reviveKey(e)
 	en.links.addDelegated(e)
 	en.queue.setTimer(e, en.now())
 	if e.unsynced {

@@ -27,7 +27,7 @@ func (rd *reader) Explain(ctx context.Context, r api.GetRequest) (api.ExplainRep
 		if refusal != nil && !e.task.State.Terminal() {
 			reply.Causes = append(reply.Causes, refusalCause(refusal))
 		}
-		reply.Causes = slices.AppendSeq(reply.Causes, (&explanation{Reading: e.read(), o: rd, e: e, roster: who}).causes())
+		reply.Causes = slices.AppendSeq(reply.Causes, (&explanation{Reading: e.read(), rd: rd, e: e, roster: who}).causes())
 		return nil
 	})
 	return reply, err
@@ -61,8 +61,8 @@ func refusalCause(r *api.Refusal) api.Cause {
 type explanation struct {
 	decide.Reading
 
-	o *reader
-	e *entry
+	rd *reader
+	e  *entry
 	// roster holds the registered agents; nil if they are not known.
 	roster *roster
 }
@@ -100,13 +100,13 @@ func (t *explanation) causes() iter.Seq[api.Cause] {
 	}
 }
 
-// waitsFor returns the reason that a list shows for an open task: the first cause of a task that waits. It returns "" if the
-// state machine has recorded a reason, and while a decision is being written to the log.
+// waitsFor returns the text that lists show for an open task that waits: its first cause. It returns "" if the first cause is
+// not a wait, if the state machine has recorded a reason, or while a decision is being written to the log.
 func (rd *reader) waitsFor(e *entry) string {
 	if e == nil || e.task == nil || e.busy || e.task.Reason != "" || e.task.State.Terminal() {
 		return ""
 	}
-	for c := range (&explanation{Reading: e.read(), o: rd, e: e}).causes() {
+	for c := range (&explanation{Reading: e.read(), rd: rd, e: e}).causes() {
 		switch c.Kind {
 		case "concurrency", "in_doubt", "signal", "question", "no_worker", "tool_paused", "queue_paused", "node_paused", "delay", "timer", "retry", "paused":
 			return c.Sentence
@@ -146,7 +146,7 @@ func (t *explanation) becauseDependency() *api.Cause {
 	}
 	first := t.Task.Unmet[0]
 	state := "not known here"
-	if d := t.o.engine.tasks[first]; d != nil && d.task != nil {
+	if d := t.rd.engine.tasks[first]; d != nil && d.task != nil {
 		state = string(d.task.State)
 	}
 	more := ""
@@ -169,8 +169,8 @@ func (t *explanation) becauseConcurrency() *api.Cause {
 	if c == nil {
 		return nil
 	}
-	s := t.o.engine.keyring.keys[c.Key]
-	if n := len(t.o.engine.keyring.unread); n > 0 && s != nil && s.waiting[t.Task.ID] {
+	s := t.rd.engine.concurrencyKeys.keys[c.Key]
+	if n := len(t.rd.engine.concurrencyKeys.unread); n > 0 && s != nil && s.waiting[t.Task.ID] {
 		return &api.Cause{Kind: "concurrency", Sentence: fmt.Sprintf("%d tasks cannot be read at the moment; the concurrency key %q may belong to one of them.", n, c.Key), Next: "orch doctor"}
 	}
 	if s == nil || s.holders[t.Task.ID] || len(s.holders) < c.Limit {
@@ -201,7 +201,8 @@ func (t *explanation) becausePlanUnusable() *api.Cause {
 	}
 }
 
-// becauseStep returns the cause for which one step makes no progress, or nil if it has ended.
+// becauseStep returns what a step waits for or does. It returns nil if there is nothing to report, for example because the step
+// has ended.
 func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 	c := &api.Cause{Step: s.Key}
 	switch {
@@ -221,7 +222,7 @@ func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 		c.Kind, c.Sentence = "approval", fmt.Sprintf("Step %s (%s) waits until the approvals of the task are decided.", s.Key, s.Tool)
 	case s.State == statemachine.StepReady:
 		t.becauseReady(s, c)
-		if at := t.o.engine.queue.startBy(t.e.calls.Queued[s.Key]); !at.IsZero() {
+		if at := t.rd.engine.queue.startBy(t.e.calls.Queued[s.Key]); !at.IsZero() {
 			c.Sentence += fmt.Sprintf(" It is given up at %s when nobody has taken it.", decide.Clock(at))
 		}
 	case s.State != statemachine.StepRunning || s.Items != nil:
@@ -266,7 +267,7 @@ func (t *explanation) becauseParked(s *statemachine.Step, c *api.Cause) {
 	}
 	c.Kind, c.Approval = "approval", a.ID
 	if a.Status == statemachine.ApprovalExpired {
-		c.Sentence = fmt.Sprintf("Step %s waits for approval %s, about which nobody decided until %s.", s.Key, a.ID, decide.Clock(a.ExpiresAt))
+		c.Sentence = fmt.Sprintf("Step %s waits for approval %s, about which nobody decided by %s.", s.Key, a.ID, decide.Clock(a.ExpiresAt))
 		c.Next = "orch resume " + string(t.Task.ID)
 		return
 	}
@@ -291,7 +292,7 @@ func (t *explanation) becauseApproval() *api.Cause {
 		case a.Status == statemachine.ApprovalPending:
 			return &api.Cause{Kind: "approval", Approval: a.ID, Sentence: fmt.Sprintf("It asked for approval %s (%s), pending until %s.", a.ID, strings.TrimSuffix(a.Description, "."), decide.Clock(a.ExpiresAt)), Next: "orch approvals " + a.ID}
 		case a.Status == statemachine.ApprovalExpired && t.Task.Block == decide.BlockExpired:
-			return &api.Cause{Kind: "approval", Approval: a.ID, Sentence: fmt.Sprintf("Nobody decided about approval %s until %s.", a.ID, decide.Clock(a.ExpiresAt)), Next: "orch resume " + string(t.Task.ID)}
+			return &api.Cause{Kind: "approval", Approval: a.ID, Sentence: fmt.Sprintf("Nobody decided about approval %s by %s.", a.ID, decide.Clock(a.ExpiresAt)), Next: "orch resume " + string(t.Task.ID)}
 		}
 	}
 	return nil
@@ -337,12 +338,12 @@ func (t *explanation) becauseSilent(s *statemachine.Step, c *api.Cause) {
 	l := t.e.calls.Leases[s.Key]
 	c.Kind = "running"
 	if l.LastHeartbeat.IsZero() {
-		c.Sentence = fmt.Sprintf("Step %s (%s) was running on %s before the node restarted; unless %s is heard of until %s, its call is given up.",
+		c.Sentence = fmt.Sprintf("Step %s (%s) was running on %s before the node restarted; unless %s is heard from by %s, its call is given up.",
 			s.Key, s.Tool, named(l.Worker), plainName(l.Worker), decide.Clock(l.Expires))
 		return
 	}
 	silence := "which was last heard of %s ago"
-	if w := t.o.engine.queue.dispatcher.Worker(l.Worker); w != nil && w.Seen.After(l.LastHeartbeat) {
+	if w := t.rd.engine.queue.dispatcher.Worker(l.Worker); w != nil && w.Seen.After(l.LastHeartbeat) {
 		silence = "which has not reported it for %s"
 	}
 	c.Sentence = fmt.Sprintf("Step %s (%s) runs on %s, "+silence+"; at %s its call is given up.",
@@ -357,23 +358,23 @@ func (t *explanation) becauseReady(s *statemachine.Step, c *api.Cause) {
 		t.becauseSilent(s, c)
 	case t.e.calls.Leases[s.Key] != nil:
 		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on %s%s%s.", s.Key, s.Tool, named(t.e.calls.Leases[s.Key].Worker), elsewhereText(s), t.progressText(s.Key))
-	case t.o.pauses.paused(pauseNode, ""):
+	case t.rd.pauses.paused(pauseNode, ""):
 		c.Kind, c.Sentence, c.Next = "node_paused", fmt.Sprintf("Step %s is ready, but the node is paused%s.", s.Key, t.pauseText(pauseNode, "")), "orch resume --node"
-	case t.o.pauses.paused(pauseQueue, queue):
+	case t.rd.pauses.paused(pauseQueue, queue):
 		c.Kind, c.Sentence, c.Next = "queue_paused", fmt.Sprintf("Step %s is ready, but queue %s is paused%s.", s.Key, queue, t.pauseText(pauseQueue, queue)), "orch resume --queue "+queue
-	case t.o.pauses.paused(pauseTool, s.Tool):
+	case t.rd.pauses.paused(pauseTool, s.Tool):
 		c.Kind, c.Sentence, c.Next = "tool_paused", fmt.Sprintf("Step %s is ready, but tool %s is paused%s.", s.Key, s.Tool, t.pauseText(pauseTool, s.Tool)), "orch resume --tool "+s.Tool
 	case s.For != nil:
 		t.becauseAgents(s, c)
-	case !t.o.engine.queue.dispatcher.Served(queue):
+	case !t.rd.engine.queue.dispatcher.Served(queue):
 		c.Kind, c.Sentence, c.Next = "no_worker", fmt.Sprintf("Step %s is ready, but no worker serves queue %s.", s.Key, queue), "orch worker --queue "+queue
-	case t.o.engine.queue.dispatcher.ReservedBy(t.e.calls.Queued[s.Key]) != "":
+	case t.rd.engine.queue.dispatcher.ReservedBy(t.e.calls.Queued[s.Key]) != "":
 		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready and waits for another call to end: the last free slots of worker %s are kept for operators and critical calls.",
-			s.Key, t.o.engine.queue.dispatcher.ReservedBy(t.e.calls.Queued[s.Key]))
+			s.Key, t.rd.engine.queue.dispatcher.ReservedBy(t.e.calls.Queued[s.Key]))
 	case decide.Suspect(s):
 		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s has lost %d workers; it waits for a worker of queue %s that has no other such call.", s.Key, s.Lost, queue)
 	default:
-		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready%s and waits for a free worker of queue %s, with %d calls queued there.", s.Key, elsewhereText(s), queue, t.o.engine.queue.dispatcher.QueuedIn(queue))
+		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready%s and waits for a free worker of queue %s, with %d calls queued there.", s.Key, elsewhereText(s), queue, t.rd.engine.queue.dispatcher.QueuedIn(queue))
 	}
 }
 
@@ -388,7 +389,7 @@ func elsewhereText(s *statemachine.Step) string {
 
 // pauseText returns who paused an object, since when, and why.
 func (t *explanation) pauseText(kind, name string) string {
-	for _, h := range t.o.pauses.list {
+	for _, h := range t.rd.pauses.list {
 		if h.Kind == kind && h.Name == name {
 			return fmt.Sprintf(" by %s since %s%s", h.By, decide.Clock(h.At), inParentheses(h.Reason))
 		}

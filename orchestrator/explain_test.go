@@ -33,7 +33,7 @@ func TestExplainSilentWorker(t *testing.T) {
 		assert.Contains(t, n.cause(id).Sentence, "is running on worker w since")
 		n.stop()
 		n = start(t, log, short)
-		assert.Regexp(t, `^Step a \(WRITE\) was running on worker w before the node restarted; unless w is heard of until .*, its call is given up\.$`, n.cause(id).Sentence)
+		assert.Regexp(t, `^Step a \(WRITE\) was running on worker w before the node restarted; unless w is heard from by .*, its call is given up\.$`, n.cause(id).Sentence)
 		assert.Equal(t, "running", n.cause(id).Kind)
 		n.beat("w", c)
 		assert.Contains(t, n.cause(id).Sentence, "is running on worker w since")

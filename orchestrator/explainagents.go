@@ -40,9 +40,9 @@ func (t *explanation) becauseAgents(s *statemachine.Step, c *api.Cause) {
 // not known.
 func (t *explanation) whyNoPoll(a *events.Agents, c *api.Cause) string {
 	switch who := originalRequester(t.Task); {
-	case t.o.engine.queue.dispatcher.OnlineForOthers(a, who):
+	case t.rd.engine.queue.dispatcher.OnlineForOthers(a, who):
 		return onlyForOthers(who)
-	case !t.o.engine.queue.dispatcher.AgentOnline(a, who):
+	case !t.rd.engine.queue.dispatcher.AgentOnline(a, who):
 		return ", and no such agent is online"
 	default:
 		c.Kind = "queued"

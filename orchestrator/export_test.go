@@ -18,7 +18,7 @@ func (o *Orchestrator) Pollers() int {
 
 // DueFamilies returns the tasks that may be removed. due holds the parents of those that are due, kept those of others.
 func DueFamilies(due, kept map[events.TaskID]events.TaskID, exists func(events.TaskID) (bool, error)) ([]events.TaskID, error) {
-	f := families{parent: map[events.TaskID]events.TaskID{}, kept: map[events.TaskID]bool{}}
+	f := families{parent: map[events.TaskID]events.TaskID{}, parentsOfKept: map[events.TaskID]bool{}}
 	for id, parent := range due {
 		f.add(id, parent, true)
 	}

@@ -12,8 +12,8 @@ func (rd *reader) Leftovers() map[string]int {
 	rd.timers.mu.Lock()
 	defer rd.timers.mu.Unlock()
 	left := map[string]int{
-		"waits": len(rd.engine.links.waits), "delegated": len(rd.engine.links.delegated), "named": len(rd.engine.links.named), "keys": len(rd.engine.keyring.keys), "alarms": len(rd.timers.queue), "alarms by task": len(rd.timers.byTask),
-		"unread":  len(rd.engine.keyring.unread),
+		"waits": len(rd.engine.links.waits), "delegated": len(rd.engine.links.delegated), "named": len(rd.engine.links.named), "keys": len(rd.engine.concurrencyKeys.keys), "alarms": len(rd.timers.queue), "alarms by task": len(rd.timers.byTask),
+		"unread":  len(rd.engine.concurrencyKeys.unread),
 		"counted": rd.quota.open, "requestors": len(rd.quota.each), "steps": rd.quota.steps, "requestors with steps": len(rd.quota.stepsEach),
 	}
 	maps.Copy(left, rd.engine.queue.dispatcher.Leftovers())

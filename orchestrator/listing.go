@@ -211,15 +211,15 @@ func (rd *reader) remembered() ([]api.Summary, time.Time, error) {
 // markUnreadable marks the lines of open tasks whose histories cannot be read, and adds the missing lines of such tasks. mu
 // must be held.
 func (rd *reader) markUnreadable(lines []api.Summary) []api.Summary {
-	if len(rd.engine.keyring.unread) == 0 {
+	if len(rd.engine.concurrencyKeys.unread) == 0 {
 		return lines
 	}
 	for i := range lines {
-		if u, ok := rd.engine.keyring.unread[lines[i].ID]; ok && unreadableHistory(u.err) {
+		if u, ok := rd.engine.concurrencyKeys.unread[lines[i].ID]; ok && unreadableHistory(u.err) {
 			lines[i].Unreadable, lines[i].Reason = u.err.Code, u.err.Message
 		}
 	}
-	for id, u := range rd.engine.keyring.unread {
+	for id, u := range rd.engine.concurrencyKeys.unread {
 		if unreadableHistory(u.err) && rd.engine.listed.lines[id] == nil {
 			lines = append(lines, api.Summary{ID: id, Unreadable: u.err.Code, Reason: u.err.Message, CreatedAt: id.Time(), UpdatedAt: id.Time()})
 		}

@@ -18,9 +18,9 @@ type reader struct {
 	pauses *pauseList
 }
 
-// await calls check with a task at once, and again whenever the channel from changes is closed, until check returns true or an
-// error, or wait has passed. changes is called before each wait.
-func (rd *reader) await(ctx context.Context, id events.TaskID, wait time.Duration, changes func(*entry) <-chan struct{}, check func(*entry) (bool, error)) error {
+// await calls check with a task at once, and again whenever the channel that nextChange returned is closed, until check returns
+// true or an error, or wait has passed. nextChange is called before each wait.
+func (rd *reader) await(ctx context.Context, id events.TaskID, wait time.Duration, nextChange func(*entry) <-chan struct{}, check func(*entry) (bool, error)) error {
 	if wait > 0 {
 		done, err := rd.waiting()
 		if err != nil {
@@ -36,7 +36,7 @@ func (rd *reader) await(ctx context.Context, id events.TaskID, wait time.Duratio
 		err := rd.engine.inspect(ctx, id, func(e *entry) error {
 			var err error
 			if enough, err = check(e); !enough {
-				changed = changes(e)
+				changed = nextChange(e)
 			}
 			return err
 		})

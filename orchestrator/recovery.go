@@ -149,7 +149,7 @@ func (rc *recovery) saveIndex(ctx context.Context, seq uint64) {
 	index := events.Index{Seq: seq}
 	rc.lock()
 	ids, partial := rc.engine.listed.ids(), !rc.engine.listed.forgotten.IsZero()
-	for id := range rc.engine.keyring.unread {
+	for id := range rc.engine.concurrencyKeys.unread {
 		index.Heads = append(index.Heads, events.Head{Task: id})
 	}
 	rc.unlock()

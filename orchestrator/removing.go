@@ -16,7 +16,7 @@ import (
 
 const (
 	// removeEvery is the interval between two scans for expired tasks. removeFirst is the delay of the first scan after the
-	// start, and of the next one after a failure.
+	// start. After a failure, the next scan follows after ten times removeFirst.
 	removeEvery = 24 * time.Hour
 	removeFirst = time.Minute
 	// removePart is how many tasks are removed at a time.
@@ -98,7 +98,7 @@ func (ar *archiver) removeSome(ctx context.Context, ids []events.TaskID) (int, e
 // removed together when the retention of all of them has expired. So no remaining task refers to a parent or a child that was
 // removed.
 func (ar *archiver) dueTasks(ctx context.Context) ([]events.TaskID, error) {
-	now, f := ar.now(), families{parent: map[events.TaskID]events.TaskID{}, kept: map[events.TaskID]bool{}}
+	now, f := ar.now(), families{parent: map[events.TaskID]events.TaskID{}, parentsOfKept: map[events.TaskID]bool{}}
 	for h, err := range ar.archivedHeads(ctx) {
 		if err != nil {
 			return nil, err
@@ -144,10 +144,10 @@ func (ar *archiver) exists(ctx context.Context, id events.TaskID) (bool, error) 
 
 // families finds the families of tasks that can be removed completely.
 type families struct {
-	// parent maps each task that is due to its parent.
+	// parent maps each due task to its parent.
 	parent map[events.TaskID]events.TaskID
-	// kept holds the parents of the tasks that are not due.
-	kept map[events.TaskID]bool
+	// parentsOfKept holds the parents of the tasks that are not due.
+	parentsOfKept map[events.TaskID]bool
 }
 
 func (f *families) add(id, parent events.TaskID, due bool) {
@@ -155,7 +155,7 @@ func (f *families) add(id, parent events.TaskID, due bool) {
 	case due:
 		f.parent[id] = parent
 	case parent != "":
-		f.kept[parent] = true
+		f.parentsOfKept[parent] = true
 	}
 }
 
@@ -173,7 +173,7 @@ func (f *families) root(id events.TaskID) events.TaskID {
 // due returns the tasks of the families in which all tasks are due, the oldest ids first.
 func (f *families) due(exists func(events.TaskID) (bool, error)) ([]events.TaskID, error) {
 	stays := map[events.TaskID]bool{} // by root
-	for id := range f.kept {
+	for id := range f.parentsOfKept {
 		if _, due := f.parent[id]; due {
 			stays[f.root(id)] = true
 		}

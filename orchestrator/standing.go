@@ -92,7 +92,7 @@ func (ap *approver) storeStanding(ctx context.Context, task events.TaskID, id st
 func (ap *approver) addStanding(ctx context.Context, owner string, call *work.Call) error {
 	id := decide.StandingID(owner)
 	ap.lock()
-	known := ap.engine.tasks[id] != nil || ap.engine.keyring.isUnread(id) || ap.engine.asleep[id] != nil
+	known := ap.engine.tasks[id] != nil || ap.engine.concurrencyKeys.isUnread(id) || ap.engine.asleep[id] != nil
 	ap.unlock()
 	if !known || ap.cfg.FourEyes {
 		return nil

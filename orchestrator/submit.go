@@ -395,7 +395,7 @@ func sameWork(a, b *events.Submitted) bool {
 // CONFLICT. With cancel_running it cancels the tasks that hold the key or wait for it.
 func (sm *submitter) applyConcurrency(p *events.Submitted) error {
 	c := p.Concurrency
-	if c == nil || sm.engine.keyring.keys[c.Key] == nil || len(sm.engine.keyring.keys[c.Key].holders) < c.Limit {
+	if c == nil || sm.engine.concurrencyKeys.keys[c.Key] == nil || len(sm.engine.concurrencyKeys.keys[c.Key].holders) < c.Limit {
 		return nil
 	}
 	switch c.OnConflict {
@@ -403,7 +403,7 @@ func (sm *submitter) applyConcurrency(p *events.Submitted) error {
 		return fault.New(fault.Conflict, "the concurrency key %q is in use by %d tasks, its limit", decide.Clip(c.Key), c.Limit).
 			WithField("concurrency.key").WithHint("wait for them, or use on_conflict: queue")
 	case plan.OnConflictCancel:
-		s := sm.engine.keyring.keys[c.Key]
+		s := sm.engine.concurrencyKeys.keys[c.Key]
 		for _, id := range slices.Concat(sortedKeys(s.waiting), sortedKeys(s.holders)) {
 			sm.engine.cancelLater(id, "a newer task with the same concurrency key")
 		}

@@ -18,7 +18,7 @@ const longTurn = 100 * time.Millisecond
 func (k *taskFacts) Wake(at time.Time) { k.owner.timers.set(at, k.id) }
 
 // Acquire implements decide.Facts.
-func (k *taskFacts) Acquire() bool { return k.owner.keyring.acquire((*entry)(k)) }
+func (k *taskFacts) Acquire() bool { return k.owner.concurrencyKeys.acquire((*entry)(k)) }
 
 // Requester implements decide.Facts.
 func (k *taskFacts) Requester() string { return k.owner.requester((*entry)(k)) }

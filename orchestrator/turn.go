@@ -51,7 +51,7 @@ func (en *engine) turn(id events.TaskID, actor string, fn func(*decide.Turn) err
 
 // wake makes the decisions about a task that are due now, such as after a timer. It ignores finished tasks. mu must be held.
 func (en *engine) wake(id events.TaskID) {
-	if en.tasks[id] == nil && !en.keyring.isUnread(id) && en.asleep[id] == nil {
+	if en.tasks[id] == nil && !en.concurrencyKeys.isUnread(id) && en.asleep[id] == nil {
 		return
 	}
 	en.withEntry(id, func(e *entry, err error) {
@@ -88,7 +88,7 @@ func (en *engine) rearmTimer(e *entry, began time.Time, err error) {
 		en.queue.setTimer(e, began)
 	}
 	if e.key != "" {
-		en.keyring.offerKey(e.key)
+		en.concurrencyKeys.offerKey(e.key)
 	}
 }
 
@@ -275,7 +275,7 @@ func (en *engine) pauseChanged(e *entry) {
 		return
 	}
 	en.queue.dispatcher.RemoveAll(&e.calls)
-	en.keyring.leaveQueue(e)
+	en.concurrencyKeys.leaveQueue(e)
 }
 
 // stepSkipped stops the call, the child and the delegated tasks of a skipped step.
@@ -313,7 +313,7 @@ func (en *engine) taskEnded(e *entry) {
 	}
 	en.timers.clear(e.id)
 	en.quota.uncount(e)
-	en.keyring.releaseKey(e)
+	en.concurrencyKeys.releaseKey(e)
 	en.notifyDependants(e)
 	en.notifyParent(e)
 	en.listed.whole = append(en.listed.whole, e.id)

@@ -152,7 +152,7 @@ func (ws *workSource) Heartbeat(_ context.Context, b work.Heartbeat) (work.Heart
 func (ws *workSource) renew(worker string, p work.CallHeartbeat, now time.Time) bool {
 	e := ws.engine.tasks[p.Task]
 	if e == nil {
-		return ws.engine.keyring.isUnread(p.Task) // the task will be read again
+		return ws.engine.concurrencyKeys.isUnread(p.Task) // the task will be read again
 	}
 	if e.task == nil {
 		return true // the task is being loaded; the next heartbeat renews the lease

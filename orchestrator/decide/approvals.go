@@ -243,5 +243,5 @@ func rejected(a *statemachine.Approval) *fault.Error {
 }
 
 func expired(a *statemachine.Approval) *fault.Error {
-	return fault.New(fault.ApprovalExpired, "nobody decided about approval %s until %s", a.ID, Clock(a.ExpiresAt))
+	return fault.New(fault.ApprovalExpired, "nobody decided about approval %s by %s", a.ID, Clock(a.ExpiresAt))
 }

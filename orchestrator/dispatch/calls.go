@@ -42,7 +42,7 @@ type Lease struct {
 	work.Ref
 
 	Worker, Tool string
-	// Share is the identity that owns the share of the call (see shares).
+	// Share is the identity that the call counts for (see shares).
 	Share string
 	// Called is set if the log records the start of the call. Suspect is set if the call has lost workers.
 	Called, Suspect bool

@@ -17,7 +17,7 @@ type Lane struct {
 	Suspect bool
 	// Agents is the Selection of agents that the calls are for; "" for workers.
 	Agents string
-	// Requester is the identity that the calls act for. Share is the identity that owns their share (see shares).
+	// Requester is the identity that the calls act for. Share is the identity that they count for (see shares).
 	Requester, Share string
 	// Operator is set for an identity that may use the reserved slots.
 	Operator bool

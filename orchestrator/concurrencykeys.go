@@ -6,8 +6,8 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// keyring tracks which tasks hold the concurrency keys, and which wait for them.
-type keyring struct {
+// concurrencyKeys tracks which tasks hold the concurrency keys, and which wait for them.
+type concurrencyKeys struct {
 	*core
 
 	keys map[string]*semaphore
@@ -18,8 +18,8 @@ type keyring struct {
 	wake    func(events.TaskID)
 }
 
-func newKeyring(c *core, entryOf func(events.TaskID) *entry, wake func(events.TaskID)) *keyring {
-	return &keyring{core: c, keys: map[string]*semaphore{}, unread: map[events.TaskID]unreadTask{}, entryOf: entryOf, wake: wake}
+func newConcurrencyKeys(c *core, entryOf func(events.TaskID) *entry, wake func(events.TaskID)) *concurrencyKeys {
+	return &concurrencyKeys{core: c, keys: map[string]*semaphore{}, unread: map[events.TaskID]unreadTask{}, entryOf: entryOf, wake: wake}
 }
 
 // semaphore is the state of one concurrency key.
@@ -28,32 +28,32 @@ type semaphore struct {
 	waiting map[events.TaskID]bool
 }
 
-func (kr *keyring) semaphore(key string) *semaphore {
-	s := kr.keys[key]
+func (ck *concurrencyKeys) semaphore(key string) *semaphore {
+	s := ck.keys[key]
 	if s == nil {
 		s = &semaphore{holders: map[events.TaskID]bool{}, waiting: map[events.TaskID]bool{}}
-		kr.keys[key] = s
+		ck.keys[key] = s
 	}
 	return s
 }
 
 // knowsHolders reports whether every task that may hold a concurrency key is known. It is false while the log is being read, or
 // while an open task could not be read.
-func (kr *keyring) knowsHolders() bool { return kr.serving() == nil && len(kr.unread) == 0 }
+func (ck *concurrencyKeys) knowsHolders() bool { return ck.serving() == nil && len(ck.unread) == 0 }
 
 // acquire acquires the concurrency key of a task if its limit allows that, and reports whether the task holds the key.
 // Otherwise the task waits for the key.
-func (kr *keyring) acquire(e *entry) bool {
+func (ck *concurrencyKeys) acquire(e *entry) bool {
 	c := e.task.Submitted.Concurrency
 	if c == nil {
 		return true
 	}
-	s := kr.semaphore(c.Key)
+	s := ck.semaphore(c.Key)
 	e.key = c.Key
 	if s.holders[e.id] {
 		return true
 	}
-	if len(s.holders) >= c.Limit || !kr.knowsHolders() {
+	if len(s.holders) >= c.Limit || !ck.knowsHolders() {
 		s.waiting[e.id] = true
 		return false
 	}
@@ -65,18 +65,18 @@ func (kr *keyring) acquire(e *entry) bool {
 // reviveKey restores the concurrency key of a loaded task from its history: the task holds the key if it has started. A task
 // that acquired the key before keeps it even if its history shows no start: the append of the start returned an error, but may
 // still reach the log. mu must be held.
-func (kr *keyring) reviveKey(e *entry) {
+func (ck *concurrencyKeys) reviveKey(e *entry) {
 	c := e.task.Submitted.Concurrency
 	if c == nil {
 		return
 	}
 	e.key = c.Key
-	s := kr.semaphore(c.Key)
+	s := ck.semaphore(c.Key)
 	if e.begun() {
 		s.holders[e.id] = true
 	}
 	if !s.holders[e.id] {
-		kr.leaveQueue(e)
+		ck.leaveQueue(e)
 	}
 }
 
@@ -109,31 +109,31 @@ func startedStep(s *statemachine.Step) bool {
 }
 
 // releaseKey releases the concurrency key of a task, and offers it to the next waiting task. mu must be held.
-func (kr *keyring) releaseKey(e *entry) {
+func (ck *concurrencyKeys) releaseKey(e *entry) {
 	if e.key == "" {
 		return
 	}
-	s := kr.semaphore(e.key)
+	s := ck.semaphore(e.key)
 	delete(s.holders, e.id)
 	delete(s.waiting, e.id)
-	kr.offerKey(e.key)
+	ck.offerKey(e.key)
 }
 
 // removeFromKeys removes a task that was never created from every key, because its first turn may have acquired one. It offers
 // the keys to the next waiting tasks. mu must be held.
-func (kr *keyring) removeFromKeys(id events.TaskID) {
-	for _, key := range sortedKeys(kr.keys) {
-		s := kr.keys[key]
+func (ck *concurrencyKeys) removeFromKeys(id events.TaskID) {
+	for _, key := range sortedKeys(ck.keys) {
+		s := ck.keys[key]
 		delete(s.holders, id)
 		delete(s.waiting, id)
-		kr.offerKey(key)
+		ck.offerKey(key)
 	}
 }
 
 // leaveQueue removes a task that cannot start now from the waiting tasks of its concurrency key. A task that has not begun also
 // releases the key. mu must be held.
-func (kr *keyring) leaveQueue(e *entry) {
-	s := kr.keys[e.key]
+func (ck *concurrencyKeys) leaveQueue(e *entry) {
+	s := ck.keys[e.key]
 	if s == nil {
 		return
 	}
@@ -141,58 +141,58 @@ func (kr *keyring) leaveQueue(e *entry) {
 	if !e.begun() {
 		delete(s.holders, e.id)
 	}
-	kr.offerKey(e.key)
+	ck.offerKey(e.key)
 }
 
 // offerKey wakes the next waiting task if the key can be acquired. That task in turn offers the key to the next one. mu must be
 // held.
-func (kr *keyring) offerKey(key string) {
-	s := kr.keys[key]
+func (ck *concurrencyKeys) offerKey(key string) {
+	s := ck.keys[key]
 	if s == nil {
 		return
 	}
 	if len(s.holders) == 0 && len(s.waiting) == 0 {
-		delete(kr.keys, key)
+		delete(ck.keys, key)
 		return
 	}
-	next := kr.nextWaiting(s)
-	if next == nil || !kr.knowsHolders() {
+	next := ck.nextWaiting(s)
+	if next == nil || !ck.knowsHolders() {
 		return
 	}
 	delete(s.waiting, next.id)
-	kr.wake(next.id)
+	ck.wake(next.id)
 }
 
 // offerAllKeys offers each key to its next waiting task. mu must be held.
-func (kr *keyring) offerAllKeys() {
-	for _, key := range sortedKeys(kr.keys) {
-		kr.offerKey(key)
+func (ck *concurrencyKeys) offerAllKeys() {
+	for _, key := range sortedKeys(ck.keys) {
+		ck.offerKey(key)
 	}
 }
 
 // isUnread reports whether the history of a task could not be read and will be read again. mu must be held.
-func (kr *keyring) isUnread(id events.TaskID) bool {
-	_, unread := kr.unread[id]
+func (ck *concurrencyKeys) isUnread(id events.TaskID) bool {
+	_, unread := ck.unread[id]
 	return unread
 }
 
 // markRead records that a task was read, or does not exist. After the last unread task, keys can be acquired again. mu must be
 // held.
-func (kr *keyring) markRead(id events.TaskID) {
-	if !kr.isUnread(id) {
+func (ck *concurrencyKeys) markRead(id events.TaskID) {
+	if !ck.isUnread(id) {
 		return
 	}
-	if delete(kr.unread, id); len(kr.unread) == 0 {
-		kr.offerAllKeys()
+	if delete(ck.unread, id); len(ck.unread) == 0 {
+		ck.offerAllKeys()
 	}
 }
 
 // nextWaiting returns the waiting task that gets the key next: of the tasks that can acquire it, the one with the highest
 // priority, and of equal priorities the oldest. Tasks that are being loaded are skipped; they acquire their key by themselves.
-func (kr *keyring) nextWaiting(s *semaphore) *entry {
+func (ck *concurrencyKeys) nextWaiting(s *semaphore) *entry {
 	var best *entry
 	for id := range s.waiting {
-		e := kr.entryOf(id)
+		e := ck.entryOf(id)
 		room := e != nil && e.task != nil && len(s.holders) < e.task.Submitted.Concurrency.Limit
 		if room && (best == nil || moreUrgent(e, best)) {
 			best = e
