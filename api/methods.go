@@ -26,7 +26,7 @@ type Method struct {
 	// Name is the name of the method on the wire, such as submit_batch.
 	Name   string
 	Repeat Repeat
-	// Parked methods only wait for a change. A node that stops ends them at once.
+	// Parked is set for methods that wait for a change and have no other effect. A node that stops ends them at once.
 	Parked bool
 }
 
@@ -38,7 +38,7 @@ type Call struct {
 	Wait time.Duration
 	// In is the request, Out points to the reply.
 	In, Out any
-	// Make calls the method on an API in this process, and fills in Out.
+	// Make invokes the method on an API in this process and stores the reply in Out.
 	Make func(ctx context.Context, a API) error
 }
 

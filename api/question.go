@@ -18,7 +18,7 @@ type QuestionsRequest struct {
 // QuestionsReply lists questions, the first to expire first.
 type QuestionsReply struct {
 	Questions []QuestionView `json:"questions"`
-	// Omitted counts the questions that did not fit: an answer has at most 1,000.
+	// Omitted counts the questions that did not fit: a reply contains at most 1,000.
 	Omitted int `json:"omitted,omitempty"`
 	// Unread counts the open tasks that could not be read. Their questions are missing here.
 	Unread int `json:"unread,omitempty"`
@@ -34,8 +34,8 @@ type QuestionView struct {
 	Key      string                      `json:"key"`
 	Kind     string                      `json:"kind"`
 	Status   statemachine.QuestionStatus `json:"status"`
-	// Params are the parameters of the MCP request. A list contains at most 2 MiB of parameters. The rest is replaced by $omitted
-	// with its size; a request with the ID of the question returns it.
+	// Params are the parameters of the MCP request. A reply contains at most 2 MiB of parameters. Parameters that do not fit are
+	// replaced by {"$omitted": size}; QuestionsRequest with the ID of the question returns them.
 	Params    json.RawMessage `json:"params"`
 	AskedAt   time.Time       `json:"asked_at"`
 	ExpiresAt time.Time       `json:"expires_at"`
@@ -48,7 +48,7 @@ type QuestionView struct {
 
 // AnswerRequest answers a question.
 type AnswerRequest struct {
-	// ID is the task of the question; empty for any task.
+	// ID is the id of the task that the question belongs to; empty for any task. Question is the id of the question.
 	ID       events.TaskID `json:"id,omitempty"`
 	Question string        `json:"question"`
 	// Response is the MCP result: {action, content} for an elicitation, {role, content, model} for a sampling,

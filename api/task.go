@@ -31,24 +31,25 @@ type GetRequest struct {
 
 // TaskView is a task as clients see it.
 type TaskView struct {
-	ID       events.TaskID      `json:"id"`
-	Name     string             `json:"name"`
-	Summary  string             `json:"summary,omitempty"`
-	State    statemachine.State `json:"state"`
-	Reason   string             `json:"reason,omitempty"`
-	Block    string             `json:"block,omitempty"`
-	Paused   bool               `json:"paused,omitempty"`
-	Labels   map[string]string  `json:"labels,omitempty"`
-	Priority string             `json:"priority"`
-	Queue    string             `json:"queue,omitempty"`
-	Parent   events.TaskID      `json:"parent,omitempty"`
+	ID      events.TaskID      `json:"id"`
+	Name    string             `json:"name"`
+	Summary string             `json:"summary,omitempty"`
+	State   statemachine.State `json:"state"`
+	Reason  string             `json:"reason,omitempty"`
+	// Block is the kind of the obstacle, if the task is blocked.
+	Block    string            `json:"block,omitempty"`
+	Paused   bool              `json:"paused,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Priority string            `json:"priority"`
+	Queue    string            `json:"queue,omitempty"`
+	Parent   events.TaskID     `json:"parent,omitempty"`
 	// ParentStep is the step of the parent that started this task. Agent is the agent type of a child task.
 	ParentStep string        `json:"parent_step,omitempty"`
 	Agent      string        `json:"agent,omitempty"`
 	RetryOf    events.TaskID `json:"retry_of,omitempty"`
 	// Requestor is who submitted the task; for a child task, "task:" and the id of the parent.
 	Requestor string `json:"requestor,omitempty"`
-	// Session is the session in which the task was submitted; for a session, its own id.
+	// Session is the session in which the task was submitted; for a task that is itself a session, its own id.
 	Session events.TaskID `json:"session,omitempty"`
 	// DependsOn lists the unmet dependencies.
 	DependsOn []events.TaskID `json:"depends_on,omitempty"`
@@ -110,7 +111,7 @@ type CheckpointView struct {
 type ResultRequest struct {
 	ID   events.TaskID `json:"id"`
 	Wait time.Duration `json:"wait,omitempty"`
-	// Attend ends the wait also when the task waits for people: for an approval or an answer (M-1).
+	// Attend makes the wait end also when the task itself waits for people: for an approval or an answer (M-1).
 	Attend bool `json:"attend,omitempty"`
 	// SizeOnly replaces an output of events.MaxInline bytes or more by its size (ResultReply.Size).
 	SizeOnly bool `json:"size_only,omitempty"`

@@ -36,7 +36,7 @@ func (c *Conn) AnnounceTakeover(ctx context.Context) error {
 }
 
 // AnnounceReturns makes the connection announce each of its reconnects to all clients of the server, because requests to the
-// node may have been lost: a server of a cluster that hangs still receives requests for the node connected to it.
+// node may have been lost: a hanging server of a cluster still receives requests for the node that is connected to it.
 func (c *Conn) AnnounceReturns() {
 	c.nc.SetReconnectHandler(func(nc *nats.Conn) {
 		_ = nc.Publish(nodesNews, nil) // without the announcement, clients wait until their timeouts

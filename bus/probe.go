@@ -40,10 +40,10 @@ const (
 	probeWithin  = 5 * time.Second
 )
 
-// chooseSyncing starts the server with the way to sync for its durability. A group sync depends on how the server
-// and the file system work, so chooseSyncing tests that first (see probe). If the test fails, it restarts the server with
+// startWithSyncing starts the server with the Syncing that its durability requires. SyncGroup depends on how the server and
+// the file system work, so startWithSyncing then tests both (see probe). If the test fails, it restarts the server with
 // SyncAlways.
-func (s *Server) chooseSyncing(ctx context.Context) error {
+func (s *Server) startWithSyncing(ctx context.Context) error {
 	s.syncing = s.cfg.syncing()
 	if err := s.run(); err != nil || s.syncing != SyncGroup {
 		return err

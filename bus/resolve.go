@@ -8,15 +8,16 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// OutcomeUnknown is the reason in UNAVAILABLE errors of an append whose acknowledgement was lost, if the log cannot be read
-// in time either: the commit may be in the log. A request whose reply was lost also returns this reason.
+// OutcomeUnknown is the reason of an UNAVAILABLE error after which the commit may or may not be in the log: the acknowledgement
+// of the append was lost, and reading the log did not settle its outcome in time. A request whose reply was lost also fails with
+// this reason.
 const OutcomeUnknown = "OUTCOME_UNKNOWN"
 
 const (
 	// resolveWithin is how long it may take to resolve an append whose acknowledgement was lost.
 	resolveWithin = 20 * time.Second
-	// stuckAfter is the number of messages of one append without an acknowledgement after which the embedded server
-	// counts as stuck. One message is enough if the disk was full.
+	// The embedded server counts as stuck after stuckAfter unacknowledged messages of the same append. One message is enough if
+	// the disk was full.
 	stuckAfter = 4
 )
 
@@ -69,9 +70,9 @@ func (s *Store) resolve(ctx context.Context, p *pending) bool {
 	return true
 }
 
-// abandonedFault returns DISK_FULL for an append that must not be sent again. It is not in the log, the server that it was
-// sent to has been restarted, so that the message is no longer in flight, and there is no space for it. Otherwise it returns
-// nil.
+// abandonedFault returns DISK_FULL if the append must be given up: there is no space for it, and the server has been restarted
+// since the append was sent, so that its message is no longer in flight. Otherwise it returns nil. The append must not be in
+// the log.
 func (s *Store) abandonedFault(p *pending) *fault.Error {
 	if p.incarnation == s.conn.incarnation() {
 		return nil

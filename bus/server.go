@@ -98,7 +98,7 @@ func (s *Server) start(ctx context.Context) error {
 	if err = s.cfg.portIsFree(ctx); err != nil {
 		return err
 	}
-	if err = s.chooseSyncing(ctx); err != nil {
+	if err = s.startWithSyncing(ctx); err != nil {
 		return err
 	}
 	return writeJSON(filepath.Join(s.cfg.DataDir, nodeFile), nodeInfo{URL: s.Addr(), PID: os.Getpid()})

@@ -28,7 +28,7 @@ type Ask struct {
 	// Scopes are the permissions that the grant gives to the whole task. If empty, the grant is valid only
 	// for this call with exactly these arguments.
 	Scopes []string
-	// Offers are scopes that the approver may open for the whole session instead of granting only this call.
+	// Offers are scopes that the approver may grant to the whole session instead of granting only this call.
 	Offers []string
 }
 
@@ -108,7 +108,7 @@ func (p *Policy) askIfDestructive(c Call) *Ask {
 }
 
 // askByIntent asks for an approval of the intent of the call. A request for this call alone takes precedence over a
-// request that opens scopes for the whole task.
+// request that grants scopes to the whole task.
 func (p *Policy) askByIntent(c Call) *Ask {
 	if ask := p.askIfDestructive(c); ask != nil {
 		return ask
