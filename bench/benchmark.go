@@ -97,7 +97,7 @@ type benchRun struct {
 }
 
 func measurements() []measurement {
-	return slices.Concat(rates(), faceRows(), []measurement{
+	return slices.Concat(rates(), mcpRows(), []measurement{
 		{[]string{"gate-noop", "gate-read"}, gates},
 		{[]string{"gateway-stdio", "gateway-http", "gateway-task"}, gateways},
 		{[]string{"cold-start-new", "cold-start-existing"}, coldStarts},

@@ -9,12 +9,12 @@ import (
 	"github.com/orch-dev/orch/internal/pause"
 )
 
-// faceClients is the number of MCP clients in most rows of this file, each with one session.
-const faceClients = 16
+// mcpClients is the number of MCP clients in most rows of this file, each with one session.
+const mcpClients = 16
 
-// faceRows measures the MCP endpoint of a node. Calls are compared with those of an SDK server that has only a no-op tool.
+// mcpRows measures the MCP endpoint of a node. Calls are compared with those of an SDK server that has only a no-op tool.
 // The rows mcp-call use SDK clients. The rows mcp-wire use minimal clients, so that mainly the servers are measured.
-func faceRows() []measurement {
+func mcpRows() []measurement {
 	return []measurement{
 		callRow("mcp-call-stateful", "MCP tools/call, 16 sessions of 2025-11-25", sdkCaller(versionStateful)),
 		callRow("mcp-call-stateless", "MCP tools/call, 16 clients of 2026-07-28", sdkCaller(versionStateless)),
@@ -36,7 +36,7 @@ func callRow(id, name string, connect connector) measurement {
 		}
 	}
 	l := layout{name: "node and driver", orch: starter(RoleFace), bare: starter(RoleBareFace)}
-	w := workload{id: id, name: name, inFlight: faceClients}
+	w := workload{id: id, name: name, inFlight: mcpClients}
 	return measurement{[]string{id}, func(ctx context.Context, run *benchRun, durability string) ([]Row, error) {
 		return l.measure(ctx, run.Config, w, []string{id}, durability)
 	}}
@@ -45,7 +45,7 @@ func callRow(id, name string, connect connector) measurement {
 // leanCaller returns a connector for minimal clients.
 func leanCaller(stateless bool) connector {
 	return func(ctx context.Context, transport http.RoundTripper, url, token string) (func(context.Context) error, func(), error) {
-		client, err := newFaceClient(ctx, transport, url, token, stateless)
+		client, err := newMCPClient(ctx, transport, url, token, stateless)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -59,8 +59,8 @@ func (c Config) clients(ctx context.Context, role Role, dir, durability string, 
 	if err != nil {
 		return nil, err
 	}
-	transport := newFaceTransport()
-	idle := make(chan func(context.Context) error, faceClients)
+	transport := newMCPTransport()
+	idle := make(chan func(context.Context) error, mcpClients)
 	var ends []func()
 	stop := func() {
 		for _, end := range ends {
@@ -69,7 +69,7 @@ func (c Config) clients(ctx context.Context, role Role, dir, durability string, 
 		transport.CloseIdleConnections()
 		server.stop()
 	}
-	for i := range faceClients {
+	for i := range mcpClients {
 		request, end, err := connect(ctx, transport, server.line, clientName(i))
 		if err != nil {
 			stop()
@@ -87,20 +87,20 @@ func (c Config) clients(ctx context.Context, role Role, dir, durability string, 
 }
 
 // clientName returns the token of a client.
-func clientName(i int) string { return "client-" + strconv.Itoa(i%faceClients) }
+func clientName(i int) string { return "client-" + strconv.Itoa(i%mcpClients) }
 
 // measureGets measures tasks/get of finished tasks.
 func measureGets(ctx context.Context, l *benchRun, durability string) ([]Row, error) {
 	start := func(ctx context.Context, c Config, dir, durability string) (*system, error) {
 		return c.clients(ctx, RoleFace, dir, durability, func(ctx context.Context, transport http.RoundTripper, url, token string) (func(context.Context) error, func(), error) {
-			client, err := newFaceClient(ctx, transport, url, token, false)
+			client, err := newMCPClient(ctx, transport, url, token, false)
 			if err != nil {
 				return nil, nil, err
 			}
 			return client.get, func() {}, nil
 		})
 	}
-	w := workload{id: "mcp-get", inFlight: faceClients}
+	w := workload{id: "mcp-get", inFlight: mcpClients}
 	samples, err := repeat(l.Config, func() (sample, error) { return l.sample(ctx, w, durability, start) })
 	if err != nil {
 		return nil, err
@@ -154,9 +154,9 @@ func (c Config) sessions(ctx context.Context, role Role, durability string, n in
 		return m, err
 	}
 	defer server.stop()
-	transport := newFaceTransport()
+	transport := newMCPTransport()
 	defer transport.CloseIdleConnections()
-	first, err := newFaceClient(ctx, transport, server.line, clientName(0), false)
+	first, err := newMCPClient(ctx, transport, server.line, clientName(0), false)
 	if err != nil {
 		return m, err
 	}
@@ -196,7 +196,7 @@ func (c Config) sessions(ctx context.Context, role Role, durability string, n in
 // openStreams opens n sessions with a stream each, and returns a function to end them.
 func openStreams(ctx context.Context, transport http.RoundTripper, url string, n int) (end func(context.Context), err error) {
 	ctx, stop := context.WithCancel(ctx)
-	var clients []*faceClient
+	var clients []*mcpClient
 	end = func(ctx context.Context) {
 		for _, c := range clients {
 			_ = c.close(ctx) // the server may have stopped
@@ -205,7 +205,7 @@ func openStreams(ctx context.Context, transport http.RoundTripper, url string, n
 		stop()
 	}
 	for i := range n {
-		c, err := newFaceClient(ctx, transport, url, clientName(i), false)
+		c, err := newMCPClient(ctx, transport, url, clientName(i), false)
 		if err == nil {
 			err = c.listen(ctx)
 		}

@@ -30,9 +30,9 @@ const (
 	gatewayHTTP = "bench-http"
 )
 
-// gateways measures a call of a no-op tool through the gateway, including the check of its arguments. It compares the call
-// with that of an SDK client for the same program, alternately in the same process. The last row is a whole task that makes
-// one such call and is written to the log; it has no comparison.
+// gateways measures calls of a no-op tool through the gateway, including the check of their arguments. It alternates these calls
+// with direct calls by an SDK client in the same process to the same server program, and reports the ratio. The last row is a
+// whole task that makes one such call and is written to the log; it has no comparison.
 func gateways(ctx context.Context, l *benchRun, durability string) ([]Row, error) {
 	b, done, err := newGatewayBench(ctx, l.Config)
 	if err != nil {
@@ -95,10 +95,11 @@ func (b *gatewayBench) start(ctx context.Context, c Config) error {
 		return err
 	}
 	b.ends = append(b.ends, web.stop)
+	url := web.line // the first line of output
 	pipe := []string{"bench", "--role", string(RoleBarePipe), "--dir", b.home}
 	for server, d := range map[string]map[string]any{
 		gatewayPipe: {"transport": "stdio", "command": c.Program, "args": pipe},
-		gatewayHTTP: {"transport": "http", "baseURL": web.line},
+		gatewayHTTP: {"transport": "http", "baseURL": url},
 	} {
 		if err := b.define(server, d); err != nil {
 			return err
@@ -106,7 +107,7 @@ func (b *gatewayBench) start(ctx context.Context, c Config) error {
 	}
 	for server, over := range map[string]mcp.Transport{
 		gatewayPipe: &mcp.CommandTransport{Command: exec.CommandContext(ctx, c.Program, pipe...)},
-		gatewayHTTP: &mcp.StreamableClientTransport{Endpoint: web.line},
+		gatewayHTTP: &mcp.StreamableClientTransport{Endpoint: url},
 	} {
 		session, err := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil).Connect(ctx, over, nil)
 		if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// faceClient is a minimal client of the MCP endpoint of a node. It sends the same request repeatedly, and parses answers
+// mcpClient is a minimal client of the MCP endpoint of a node. It sends the same request repeatedly, and parses answers
 // only as far as necessary.
-type faceClient struct {
+type mcpClient struct {
 	http       http.RoundTripper
 	url, token string
 	stateless  bool
@@ -32,38 +32,38 @@ const (
 )
 
 const (
-	faceHello     = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`
-	faceReady     = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
-	faceCall      = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"BENCH_NOOP","arguments":{}}}`
-	faceCallTask  = `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"BENCH_NOOP","arguments":{},"task":{}}}`
-	faceStateless = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"BENCH_NOOP","arguments":{},"_meta":{` +
+	mcpInitialize    = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`
+	mcpInitialized   = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+	mcpCall          = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"BENCH_NOOP","arguments":{}}}`
+	mcpCallTask      = `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"BENCH_NOOP","arguments":{},"task":{}}}`
+	mcpCallStateless = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"BENCH_NOOP","arguments":{},"_meta":{` +
 		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},` +
 		`"io.modelcontextprotocol/clientCapabilities":{}}}}`
 )
 
-// newFaceTransport returns the shared transport of the clients of one server.
-func newFaceTransport() *http.Transport {
-	return &http.Transport{MaxIdleConnsPerHost: faceClients, DisableCompression: true}
+// newMCPTransport returns the shared transport of the clients of one server.
+func newMCPTransport() *http.Transport {
+	return &http.Transport{MaxIdleConnsPerHost: mcpClients, DisableCompression: true}
 }
 
-// newFaceClient returns a client. Unless the client is stateless, newFaceClient first opens a session.
-func newFaceClient(ctx context.Context, over http.RoundTripper, url, token string, stateless bool) (*faceClient, error) {
-	c := &faceClient{http: over, url: url, token: token, stateless: stateless}
+// newMCPClient returns a client. Unless the client is stateless, newMCPClient first opens a session.
+func newMCPClient(ctx context.Context, over http.RoundTripper, url, token string, stateless bool) (*mcpClient, error) {
+	c := &mcpClient{http: over, url: url, token: token, stateless: stateless}
 	if stateless {
 		return c, nil
 	}
-	if _, err := c.post(ctx, faceHello); err != nil {
+	if _, err := c.post(ctx, mcpInitialize); err != nil {
 		return nil, err
 	}
-	_, err := c.post(ctx, faceReady)
+	_, err := c.post(ctx, mcpInitialized)
 	return c, err
 }
 
 // call calls the no-op tool.
-func (c *faceClient) call(ctx context.Context) error {
-	body := faceCall
+func (c *mcpClient) call(ctx context.Context) error {
+	body := mcpCall
 	if c.stateless {
-		body = faceStateless
+		body = mcpCallStateless
 	}
 	answer, err := c.post(ctx, body)
 	if err == nil && !bytes.Contains(answer, []byte(`"structuredContent":{}`)) {
@@ -73,9 +73,9 @@ func (c *faceClient) call(ctx context.Context) error {
 }
 
 // get requests the state of a task. The first call creates the task.
-func (c *faceClient) get(ctx context.Context) error {
+func (c *mcpClient) get(ctx context.Context) error {
 	if c.task == "" {
-		answer, err := c.post(ctx, faceCallTask)
+		answer, err := c.post(ctx, mcpCallTask)
 		if err != nil {
 			return err
 		}
@@ -85,13 +85,13 @@ func (c *faceClient) get(ctx context.Context) error {
 	}
 	answer, err := c.post(ctx, `{"jsonrpc":"2.0","id":4,"method":"tasks/get","params":{"taskId":"`+c.task+`"}}`)
 	if err == nil && !bytes.Contains(answer, []byte(`"status":"`)) {
-		return fault.New(fault.Internal, "a question for a task was answered with %q", clip(answer))
+		return fault.New(fault.Internal, "a tasks/get request of the benchmark was answered with %q", clip(answer))
 	}
 	return err
 }
 
 // listen opens the stream of the session, which stays open until ctx ends.
-func (c *faceClient) listen(ctx context.Context) error {
+func (c *mcpClient) listen(ctx context.Context) error {
 	r, err := c.request(ctx, http.MethodGet, nil)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (c *faceClient) listen(ctx context.Context) error {
 }
 
 // close closes the session.
-func (c *faceClient) close(ctx context.Context) error {
+func (c *mcpClient) close(ctx context.Context) error {
 	r, err := c.request(ctx, http.MethodDelete, nil)
 	if err == nil {
 		_, err = c.send(r)
@@ -117,7 +117,7 @@ func (c *faceClient) close(ctx context.Context) error {
 }
 
 // post sends a message and returns the raw answer.
-func (c *faceClient) post(ctx context.Context, body string) ([]byte, error) {
+func (c *mcpClient) post(ctx context.Context, body string) ([]byte, error) {
 	r, err := c.request(ctx, http.MethodPost, strings.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (c *faceClient) post(ctx context.Context, body string) ([]byte, error) {
 	return c.send(r)
 }
 
-func (c *faceClient) request(ctx context.Context, method string, body io.Reader) (*http.Request, error) {
+func (c *mcpClient) request(ctx context.Context, method string, body io.Reader) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.url, body)
 	if err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func (c *faceClient) request(ctx context.Context, method string, body io.Reader)
 	return r, nil
 }
 
-func (c *faceClient) send(r *http.Request) ([]byte, error) {
+func (c *mcpClient) send(r *http.Request) ([]byte, error) {
 	answer, err := c.http.RoundTrip(r)
 	if err != nil {
 		return nil, err

@@ -128,8 +128,8 @@ func (r *Registry) acquireLimits(ctx context.Context, name string) (leave func()
 	return l.gate.release, nil
 }
 
-// withConnection calls do with the connection of a server, within its timeout. what names the method, for errors.
-func (r *Registry) withConnection(ctx context.Context, name, what string, do func(context.Context, *activeSession) error) error {
+// withConnection calls fn with the connection of a server, bounded by the timeout of the server. Error messages contain method.
+func (r *Registry) withConnection(ctx context.Context, name, method string, fn func(context.Context, *activeSession) error) error {
 	if err := r.checkUsable(); err != nil {
 		return err
 	}
@@ -144,11 +144,11 @@ func (r *Registry) withConnection(ctx context.Context, name, what string, do fun
 	defer s.release(a)
 	bounded, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	if err := do(bounded, a); err != nil {
+	if err := fn(bounded, a); err != nil {
 		if bounded.Err() != nil && ctx.Err() == nil {
 			err = errOvertime
 		}
-		return s.callError(ctx, a, what+" of "+name, err)
+		return s.callError(ctx, a, method+" of "+name, err)
 	}
 	return nil
 }

@@ -30,9 +30,9 @@ func (p pendingDecisions) fields() object {
 	return o
 }
 
-// waitsForPeople returns the error e for a task that waits for people, and the decisions that the task waits for. e is nil if the
-// task does not wait for people.
-func (qs *questioner) waitsForPeople(ctx context.Context, c client, id events.TaskID) (e *fault.Error, asked pendingDecisions, err error) {
+// waitError returns the error e that reports that a task waits for people, and the decisions that the task waits for. e is nil if
+// the task does not wait for people.
+func (qs *questioner) waitError(ctx context.Context, c client, id events.TaskID) (e *fault.Error, asked pendingDecisions, err error) {
 	current, err := qs.cfg.API.Result(ctx, api.ResultRequest{ID: id, Attend: true})
 	if err != nil || !current.Waits {
 		return nil, asked, err
@@ -70,10 +70,10 @@ func ruleOf(a api.ApprovalView) string {
 	return details.Rule
 }
 
-// waitsForOthers returns the result of a call that waits for people its client cannot ask. refused is the error of a
-// refused answer, or nil. The result is nil if the call continues.
-func (qs *questioner) waitsForOthers(ctx context.Context, c client, r *run, refused error) (*mcp.CallToolResult, error) {
-	e, asked, err := qs.waitsForPeople(ctx, c, r.id)
+// resultWhileWaiting returns the result of a call that waits for people whom the client of the call cannot ask. refused is
+// the error with which the node refused an answer, or nil. The result is nil if the call does not wait for people.
+func (qs *questioner) resultWhileWaiting(ctx context.Context, c client, r *run, refused error) (*mcp.CallToolResult, error) {
+	e, asked, err := qs.waitError(ctx, c, r.id)
 	if err != nil || e == nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (qs *questioner) waitsForOthers(ctx context.Context, c client, r *run, refu
 		return nil, &taskStartedError{submittedStatus(r.id, r.at, r.ttl)}
 	}
 	if c.modern && asked.question != "" {
-		return nil, qs.missingCapability(ctx, c, r)
+		return nil, qs.cancelUnanswerable(ctx, c, r)
 	}
 	if refused != nil {
 		e.Message = "the answer was refused (" + fault.From(refused).Message + "), and " + e.Message
@@ -113,9 +113,9 @@ func withData(result *mcp.CallToolResult, more object) {
 	}
 }
 
-// missingCapability cancels a call with questions of kinds that its client of 2026-07-28 has not declared. It returns the error
-// for the missing capabilities.
-func (qs *questioner) missingCapability(ctx context.Context, c client, r *run) error {
+// cancelUnanswerable cancels a call whose client, which uses MCP version 2026-07-28, has not declared the capabilities to answer
+// the questions of the call. It returns the error that names the missing capabilities.
+func (qs *questioner) cancelUnanswerable(ctx context.Context, c client, r *run) error {
 	asked, err := qs.cfg.API.Questions(ctx, api.QuestionsRequest{Task: r.id})
 	if err != nil {
 		return err

@@ -110,7 +110,7 @@ func (ds *relays) askDuringCall(ctx context.Context, c client, r *run) (*mcp.Cal
 	case err != nil:
 		return nil, err
 	case len(answerable) == 0:
-		return ds.questions.waitsForOthers(ctx, c, r, nil)
+		return ds.questions.resultWhileWaiting(ctx, c, r, nil)
 	}
 	if answered, err := ds.questions.answerAll(ctx, c, answerable, r.answers); answered || err != nil {
 		r.answers = nil
@@ -125,7 +125,7 @@ func (ds *relays) askDuringCall(ctx context.Context, c client, r *run) (*mcp.Cal
 	if err != nil || !seen.waits {
 		return nil, err
 	}
-	return ds.questions.waitsForOthers(ctx, c, r, seen.refused)
+	return ds.questions.resultWhileWaiting(ctx, c, r, seen.refused)
 }
 
 // askInSession sends the questions of the session of a call to the client, before the call returns. A client of 2025-11-25 is

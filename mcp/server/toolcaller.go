@@ -266,7 +266,7 @@ func coded(err error) error {
 // peopleFault returns the error for a call that waits for people, and sets the ids of the approval or question in reply. It
 // returns nil if the call does not wait.
 func (b *ToolCaller) peopleFault(ctx context.Context, id events.TaskID, reply *ToolReply) error {
-	e, asked, err := b.s.questions.waitsForPeople(ctx, b.c, id)
+	e, asked, err := b.s.questions.waitError(ctx, b.c, id)
 	if err != nil || e == nil {
 		return err
 	}
