@@ -20,7 +20,7 @@ const (
 	valueDouble    = 3<<3 | fixed64
 	valueReference = 5<<3 | bytes
 	valueMap       = 6<<3 | bytes
-	valuePlace     = 8<<3 | bytes
+	valueGeoPoint  = 8<<3 | bytes
 	valueArray     = 9<<3 | bytes
 	valueTime      = 10<<3 | bytes
 	valueNull      = 11<<3 | varint
@@ -32,13 +32,13 @@ const (
 	entryName    = 1<<3 | bytes
 	entryValue   = 2<<3 | bytes
 
-	placeLatitude  = 1<<3 | fixed64
-	placeLongitude = 2<<3 | fixed64
+	geoPointLatitude  = 1<<3 | fixed64
+	geoPointLongitude = 2<<3 | fixed64
 )
 
 const (
-	// exact is the maximum of the integers that are stored as integers: a float64 represents these exactly.
-	exact = 1 << 53
+	// Integers with a magnitude below exactBelow are stored as integers, because a float64 represents them exactly.
+	exactBelow = 1 << 53
 	// maxDepth is the maximum nesting of decoded values. The server permits 20 levels.
 	maxDepth = 100
 	// A map is a vector if its field kindName has the value kindVector. Its elements are then in the field vectorName.
@@ -57,7 +57,7 @@ func encodeValue(value any) message {
 	case bool:
 		return m.boolean(valueBoolean, v)
 	case float64:
-		if v == math.Trunc(v) && math.Abs(v) < exact && !(v == 0 && math.Signbit(v)) {
+		if v == math.Trunc(v) && math.Abs(v) < exactBelow && !(v == 0 && math.Signbit(v)) {
 			return m.number(valueInteger, uint64(int64(v))) //nolint:gosec // negative numbers are encoded in two's complement
 		}
 		return m.fixed(valueDouble, math.Float64bits(v))
@@ -86,8 +86,8 @@ func entries(m message, t tag, object map[string]any) message {
 	return m
 }
 
-// value decodes a value at a depth of nesting.
-func value(m []byte, depth int) (found any, err error) {
+// decodeValue decodes a value at a depth of nesting.
+func decodeValue(m []byte, depth int) (found any, err error) {
 	if depth > maxDepth {
 		return nil, errDepth
 	}
@@ -112,8 +112,8 @@ func value(m []byte, depth int) (found any, err error) {
 			var at time.Time
 			at, err = readTime(f.bytes)
 			found = at.Format(time.RFC3339Nano)
-		case valuePlace:
-			found, err = place(f.bytes)
+		case valueGeoPoint:
+			found, err = geoPoint(f.bytes)
 		case valueArray:
 			found, err = array(f.bytes, depth)
 		case valueMap:
@@ -137,13 +137,14 @@ func finite(v float64) any {
 	return v
 }
 
-func place(m []byte) (any, error) {
+// geoPoint decodes a geographical point.
+func geoPoint(m []byte) (any, error) {
 	at := map[string]any{"latitude": 0.0, "longitude": 0.0}
 	err := read(m, func(f field) error {
 		switch f.tag {
-		case placeLatitude:
+		case geoPointLatitude:
 			at["latitude"] = finite(math.Float64frombits(f.bits))
-		case placeLongitude:
+		case geoPointLongitude:
 			at["longitude"] = finite(math.Float64frombits(f.bits))
 		default:
 		}
@@ -158,7 +159,7 @@ func array(m []byte, depth int) (any, error) {
 		if f.tag != arrayElement {
 			return nil
 		}
-		element, err := value(f.bytes, depth+1)
+		element, err := decodeValue(f.bytes, depth+1)
 		all = append(all, element)
 		return err
 	})
@@ -180,10 +181,10 @@ func object(m []byte, depth int) (any, error) {
 	return all, err
 }
 
-// entry decodes a field of an object and stores it in the map to.
-func entry(m []byte, depth int, to map[string]any) (err error) {
+// entry decodes a field of an object and adds it to the map into.
+func entry(m []byte, depth int, into map[string]any) (err error) {
 	var name string
-	var of any
+	var element any
 	found := false
 	err = read(m, func(f field) (err error) {
 		switch f.tag {
@@ -191,7 +192,7 @@ func entry(m []byte, depth int, to map[string]any) (err error) {
 			name, err = f.text()
 		case entryValue:
 			found = true
-			of, err = value(f.bytes, depth+1)
+			element, err = decodeValue(f.bytes, depth+1)
 		default:
 		}
 		return err
@@ -199,6 +200,6 @@ func entry(m []byte, depth int, to map[string]any) (err error) {
 	if err == nil && !found {
 		err = errKind
 	}
-	to[name] = of
+	into[name] = element
 	return err
 }
