@@ -70,7 +70,7 @@ func (c Config) clients(ctx context.Context, role Role, dir, durability string, 
 		server.stop()
 	}
 	for i := range mcpClients {
-		request, end, err := connect(ctx, transport, server.line, clientName(i))
+		request, end, err := connect(ctx, transport, server.announced, clientToken(i))
 		if err != nil {
 			stop()
 			return nil, fault.Wrap(fault.Unavailable, err, "a client of the benchmark cannot connect")
@@ -86,8 +86,8 @@ func (c Config) clients(ctx context.Context, role Role, dir, durability string, 
 	return &system{once: once, children: []*child{server}, stop: stop}, nil
 }
 
-// clientName returns the token of a client.
-func clientName(i int) string { return "client-" + strconv.Itoa(i%mcpClients) }
+// clientToken returns the token of a client.
+func clientToken(i int) string { return "client-" + strconv.Itoa(i%mcpClients) }
 
 // measureGets measures tasks/get of finished tasks.
 func measureGets(ctx context.Context, l *benchRun, durability string) ([]Row, error) {
@@ -156,7 +156,7 @@ func (c Config) sessions(ctx context.Context, role Role, durability string, n in
 	defer server.stop()
 	transport := newMCPTransport()
 	defer transport.CloseIdleConnections()
-	first, err := newMCPClient(ctx, transport, server.line, clientName(0), false)
+	first, err := newMCPClient(ctx, transport, server.announced, clientToken(0), false)
 	if err != nil {
 		return m, err
 	}
@@ -170,7 +170,7 @@ func (c Config) sessions(ctx context.Context, role Role, durability string, n in
 	if err != nil {
 		return m, err
 	}
-	end, err := openStreams(ctx, transport, server.line, n)
+	end, err := openStreams(ctx, transport, server.announced, n)
 	defer func() { end(context.WithoutCancel(ctx)) }()
 	if err != nil {
 		return m, err
@@ -205,7 +205,7 @@ func openStreams(ctx context.Context, transport http.RoundTripper, url string, n
 		stop()
 	}
 	for i := range n {
-		c, err := newMCPClient(ctx, transport, url, clientName(i), false)
+		c, err := newMCPClient(ctx, transport, url, clientToken(i), false)
 		if err == nil {
 			err = c.listen(ctx)
 		}

@@ -25,9 +25,11 @@ const (
 	RoleWorker     Role = "worker"
 	RoleBareServer Role = "bare-server"
 	RoleBareWorker Role = "bare-worker"
-	RoleFace       Role = "face"
-	RoleBareFace   Role = "bare-face"
-	RoleBarePipe   Role = "bare-pipe"
+	// RoleFace is a node with an MCP endpoint, RoleBareFace an SDK server with a no-op tool.
+	RoleFace     Role = "face"
+	RoleBareFace Role = "bare-face"
+	// RoleBarePipe is like RoleBareFace, over standard input and output.
+	RoleBarePipe Role = "bare-pipe"
 )
 
 // concurrency is the number of concurrent calls of a worker of the benchmark.
@@ -98,7 +100,8 @@ type child struct {
 	cmd  *exec.Cmd
 	in   io.Closer
 	out  *bufio.Reader
-	line string // its first line of output
+	// announced is the first line of output of the process: for a server, its address or URL.
+	announced string
 }
 
 // spawn starts a process in a role and waits until it is ready.
@@ -125,7 +128,7 @@ func (c Config) launch(ctx context.Context, name string, args ...string) (*child
 	}
 	p.out = bufio.NewReader(out)
 	line, err := p.out.ReadString('\n')
-	if p.line = strings.TrimSpace(line); err != nil || p.line == "" {
+	if p.announced = strings.TrimSpace(line); err != nil || p.announced == "" {
 		p.stop()
 		return nil, fault.New(fault.ExecFailed, "the %s of the benchmark did not start", name)
 	}

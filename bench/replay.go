@@ -69,11 +69,11 @@ func replaysInLargeStore(ctx context.Context, l *benchRun, durability string) ([
 }
 
 // replay measures how long a node takes to replay a history.
-func (l *benchRun) replay(ctx context.Context, owner api.API, id string, task events.TaskID, where string) (Row, error) {
+func (l *benchRun) replay(ctx context.Context, remote api.API, id string, task events.TaskID, where string) (Row, error) {
 	var reply api.ReplayReply
 	runs, err := repeat(l.Config, func() (float64, error) {
 		var err error
-		reply, err = replayed(ctx, owner, task)
+		reply, err = replayed(ctx, remote, task)
 		return millis(reply.Duration), err
 	})
 	return figure(id, fmt.Sprintf("replay of %d events in %d commits, %s", reply.Events, reply.Commits, where), "ms", runs), err

@@ -69,8 +69,8 @@ func (l *benchRun) restart(ctx context.Context, s *largeStore, durability string
 }
 
 // checkOpen returns an error unless the node lists all open tasks.
-func checkOpen(ctx context.Context, owner api.API, s *largeStore) error {
-	status, err := owner.Status(ctx, api.StatusRequest{})
+func checkOpen(ctx context.Context, remote api.API, s *largeStore) error {
+	status, err := remote.Status(ctx, api.StatusRequest{})
 	if err == nil && status.Open < s.open {
 		err = fault.New(fault.DataLoss, "%d open tasks of %d are left", status.Open, s.open)
 	}

@@ -26,11 +26,12 @@ type Row struct {
 	// P50Millis and P99Millis are latencies of single requests.
 	P50Millis float64 `json:"p50_ms,omitempty"`
 	P99Millis float64 `json:"p99_ms,omitempty"`
-	// Bare is the same figure for the bare message pattern or an SDK server, in the same layout and run. Ratio compares
+	// Bare is the same figure for the baseline, in the same layout and run. The baseline is the bare message pattern (see the
+	// package comment), or an SDK server for the rows about MCP. Ratio compares
 	// orch with Bare; a larger ratio is better for orch.
 	Bare  float64 `json:"bare,omitempty"`
 	Ratio float64 `json:"ratio,omitempty"`
-	// CPUMicros is the CPU time per task, by process. BareCPUMicros is the same for the bare message pattern.
+	// CPUMicros is the CPU time per task, by process. BareCPUMicros is the same for the baseline.
 	CPUMicros     map[string]float64 `json:"cpu_us_per_task,omitempty"`
 	BareCPUMicros map[string]float64 `json:"bare_cpu_us_per_task,omitempty"`
 	// Goal is the target. Mark is "ok" or "missed", or "" without a goal.
@@ -43,7 +44,7 @@ type Goal struct {
 	// Least is the lower bound, Most the upper bound; a goal has only one of them, the other is 0.
 	Least float64 `json:"least,omitempty"`
 	Most  float64 `json:"most,omitempty"`
-	// Ratio is the minimum ratio to the bare message pattern.
+	// Ratio is the minimum of Row.Ratio.
 	Ratio float64 `json:"ratio,omitempty"`
 }
 

@@ -26,7 +26,8 @@ func cpuOf(pid int) time.Duration {
 	if err != nil {
 		return 0
 	}
-	// The name, in parentheses, may contain any characters; utime and stime are fields 12 and 13 after it.
+	// The name, in parentheses, may contain any characters; utime and stime have the indexes 11 and 12 in the
+	// fields after it.
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
 	const utime, stime = 11, 12
 	if len(fields) <= stime {

@@ -81,8 +81,8 @@ func (a *appender) onAck(m *nats.Msg) {
 	}
 }
 
-// enqueueVerdict reports a verdict after the next sync, or at once without a barrier. A conflict waits for the sync too: the
-// commit that was first may not be durable yet.
+// enqueueVerdict queues a verdict to be reported after the next sync. If the log is not synced (no barrier), it reports the
+// verdict at once. A conflict waits for the sync too: the commit that was first may not be durable yet.
 func (a *appender) enqueueVerdict(v verdict) {
 	if a.barrier == nil {
 		a.recordVerdict(v)
@@ -146,14 +146,14 @@ func (a *appender) report(verdicts []verdict, err error) {
 	}
 }
 
-func appendFault(p *pending, owner *jetstream.APIError) error {
+func appendFault(p *pending, apiErr *jetstream.APIError) error {
 	switch {
-	case isConflictCode(owner.ErrorCode):
+	case isConflictCode(apiErr.ErrorCode):
 		return conflict(p)
-	case isFullCode(owner.ErrorCode):
-		return fault.Wrap(fault.DiskFull, owner, "the NATS server has reached its limits").WithHint(serverLimits)
+	case isFullCode(apiErr.ErrorCode):
+		return fault.Wrap(fault.DiskFull, apiErr, "the NATS server has reached its limits").WithHint(serverLimits)
 	default:
-		return fault.Wrap(fault.Unavailable, owner, "the log refuses the commit").
+		return fault.Wrap(fault.Unavailable, apiErr, "the log refuses the commit").
 			WithHint("the log of the node names the cause")
 	}
 }

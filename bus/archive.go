@@ -277,13 +277,13 @@ func (ar *archive) publishPart(ctx context.Context, subject string, data []byte,
 }
 
 func archiveFault(err error) error {
-	var owner *jetstream.APIError
+	var apiErr *jetstream.APIError
 	switch {
-	case !errors.As(err, &owner):
+	case !errors.As(err, &apiErr):
 		return fault.Wrap(fault.Unavailable, err, "the history cannot be archived").WithHint("archive the task again")
-	case isConflictCode(owner.ErrorCode):
+	case isConflictCode(apiErr.ErrorCode):
 		return fault.Wrap(fault.Conflict, err, "the task is being archived by another call").WithField("task")
-	case isFullCode(owner.ErrorCode):
+	case isFullCode(apiErr.ErrorCode):
 		return fault.Wrap(fault.DiskFull, err, "the NATS server has reached its limits").WithHint(serverLimits)
 	default:
 		return fault.Wrap(fault.Unavailable, err, "the history cannot be archived").WithHint("archive the task again")

@@ -155,9 +155,9 @@ func pointKey(task events.TaskID, id string) (string, error) {
 
 // sideFault wraps an error of a stream beside the log: DISK_FULL, CANCELLED, otherwise UNAVAILABLE.
 func sideFault(err error, message string) error {
-	var owner *jetstream.APIError
+	var apiErr *jetstream.APIError
 	switch {
-	case errors.As(err, &owner) && isFullCode(owner.ErrorCode):
+	case errors.As(err, &apiErr) && isFullCode(apiErr.ErrorCode):
 		return fault.Wrap(fault.DiskFull, err, message+": the NATS server has reached its limits").WithHint(serverLimits)
 	case errors.Is(err, context.Canceled):
 		return fault.From(err)

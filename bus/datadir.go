@@ -16,12 +16,12 @@ import (
 
 // The files of a data directory beside the store itself.
 const (
-	lockFile = "LOCK"
-	authFile = "auth.json"
-	nodeFile = "node.json"
-	workFile = "worker.json"
-	markFile = "highwater.json"
-	storeDir = "nats"
+	lockFile      = "LOCK"
+	authFile      = "auth.json"
+	nodeFile      = "node.json"
+	workFile      = "worker.json"
+	highWaterFile = "highwater.json"
+	storeDir      = "nats"
 )
 
 // DataDirInUse is the reason in CONFLICT errors if another process holds the data directory.
@@ -58,7 +58,8 @@ func OpenDataDir(dir string) error {
 	return nil
 }
 
-// makeStoreDir creates the directory of the store durably. It must be called before any other file indicates that there is a store.
+// makeStoreDir creates the directory of the store durably. Call it before writing any other file from which a later start
+// concludes that a store exists.
 func makeStoreDir(dir string) error {
 	path := filepath.Join(dir, storeDir)
 	err := os.Mkdir(path, 0o700)
@@ -238,8 +239,8 @@ func removeFile(path string) error {
 	return nil
 }
 
-// OwnerOf returns the identity, such as user:ada, for the operator's credential of a data directory. It is that of the
-// operating system's user who owns the directory; for a missing directory, that of the user who runs this process.
+// OwnerOf returns the identity, such as user:ada, that the operator's credential of a data directory stands for: the user of
+// the operating system who owns the directory, or the user who runs this process if the directory is missing.
 func OwnerOf(dir string) string {
 	uid := os.Geteuid()
 	if info, err := os.Stat(dir); err == nil {

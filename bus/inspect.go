@@ -132,10 +132,10 @@ func (i *inspection) run(ctx context.Context) error {
 // readMark reads the file of the high-water mark, and reports a missing store. The directory of the store is created
 // before the credentials: if only the credentials exist, the store is lost.
 func (i *inspection) readMark() error {
-	err := readMarkFile(filepath.Join(i.dir, markFile), &i.mark)
+	err := readMarkFile(filepath.Join(i.dir, highWaterFile), &i.mark)
 	switch {
 	case fault.Has(err, fault.DataLoss):
-		i.addProblem(Problem{File: markFile, What: "it is damaged; if nothing else is, delete it: the store has a copy"})
+		i.addProblem(Problem{File: highWaterFile, What: "it is damaged; if nothing else is, delete it: the store has a copy"})
 	case err != nil && !fault.Has(err, fault.NotFound):
 		return err
 	}

@@ -10,10 +10,11 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// lostFile is the file with the losses that a salvage has accepted. Later checks of the log do not report them again.
+// lostFile is the file with the recorded losses (see Lost).
 const lostFile = "lost.json"
 
-// Lost lists the data that a store has lost to damage. A salvage has accepted each of these losses.
+// Lost lists the data that a store has lost to damage and that a salvage has recorded as lost. Later checks of the log do not
+// report these losses again.
 type Lost struct {
 	// Pending is set while a salvage is unfinished: the damaged records are removed, but other records of their tasks may still
 	// be in the log.
@@ -28,7 +29,7 @@ type Lost struct {
 
 // LostTask records why a task was lost.
 type LostTask struct {
-	// At is when the salvage accepted the loss, What the damage.
+	// At is when the salvage recorded the loss. What describes the damage.
 	At   time.Time `json:"at"`
 	What string    `json:"what"`
 }

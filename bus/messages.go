@@ -171,8 +171,8 @@ func (m messageStore) Append(ctx context.Context, r messages.Record) (uint64, er
 		opts = append(opts, jetstream.WithExpectLastSequencePerSubject(0))
 	}
 	ack, err := m.s.conn.js.PublishMsg(ctx, msg, opts...)
-	var owner *jetstream.APIError
-	if errors.As(err, &owner) && owner.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+	var apiErr *jetstream.APIError
+	if errors.As(err, &apiErr) && apiErr.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
 		return 0, fault.Wrap(fault.Conflict, err, "there is a message "+r.Message.ID+" already")
 	}
 	if err != nil {

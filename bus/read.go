@@ -45,7 +45,7 @@ type getRequest struct {
 func (c *Conn) page(ctx context.Context, stream, subject string, from uint64, count int) ([]entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
-	page, err := c.anyPage(ctx, stream, subject, from, count)
+	page, err := c.pageFromAnyServer(ctx, stream, subject, from, count)
 	if err != nil || !c.replicated.Load() {
 		return page, err
 	}
@@ -86,17 +86,18 @@ func (c *Conn) retry(ctx context.Context, send func(context.Context) error) erro
 	}
 }
 
-// anyPage is like Conn.page, but any server that has the stream may answer. Its messages are correct; the newest ones may
+// pageFromAnyServer is like Conn.page, but any server that has the stream may answer. Its messages are correct; the newest ones may
 // be missing.
-func (c *Conn) anyPage(ctx context.Context, stream, subject string, from uint64, count int) (page []entry, err error) {
+func (c *Conn) pageFromAnyServer(ctx context.Context, stream, subject string, from uint64, count int) (page []entry, err error) {
 	err = c.retry(ctx, func(ctx context.Context) error {
-		page, err = c.onePage(ctx, stream, subject, from, count)
+		page, err = c.requestPage(ctx, stream, subject, from, count)
 		return err
 	})
 	return page, err
 }
 
-func (c *Conn) onePage(ctx context.Context, stream, subject string, from uint64, count int) ([]entry, error) {
+// requestPage sends one request for a page and collects the reply.
+func (c *Conn) requestPage(ctx context.Context, stream, subject string, from uint64, count int) ([]entry, error) {
 	request, err := json.Marshal(getRequest{Seq: max(from, 1), Next: subject, Batch: count, MaxBytes: pageBytes})
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "a read request cannot be encoded")
@@ -138,7 +139,8 @@ func collect(ctx context.Context, sub *nats.Subscription) ([]entry, error) {
 	}
 }
 
-// moreMayFollow is the pending count of an entry from a server that sends none.
+// moreMayFollow is the pending count of an entry if the server sends none, or if its count of 0 may be out of date because the
+// stream is replicated.
 const moreMayFollow = "?"
 
 // leaderNext returns the first message with a matching subject, starting at position from; nil if there is none. It

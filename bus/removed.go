@@ -23,7 +23,8 @@ import (
 // and the positions that its commits had in the live log, so that a check of the whole log does not report them as missing.
 
 const (
-	// removedRoot is the root of the subjects of the records; the last token of a subject is a hash of the tasks in the record.
+	// removedRoot is the root of the subjects of the records. The last token of a subject is a hash of a task; a record holds
+	// tasks with the same hash.
 	removedRoot = archiveRoot + ".removed"
 	// removedHeader is the header of a record with the time of the removal, in seconds since 1970.
 	removedHeader = "Orch-Removed"
@@ -99,7 +100,9 @@ func (ar *archive) addRemoved(ctx context.Context, records map[string]*bytes.Buf
 	if _, more, err := ar.nextCommit(ctx, task, newest.Seq); err != nil || more {
 		return 0, false, err
 	}
-	if !whole { // after an interrupted removal there is a record; after an interrupted archiving the live log has the history
+	// The archive of the task is incomplete: with a record, a removal was interrupted and is to be completed; without one, the
+	// archiving was interrupted and the task is not removed.
+	if !whole {
 		_, gone, err := ar.removedAt(ctx, task)
 		return newest.Seq, gone, err
 	}

@@ -36,7 +36,7 @@ func (c *StoreConfig) fromServer(s *Server) {
 		c.Durability = s.cfg.Durability
 	}
 	if c.HighWaterFile == "" {
-		c.HighWaterFile = filepath.Join(s.cfg.DataDir, markFile)
+		c.HighWaterFile = filepath.Join(s.cfg.DataDir, highWaterFile)
 	}
 }
 

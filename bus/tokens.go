@@ -298,8 +298,8 @@ func (t *Tokens) writeRecord(ctx context.Context, key string, after uint64, r *t
 		}
 	}
 	ack, err := t.store.conn.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(after))
-	var owner *jetstream.APIError
-	if errors.As(err, &owner) && owner.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+	var apiErr *jetstream.APIError
+	if errors.As(err, &apiErr) && apiErr.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
 		return fault.Wrap(fault.Conflict, err, "another writer has just changed this token").WithHint("look at it with: orch token list")
 	}
 	if err != nil {

@@ -49,7 +49,7 @@ func limitMemory(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := readMemory()
-		if want := percentFor(now.live); usual == usualPercent && want != percent { // GOGC is not set
+		if want := percentFor(now.live); usual == usualPercent && want != percent { // only if the user has not set GOGC
 			percent = want
 			debug.SetGCPercent(percent)
 		}

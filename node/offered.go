@@ -44,25 +44,25 @@ type (
 	}
 )
 
-// Offered returns the tools of the external MCP servers. If the version of the tools is after, it waits until the tools change.
-// If they do not change within wait, it returns the version after and no tools.
-func (a Admin) Offered(ctx context.Context, after string, wait time.Duration) (Offered, error) {
-	version, all, err := fetchAll[gateway.Entry](ctx, a.node, "catalogue", after, wait)
+// Offered returns the tools of the external MCP servers. If known is still the current version, it waits until the tools change.
+// If they do not change within wait, it returns known and no tools.
+func (a Admin) Offered(ctx context.Context, known string, wait time.Duration) (Offered, error) {
+	version, all, err := fetchAll[gateway.Entry](ctx, a.node, "catalogue", known, wait)
 	return Offered{version, all}, err
 }
 
 // OfferedFeatures returns the resources, templates and prompts of the connected external MCP servers. It waits for changes like
 // Offered.
-func (a Admin) OfferedFeatures(ctx context.Context, after string, wait time.Duration) (OfferedFeatures, error) {
-	version, all, err := fetchAll[gateway.Feature](ctx, a.node, "features", after, wait)
+func (a Admin) OfferedFeatures(ctx context.Context, known string, wait time.Duration) (OfferedFeatures, error) {
+	version, all, err := fetchAll[gateway.Feature](ctx, a.node, "features", known, wait)
 	return OfferedFeatures{version, all}, err
 }
 
 // fetchAll requests all items of a method, in as many requests as necessary. It starts again if the version changes meanwhile.
-func fetchAll[T any](ctx context.Context, node Asker, method, after string, wait time.Duration) (version string, all []T, err error) {
+func fetchAll[T any](ctx context.Context, node Asker, method, known string, wait time.Duration) (version string, all []T, err error) {
 	ctx, stop := context.WithTimeout(ctx, wait+rpc.CallWithin)
 	defer stop()
-	request := offerRequest{After: after, Wait: wait}
+	request := offerRequest{After: known, Wait: wait}
 	for {
 		var reply offerReply
 		if err := node.Ask(ctx, bus.ServersPrefix+"."+method, request, &reply); err != nil {

@@ -18,7 +18,7 @@ type StandaloneAdmin struct {
 
 // NewStandaloneAdmin returns an admin for the servers that s defines. The first request starts the servers.
 func NewStandaloneAdmin(s Servers, log *slog.Logger) (*StandaloneAdmin, error) {
-	g, err := standaloneGateway(context.Background(), s, gateway.Never, log) // with gateway.Never it does not block
+	g, err := standaloneGateway(context.Background(), s, gateway.Never, log) // starts no server, so it does not block
 	if err != nil {
 		return nil, err
 	}

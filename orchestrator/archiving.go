@@ -361,10 +361,10 @@ func (ar *archiver) archivable(ctx context.Context, before time.Time, limit int)
 	return ids, nil
 }
 
-// archivableListed returns the archivable tasks in the list. forgotten is listing.forgotten.
+// archivableListed returns the archivable tasks in the list. forgotten is listing.forgottenUntil.
 func (ar *archiver) archivableListed(before time.Time, limit int) (ids []events.TaskID, forgotten time.Time) {
 	ar.lock()
-	ended, forgotten := slices.Clone(ar.engine.listed.ended), ar.engine.listed.forgotten
+	ended, forgotten := slices.Clone(ar.engine.listed.ended), ar.engine.listed.forgottenUntil
 	ar.unlock()
 	for part := range slices.Chunk(ended, indexChunk) {
 		ar.lock()

@@ -117,8 +117,8 @@ func (l *listing) addOpen(line *api.Summary) {
 	if l.lines == nil {
 		l.lines = map[events.TaskID]*api.Summary{}
 	}
-	if l.waiting == nil {
-		l.waiting = map[events.TaskID]*api.Summary{}
+	if l.open == nil {
+		l.open = map[events.TaskID]*api.Summary{}
 	}
-	l.lines[line.ID], l.waiting[line.ID] = line, line
+	l.lines[line.ID], l.open[line.ID] = line, line
 }

@@ -121,7 +121,7 @@ func (op *operations) Status(context.Context, api.StatusRequest) (api.StatusRepl
 	runtime.ReadMemStats(&mem)
 	op.lock()
 	reply := api.StatusReply{
-		Ready: op.serving() == nil, Open: len(op.engine.listed.waiting), Finished: len(op.engine.listed.lines) - len(op.engine.listed.waiting),
+		Ready: op.serving() == nil, Open: len(op.engine.listed.open), Finished: len(op.engine.listed.lines) - len(op.engine.listed.open),
 		Queued: op.engine.queue.dispatcher.Lengths(), Running: op.engine.queue.dispatcher.Running(), Workers: []api.WorkerView{}, Paused: slices.Clone(op.pauses.list),
 		Store: "ok", StartedAt: op.started, MemoryMiB: int(mem.Sys >> 20),
 	}

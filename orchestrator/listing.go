@@ -20,24 +20,24 @@ import (
 // listing holds the summaries of tasks for lists. This package calls a summary a line. There is a line for every open task and
 // for the newest finished tasks. The lines of older finished tasks are read from the log.
 type listing struct {
-	// keep limits the finished tasks with lines, keepWhole the tasks in whole.
+	// keep is the maximum number of finished tasks with a line, keepWhole the maximum length of the list whole.
 	keep, keepWhole int
 	lines           map[events.TaskID]*api.Summary
-	// waiting holds the lines of open tasks.
-	waiting map[events.TaskID]*api.Summary
+	// open holds the lines of open tasks.
+	open map[events.TaskID]*api.Summary
 	// ended holds finished tasks in the order of their end.
 	ended []events.TaskID
 	// whole holds finished tasks that are still completely in memory, the oldest first.
 	whole []events.TaskID
-	// forgotten is set if there are finished tasks without a line, live or archived. All of them were submitted and ended
-	// before it.
-	forgotten time.Time
+	// forgottenUntil is a time limit: every finished task without a line, live or archived, was submitted and ended at this time
+	// or earlier. It is zero if there is no such task.
+	forgottenUntil time.Time
 }
 
-// forget records that there are tasks without a line that were submitted and ended before a time.
-func (l *listing) forget(at time.Time) {
-	if at.After(l.forgotten) {
-		l.forgotten = at
+// raiseForgotten sets forgottenUntil to a time, unless it is later already.
+func (l *listing) raiseForgotten(at time.Time) {
+	if at.After(l.forgottenUntil) {
+		l.forgottenUntil = at
 	}
 }
 
@@ -64,27 +64,28 @@ func (l *listing) update(e *entry) {
 		}
 		l.lines[e.id] = line
 		if !t.State.Terminal() {
-			if l.waiting == nil {
-				l.waiting = map[events.TaskID]*api.Summary{}
+			if l.open == nil {
+				l.open = map[events.TaskID]*api.Summary{}
 			}
-			l.waiting[e.id] = line
+			l.open[e.id] = line
 		}
 	}
 	switch {
 	case !t.State.Terminal() || line.State.Terminal():
 	case line.State != "":
-		delete(l.waiting, e.id)
-		l.forgetLater(e.id)
+		delete(l.open, e.id)
+		l.addEnded(e.id)
 	default: // an old task that was read on request
-		l.forgetLater(e.id)
+		l.addEnded(e.id)
 	}
 	line.State, line.Reason, line.Block, line.Paused, line.UpdatedAt = t.State, t.Reason, t.Block, t.Paused, t.UpdatedAt
 	line.Archived = line.Archived || e.archived
 }
 
-// isForgotten reports whether lists find a finished task without a line, by reading the log (see forgotten).
+// isForgotten reports whether a list request finds this finished task in the log's index (see forgottenUntil), so that the task
+// needs no line.
 func (l *listing) isForgotten(t *statemachine.Task) bool {
-	return !l.forgotten.IsZero() && !t.UpdatedAt.After(l.forgotten) && !t.CreatedAt.After(l.forgotten)
+	return !l.forgottenUntil.IsZero() && !t.UpdatedAt.After(l.forgottenUntil) && !t.CreatedAt.After(l.forgottenUntil)
 }
 
 // addHead adds the line of a finished task from its entry in the log's index.
@@ -95,7 +96,7 @@ func (l *listing) addHead(h events.Head) {
 	_, known := l.lines[h.Task]
 	l.lines[h.Task] = new(lineOf(h))
 	if !known {
-		l.forgetLater(h.Task)
+		l.addEnded(h.Task)
 	}
 }
 
@@ -106,12 +107,13 @@ func lineOf(h events.Head) api.Summary {
 	}
 }
 
-func (l *listing) forgetLater(id events.TaskID) {
+// addEnded appends a finished task, and removes the lines of the oldest finished tasks beyond keep.
+func (l *listing) addEnded(id events.TaskID) {
 	l.ended = append(l.ended, id)
 	for len(l.ended) > l.keep {
 		if line := l.lines[l.ended[0]]; line != nil {
-			l.forget(line.UpdatedAt)
-			l.forget(line.CreatedAt) // the clock may have been set back
+			l.raiseForgotten(line.UpdatedAt)
+			l.raiseForgotten(line.CreatedAt) // the clock may have been set back
 		}
 		delete(l.lines, l.ended[0])
 		l.ended = l.ended[1:]
@@ -194,7 +196,7 @@ func (rd *reader) lines(ctx context.Context) ([]api.Summary, error) {
 	return rd.addForgotten(ctx, lines)
 }
 
-// remembered returns the lines in memory, and listing.forgotten.
+// remembered returns the lines in memory, and listing.forgottenUntil.
 func (rd *reader) remembered() ([]api.Summary, time.Time, error) {
 	if err := rd.serving(); err != nil {
 		return nil, time.Time{}, err
@@ -205,7 +207,7 @@ func (rd *reader) remembered() ([]api.Summary, time.Time, error) {
 	for _, line := range rd.engine.listed.lines {
 		lines = append(lines, *line)
 	}
-	return rd.markUnreadable(lines), rd.engine.listed.forgotten, nil
+	return rd.markUnreadable(lines), rd.engine.listed.forgottenUntil, nil
 }
 
 // markUnreadable marks the lines of open tasks whose histories cannot be read, and adds the missing lines of such tasks. mu
@@ -284,7 +286,7 @@ func (rd *reader) addForgotten(ctx context.Context, lines []api.Summary) ([]api.
 	for _, line := range lines {
 		known[line.ID] = true
 	}
-	for archived, heads := range []iter.Seq2[events.Head, error]{rd.cfg.Log.Heads(ctx), rd.cfg.Log.ArchivedHeads(ctx)} {
+	for i, heads := range []iter.Seq2[events.Head, error]{rd.cfg.Log.Heads(ctx), rd.cfg.Log.ArchivedHeads(ctx)} {
 		for h, err := range heads {
 			if err != nil {
 				return nil, err
@@ -294,7 +296,7 @@ func (rd *reader) addForgotten(ctx context.Context, lines []api.Summary) ([]api.
 			}
 			known[h.Task] = true
 			line := lineOf(h)
-			line.Archived = archived == 1
+			line.Archived = i == 1 // the second sequence
 			lines = append(lines, line)
 		}
 	}
@@ -391,8 +393,8 @@ func matchesComplete(r api.ListRequest, s api.Summary) bool {
 	return (r.Since.IsZero() || !s.CreatedAt.Before(r.Since)) && (r.Until.IsZero() || s.CreatedAt.Before(r.Until))
 }
 
-// complete completes a line from the history of the task, and stores it. For a task in state DONE, which has no reason, the
-// first commit is enough.
+// complete completes a line from the history of the task, and stores it. A DONE task has no Reason field, so its first commit is
+// enough.
 func (rd *reader) complete(ctx context.Context, line api.Summary) (api.Summary, error) {
 	found := false
 	for stored, err := range rd.cfg.Log.Read(ctx, line.ID, 1) {

@@ -16,7 +16,8 @@ import (
 type pauseList struct {
 	*core
 
-	// changing serializes changes of the pauses and of the archive run, which are stored before they take effect.
+	// changing serializes changes of the pauses and changes of the archive run (archiving.go). Each change is stored before it
+	// takes effect.
 	changing sync.Mutex
 	list     []api.PauseView
 	// configured is the pause from Config.Paused. It is not stored and ends with the process; the zero value means none.

@@ -31,8 +31,8 @@ func (cp *compiler) pin(names []string, extra submitExtra) ([]events.Program, er
 		}
 		p, err := cp.cfg.Program(name)
 		switch {
-		case extra.comesFromAnother():
-			pins = append(pins, samePath(extra.programs, p.Path)...)
+		case extra.fromAnotherTask():
+			pins = append(pins, programsAt(extra.programs, p.Path)...)
 		case err != nil:
 			f := *fault.From(err)
 			f.Field = "allow.programs[" + strconv.Itoa(i) + "]"
@@ -44,13 +44,13 @@ func (cp *compiler) pin(names []string, extra submitExtra) ([]events.Program, er
 	return pins, nil
 }
 
-// samePath returns the programs with a path, or none if the path is not known.
-func samePath(all []events.Program, path string) []events.Program {
+// programsAt returns the programs whose path is path, or none if path is empty.
+func programsAt(all []events.Program, path string) []events.Program {
 	return slices.DeleteFunc(slices.Clone(all), func(p events.Program) bool { return path == "" || p.Path != path })
 }
 
-// comesFromAnother reports whether the task is a child, or continues another task.
-func (x submitExtra) comesFromAnother() bool { return x.parent != nil || x.origin != "" }
+// fromAnotherTask reports whether the task is a child, or continues another task.
+func (x submitExtra) fromAnotherTask() bool { return x.parent != nil || x.origin != "" }
 
 // programsOf returns the programs that were pinned for a task.
 func programsOf(sub *events.Submitted) []events.Program {

@@ -51,7 +51,7 @@ func (rd *reader) queueNow(r api.QueueRequest) api.QueueReply {
 	rd.lock()
 	defer rd.unlock()
 	q := queueScan{r: r, now: rd.now()}
-	for _, line := range rd.engine.listed.waiting {
+	for _, line := range rd.engine.listed.open {
 		if line.ID == r.Except || isInternalName(line.Name) {
 			continue
 		}
@@ -114,7 +114,7 @@ func (rd *reader) queuedTask(line *api.Summary, view statemachine.View) queued {
 // typeLabel is the label with the type of work of a task.
 const typeLabel = "type"
 
-// addAgents adds the agents that may take the current calls of the task, and the agent that holds one of these calls.
+// addAgents adds the agents that may take the current calls of the task (Step.For), and the agent that holds one of these calls.
 func (e *entry) addAgents(q *queued) {
 	for key, s := range e.task.Steps {
 		if s.For == nil || s.State.Terminal() {
@@ -215,7 +215,8 @@ func compareQueued(priority string, created time.Time, id events.TaskID, b *api.
 }
 
 // matchesAgent reports whether a task matches the agent of a request: the task is assigned to that agent, or it is unassigned
-// and the agent may take it. Without an agent in the request, every task matches.
+// and the agent may take it. An assigned task matches only if the request names a status or includes assigned tasks. Otherwise
+// every task matches a request without an agent.
 func matchesAgent(r api.QueueRequest, q queued) bool {
 	switch {
 	case q.AssignedTo != "" && r.Status == "" && !r.IncludeAssigned:

@@ -99,7 +99,7 @@ func (rc *recovery) heads(ctx context.Context, index *events.Index, f *recoveryS
 	}
 	f.seq = index.Seq
 	if index.Partial {
-		rc.engine.listed.forget(rc.started)
+		rc.engine.listed.raiseForgotten(rc.started)
 	}
 	for _, h := range index.Heads {
 		f.addHead(&rc.engine.listed, h)
@@ -148,7 +148,7 @@ func (rc *recovery) indexLoop(ctx context.Context) {
 func (rc *recovery) saveIndex(ctx context.Context, seq uint64) {
 	index := events.Index{Seq: seq}
 	rc.lock()
-	ids, partial := rc.engine.listed.ids(), !rc.engine.listed.forgotten.IsZero()
+	ids, partial := rc.engine.listed.ids(), !rc.engine.listed.forgottenUntil.IsZero()
 	for id := range rc.engine.concurrencyKeys.unread {
 		index.Heads = append(index.Heads, events.Head{Task: id})
 	}
@@ -188,8 +188,8 @@ func (rc *recovery) indexTask(id events.TaskID, index *events.Index) {
 
 // ids returns the open tasks and, in the order of their end, the finished ones.
 func (l *listing) ids() []events.TaskID {
-	ids := make([]events.TaskID, 0, len(l.waiting)+len(l.ended))
-	for id := range l.waiting {
+	ids := make([]events.TaskID, 0, len(l.open)+len(l.ended))
+	for id := range l.open {
 		ids = append(ids, id)
 	}
 	return append(ids, l.ended...)
@@ -236,7 +236,7 @@ func (rc *recovery) checkArchive(ctx context.Context) error {
 	}
 	rc.lock()
 	defer rc.unlock()
-	rc.engine.listed.forget(rc.started)
+	rc.engine.listed.raiseForgotten(rc.started)
 	return nil
 }
 

@@ -57,7 +57,7 @@ func (x *executor) runChain(ctx context.Context, a *attempt) (res result, err er
 	if err != nil {
 		return result{}, x.cleanQuestions(a, err)
 	}
-	return x.texts.cleanResult(a, output)
+	return x.cleaner.cleanResult(a, output)
 }
 
 // lookup finds the tool.
@@ -213,7 +213,7 @@ func (x *executor) decide(_ context.Context, a *attempt) error {
 // that cannot be stored, are errors of the call.
 func (x *executor) cleanQuestions(a *attempt, err error) error {
 	if noted, ok := errors.AsType[*tools.Noted](err); ok {
-		clean := &tools.Noted{Note: x.texts.cleanNote(a, noted.Note)}
+		clean := &tools.Noted{Note: x.cleaner.cleanNote(a, noted.Note)}
 		if err := clean.Check(); err != nil {
 			return err
 		}
@@ -223,9 +223,9 @@ func (x *executor) cleanQuestions(a *attempt, err error) error {
 	if !ok {
 		return err
 	}
-	clean := &tools.Asking{Questions: slices.Clone(asking.Questions), Note: x.texts.cleanNote(a, asking.Note)}
+	clean := &tools.Asking{Questions: slices.Clone(asking.Questions), Note: x.cleaner.cleanNote(a, asking.Note)}
 	for i, q := range clean.Questions {
-		if params, found := x.texts.redact(a, q.Params); found {
+		if params, found := x.cleaner.redact(a, q.Params); found {
 			clean.Questions[i].Params = params
 		}
 	}
@@ -318,6 +318,6 @@ func (x *executor) announce(ctx context.Context, a *attempt) error {
 // panicked logs a panic with its stack, and returns an error without details of it (S3-144).
 func (x *executor) panicked(ctx context.Context, a *attempt, p any) error {
 	x.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a tool panicked", append(a.logAttrs(nil),
-		slog.String("panic", x.texts.clean(a, fmt.Sprint(p))), slog.String("stack", x.texts.clean(a, string(debug.Stack()))))...)
+		slog.String("panic", x.cleaner.clean(a, fmt.Sprint(p))), slog.String("stack", x.texts.clean(a, string(debug.Stack()))))...)
 	return fault.New(fault.Internal, "the tool failed unexpectedly").WithHint("details are in the log of the worker")
 }

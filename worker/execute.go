@@ -19,17 +19,17 @@ type executor struct {
 	*core
 
 	catalogue *tools.Catalogue
-	texts     *cleaner
+	cleaner   *cleaner
 	leases    *leaseKeeper
 	notes     *notebook
 	access    *access
 	undos     *undoKeeper
 }
 
-func newExecutor(co *core, texts *cleaner, leases *leaseKeeper, catalogue *tools.Catalogue) *executor {
+func newExecutor(co *core, cleaner *cleaner, leases *leaseKeeper, catalogue *tools.Catalogue) *executor {
 	r := &access{core: co, names: pathindex.New(co.cfg.Root.Name(), co.workspaces.Name())}
 	return &executor{
-		core: co, catalogue: catalogue, texts: texts, leases: leases, notes: &notebook{co}, access: r,
+		core: co, catalogue: catalogue, cleaner: cleaner, leases: leases, notes: &notebook{co}, access: r,
 		undos: &undoKeeper{co, r, newUndoStore(co.cfg, co.workspaces)},
 	}
 }
@@ -87,7 +87,7 @@ func (x *executor) invoke(ctx context.Context, a *attempt) (json.RawMessage, err
 		return nil, context.Cause(ctx)
 	}
 	a.inTool.Store(true)
-	a.env.Log = slog.New(callHandler{redactingHandler{x.cfg.Logger.Handler(), x.texts.cleanerOf(a)}, &a.Call})
+	a.env.Log = slog.New(callHandler{redactingHandler{x.cfg.Logger.Handler(), x.cleaner.cleanerOf(a)}, &a.Call})
 	a.startedAt = x.cfg.Clock()
 	disarm := context.AfterFunc(ctx, func() {
 		time.AfterFunc(x.cfg.Grace, func() { x.abandon(ctx, a) })

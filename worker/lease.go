@@ -24,7 +24,7 @@ const (
 type leaseKeeper struct {
 	*core
 
-	texts *cleaner
+	cleaner *cleaner
 	// wake makes the heartbeat loop compute its next time again, after new progress or a shorter lease.
 	wake chan struct{}
 	// hasProgress is set while there may be progress to report.
@@ -158,7 +158,7 @@ func (k *leaseKeeper) callHeartbeats(attempts []*attempt) []work.CallHeartbeat {
 		if p := a.progress.Load(); p != nil {
 			a.sentProgress.Store(p)
 			shown := *p
-			shown.Message = k.texts.clean(a, shown.Message)
+			shown.Message = k.cleaner.clean(a, shown.Message)
 			heartbeats[i].Progress = &shown
 		}
 	}
@@ -186,7 +186,7 @@ func (k *leaseKeeper) pieceOf(a *attempt, last bool) *work.Output {
 		return nil
 	}
 	return a.tail.piece(time.Now(), last, func(data []byte) []byte {
-		clean, _ := k.texts.redact(a, a.secrets.Load().Trim(data))
+		clean, _ := k.cleaner.redact(a, a.secrets.Load().Trim(data))
 		return clean
 	})
 }

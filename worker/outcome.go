@@ -34,7 +34,7 @@ func (x *executor) conclude(ctx context.Context, a *attempt, res result, err err
 // elsewhere, or has failed.
 func (x *executor) setError(ctx context.Context, a *attempt, o *work.Outcome, err error) {
 	if waits, ok := errors.AsType[*approvalError](err); ok {
-		o.ApprovalRequest = x.texts.publicAsk(a, waits.ask)
+		o.ApprovalRequest = x.cleaner.publicAsk(a, waits.ask)
 		return
 	}
 	if asking, ok := errors.AsType[*tools.Asking](err); ok {
@@ -48,5 +48,5 @@ func (x *executor) setError(ctx context.Context, a *attempt, o *work.Outcome, er
 		o.Note = noted.Note
 		return
 	}
-	o.Error, o.Class = x.texts.publicError(ctx, a, err), classify(err)
+	o.Error, o.Class = x.cleaner.publicError(ctx, a, err), classify(err)
 }

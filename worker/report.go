@@ -56,12 +56,12 @@ func (w *Worker) report(ctx context.Context, a *attempt, o work.Outcome) {
 func (w *Worker) refusedOutcome(ctx context.Context, a *attempt, o work.Outcome, refusal error) work.Outcome {
 	return work.Outcome{
 		Ref: o.Ref, Worker: o.Worker, StartedAt: o.StartedAt, Duration: o.Duration,
-		Error: w.texts.publicError(ctx, a, refusal), Class: fault.ClassToolError,
+		Error: w.cleaner.publicError(ctx, a, refusal), Class: fault.ClassToolError,
 	}
 }
 
 // Vet checks an output that does not come from a tool of the worker, and removes secrets. It returns VALIDATION_ERROR if the
 // output is too large or nested too deeply.
 func (w *Worker) Vet(output json.RawMessage) (json.RawMessage, error) {
-	return w.texts.vet(nil, output)
+	return w.cleaner.vet(nil, output)
 }

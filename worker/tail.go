@@ -25,7 +25,7 @@ type tail struct {
 
 	mu  sync.Mutex
 	raw []byte
-	// end is the number of bytes written in total. The bytes before offset sent were sent. pieceAt is when piece last looked for
+	// end is the number of bytes written so far, sent the number of those already sent. pieceAt is when piece last looked for
 	// output to send.
 	end, sent int64
 	pieceAt   time.Time

@@ -1,5 +1,5 @@
-// Package worker executes tool calls. A Worker polls an owner for calls, runs every call through one chain of gates, renews its
-// leases with heartbeats, and reports the outcome of each call.
+// Package worker executes tool calls. A Worker polls an owner for calls, runs every call through the same sequence of checks (the
+// chain), renews its leases with heartbeats, and reports the outcome of each call.
 //
 // Guarantees:
 //   - No code path calls a tool without the chain (S0-002). A call that is refused changes nothing.
@@ -33,7 +33,7 @@ type Worker struct {
 
 	leases   *leaseKeeper
 	executor *executor
-	texts    *cleaner
+	cleaner  *cleaner
 	// calls counts the calls that were accepted and not reported yet.
 	calls sync.WaitGroup
 	pool  *gopool.Pool
@@ -55,10 +55,10 @@ func New(owner work.Owner, catalogue *tools.Catalogue, rules Policy, cfg Config)
 	attempts := newAttemptTable(cfg)
 	watch := &suspensionGuard{Owner: owner, attempts: attempts, uptime: cfg.Uptime, log: cfg.Logger, last: cfg.Uptime()}
 	co := &core{owner: watch, rules: rules, cfg: cfg, workspaces: tree, attempts: attempts}
-	texts := &cleaner{co}
-	leases := &leaseKeeper{core: co, texts: texts, wake: make(chan struct{}, 1)}
+	cleaner := &cleaner{co}
+	leases := &leaseKeeper{core: co, cleaner: cleaner, wake: make(chan struct{}, 1)}
 	return &Worker{
-		core: co, leases: leases, executor: newExecutor(co, texts, leases, catalogue), texts: texts, pool: gopool.New(cfg.Concurrency), lastBatch: 1,
+		core: co, leases: leases, executor: newExecutor(co, cleaner, leases, catalogue), cleaner: cleaner, pool: gopool.New(cfg.Concurrency), lastBatch: 1,
 	}, nil
 }
 

@@ -50,7 +50,7 @@ func (c asynqClient) close() { _ = c.Close() }
 func asynqPeer(o options, name, sync string) peer {
 	target := asynq.RedisClientOpt{Addr: o.redis}
 	return peer{
-		name: name, server: o.redisPID,
+		name: name, serverPID: o.redisPID,
 		prepare: func(ctx context.Context) error {
 			c := redis.NewClient(&redis.Options{Addr: o.redis})
 			defer c.Close()

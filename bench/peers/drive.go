@@ -42,8 +42,8 @@ var errNoBatch = errors.New("no batches")
 // peer is a system under test.
 type peer struct {
 	name string
-	// server is the process id of the system's server.
-	server int
+	// serverPID is the process id of the system's server.
+	serverPID int
 	// prepare empties the system and sets its durability. It is called before each measurement.
 	prepare func(ctx context.Context) error
 	dial    func(ctx context.Context) (client, error)

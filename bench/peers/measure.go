@@ -147,7 +147,7 @@ func (b *bench) cpu() map[string]time.Duration {
 	return map[string]time.Duration{
 		"driver": time.Duration(u.Utime.Nano() + u.Stime.Nano()),
 		"worker": cpuOf(b.worker.Process.Pid),
-		"server": cpuOf(b.peer.server),
+		"server": cpuOf(b.peer.serverPID),
 	}
 }
 

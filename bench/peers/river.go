@@ -63,7 +63,7 @@ func riverPeer(o options, name string, cooldown time.Duration) peer {
 		return riverClient{c, pool}, err
 	}
 	return peer{
-		name: name, server: o.postgresPID,
+		name: name, serverPID: o.postgresPID,
 		prepare: func(ctx context.Context) error { return riverPrepare(ctx, o.postgres) },
 		dial:    func(ctx context.Context) (client, error) { return open(ctx, &river.Config{}) },
 		work: func(ctx context.Context, ready func(), done func(int64)) error {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// broker makes metadata changes on behalf of a child that has no mount namespace: modes, owners, times and attributes
-// of files in its writable places. The kernel suspends the system call of the child and notifies the broker. The broker
+// broker changes modes, owners, times and attributes of files on behalf of a child that has no mount namespace. It does so
+// only in the child's writable places. The kernel suspends the system call of the child and notifies the broker. The broker
 // opens the file itself, checks the opened file, and changes it. The system call of the child is never executed, so
 // that concurrent changes of its memory or of file names have no effect.
 type broker struct {
@@ -53,7 +53,8 @@ func newBroker(v view) *broker {
 	return b
 }
 
-// serve answers notifications until no process with the filter is left. It takes ownership of listener.
+// serve starts to answer notifications in the background. It stops when no process with the seccomp filter is left. serve
+// takes ownership of listener.
 func (b *broker) serve(listener int) error {
 	if err := unix.SetNonblock(listener, true); err != nil {
 		return errors.Join(os.NewSyscallError("fcntl", err), unix.Close(listener))

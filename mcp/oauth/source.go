@@ -54,7 +54,7 @@ func (s *Source) Renew(ctx context.Context, refused string) (string, error) {
 	return s.renew(ctx, refused)
 }
 
-// Refused returns the error if the server has refused a token that was just renewed. It matches ErrLogin.
+// Refused returns the error to report after the server has refused a token that was just renewed. It matches ErrLogin.
 func (s *Source) Refused() error { return loginExpired(s.server.Name) }
 
 // Conceal replaces the secrets of the login in a text by asterisks.

@@ -8,8 +8,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// retire makes a connection get no new calls, and closes it in the background: when its last call has ended, or after the timeout
-// of the server unless a call waits for an answer. a may be nil.
+// retire gives a connection no new calls and closes it in the background: when its last call has ended, or at the timeout of the
+// server. The timeout is extended while a call is suspended until a question is answered. a may be nil.
 func (r *Registry) retire(s *server, a *activeSession) {
 	if a == nil {
 		return

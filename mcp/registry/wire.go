@@ -77,7 +77,7 @@ func (r *rawResult) UnmarshalJSON(b []byte) error {
 // MarshalJSON implements json.Marshaler.
 func (r *rawResult) MarshalJSON() ([]byte, error) { return r.raw, nil }
 
-// requestMeta contains properties of a request for HTTP that are not in its message.
+// requestMeta contains what the HTTP transport must know about a request beyond its JSON-RPC message.
 type requestMeta struct {
 	// name is the name of the tool, resource, prompt or task, for the header Mcp-Name.
 	name string

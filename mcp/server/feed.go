@@ -15,14 +15,14 @@ import (
 // feed delivers subscription messages to a session, one after the other.
 type feed struct {
 	subscriber *subscriber
-	// id is the id of the MCP session. name is the random name of the session at the node: whoever learns it cannot use the
-	// MCP session.
+	// id is the id of the MCP session. name is a separate random name for the session at the node, so that knowing it does not
+	// give access to the MCP session.
 	id, name string
 
 	mu sync.Mutex // held while a message is sent; guards the fields below
-	// batch are the messages still to be sent, arrived is the number of the last message sent.
-	batch   []SubscriptionMessage
-	arrived uint64
+	// batch contains the messages still to be sent. lastSent is the number of the last message sent.
+	batch    []SubscriptionMessage
+	lastSent uint64
 	// replies are channels by subscription id. The messages of a subscription wait until its channel is closed, that is, until
 	// the call that subscribed has been answered.
 	replies map[string]<-chan struct{}
@@ -33,9 +33,10 @@ type feed struct {
 	// opened is closed when the node has opened the session or has failed to open it; failed is the error.
 	opened chan struct{}
 	failed error
-	// polls is increased when the answer to the poll in progress becomes obsolete; stop cancels that poll.
-	polls int
-	stop  context.CancelFunc
+	// generation is increased by refresh. poll drops the answer to a poll of an earlier generation. stop cancels the poll in
+	// progress.
+	generation int
+	stop       context.CancelFunc
 	// saveTimer is set while a save is pending.
 	saveTimer *time.Timer
 }
@@ -45,8 +46,8 @@ func newFeed(s *subscriber, id string) *feed {
 	return &feed{subscriber: s, id: id, replies: map[string]<-chan struct{}{}, active: map[string]bool{}, stop: func() {}}
 }
 
-// saveSoon schedules a save of the ids of the subscriptions with their session: after a restart the client is notified that
-// they have ended. f.mu must be held.
+// saveSoon schedules saving the ids of the active subscriptions in the record of the session. After a restart they are used to
+// notify the client that the subscriptions have ended. f.mu must be held.
 func (f *feed) saveSoon() {
 	if f.id != "" && f.saveTimer == nil && f.name != "" && f.ever == nil {
 		f.saveTimer = time.AfterFunc(saveAfter, func() { f.save(f.subscriber.life) })
@@ -102,7 +103,7 @@ func (f *feed) run(ctx context.Context) {
 			f.endAll(ctx)
 			return
 		case err != nil && ctx.Err() == nil:
-			_ = pause.For(ctx, feedAgain)
+			_ = pause.For(ctx, pollRetryDelay)
 		default:
 			f.sendAll(ctx)
 		}
@@ -136,12 +137,12 @@ func (f *feed) poll(ctx context.Context) error {
 	defer stop()
 	f.mu.Lock()
 	f.stop = stop
-	asked, arrived := f.polls, f.arrived
+	generation, lastSent := f.generation, f.lastSent
 	f.mu.Unlock()
-	batch, err := f.subscriber.cfg.Stores.Subscriptions.Messages(ctx, f.name, arrived)
+	batch, err := f.subscriber.cfg.Stores.Subscriptions.Messages(ctx, f.name, lastSent)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.polls != asked {
+	if f.generation != generation {
 		return nil
 	}
 	f.batch = batch
@@ -184,7 +185,7 @@ func (f *feed) trySend() (reply <-chan struct{}, done bool) {
 		if !f.subscriber.clients.streams.notify(f.id, m.Method, m.Params) {
 			return nil, false
 		}
-		f.batch, f.arrived = f.batch[1:], m.No
+		f.batch, f.lastSent = f.batch[1:], m.No
 		f.record(m.Subscription, !m.Last)
 	}
 	return nil, true
@@ -194,7 +195,7 @@ func (f *feed) trySend() (reply <-chan struct{}, done bool) {
 func (f *feed) sendAfter(subscription string, reply <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	maps.DeleteFunc(f.replies, func(_ string, out <-chan struct{}) bool { // trySend keeps those without messages
+	maps.DeleteFunc(f.replies, func(_ string, out <-chan struct{}) bool { // trySend never removes the channel of a subscription without messages
 		select {
 		case <-out:
 			return true
@@ -227,17 +228,17 @@ func (f *feed) refresh(subscription string, active bool) {
 	defer f.mu.Unlock()
 	f.record(subscription, active)
 	f.batch = nil
-	f.polls++
+	f.generation++
 	f.stop()
 }
 
 // close ends the session at the node. The next call that needs a session opens another one.
 func (f *feed) close(ctx context.Context) {
 	f.detach()
-	keeping, stop := context.WithTimeout(ctx, feedAgain)
-	f.saveNow(keeping) // first: an unreachable node uses up the whole timeout
+	saving, stop := context.WithTimeout(ctx, closeTimeout)
+	f.saveNow(saving) // first: an unreachable node uses up the whole timeout
 	stop()
-	ctx, stop = context.WithTimeout(ctx, feedAgain)
+	ctx, stop = context.WithTimeout(ctx, closeTimeout)
 	defer stop()
 	_ = f.subscriber.cfg.Stores.Subscriptions.CloseSession(ctx, f.name) // otherwise the node removes it after a while
 }
@@ -259,5 +260,9 @@ const (
 	maxSaved = 16 << 10
 )
 
-// feedAgain is how long a feed waits after a failed poll.
-const feedAgain = time.Second
+const (
+	// pollRetryDelay is how long a feed waits after a failed poll.
+	pollRetryDelay = time.Second
+	// closeTimeout limits each request to the node when a session ends.
+	closeTimeout = time.Second
+)

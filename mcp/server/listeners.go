@@ -149,7 +149,7 @@ func (l *Listener) Close() {
 	if l.key == (listenerKey{}) {
 		return
 	}
-	ctx, stop := context.WithTimeout(context.Background(), feedAgain)
+	ctx, stop := context.WithTimeout(context.Background(), closeTimeout)
 	defer stop()
 	_ = l.s.cfg.Stores.Subscriptions.CloseSession(ctx, l.name) // otherwise the node removes it after a while
 	l.s.listeners.unregister(l.key, l.name, l.begun)

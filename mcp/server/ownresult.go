@@ -58,16 +58,16 @@ func (tt *taskTools) ownResult(ctx context.Context, c *client, in *ownInput) (an
 	return fields, err
 }
 
-// resultWithAnswers waits for the end of a task until limit. A client of 2025-11-25 is asked the questions of the task meanwhile.
-// For a client of 2026-07-28 the wait ends when the task has a question that the client can answer.
+// resultWithAnswers waits for the end of a task until limit. A client with protocol version 2025-11-25 is asked the questions of
+// the task meanwhile. For a client with version 2026-07-28, the wait ends when the task has a question that the client can answer.
 func (tt *taskTools) resultWithAnswers(ctx context.Context, c client, id events.TaskID, limit time.Time) (api.ResultReply, error) {
-	asked := !c.sessionless && c.session != nil && !c.modern
-	for attend := asked || c.modern; ; {
+	canAsk := !c.sessionless && c.session != nil && !c.modern
+	for attend := canAsk || c.modern; ; {
 		r, err := tt.result(ctx, c.reservation, api.ResultRequest{ID: id, Wait: max(limit.Sub(tt.cfg.Now()), 0), Attend: attend})
 		switch {
 		case err != nil || r.Ended || !r.Waits || !attend || !tt.cfg.Now().Before(limit):
 			return r, err
-		case asked:
+		case canAsk:
 			err = tt.askUntil(ctx, c, id, limit)
 		default:
 			var list []question
@@ -94,14 +94,14 @@ func (tt *taskTools) askUntil(ctx context.Context, c client, id events.TaskID, l
 	return ctx.Err()
 }
 
-// answerRound delivers the answers of a client of 2026-07-28 that repeats its call to answer questions.
+// answerRound delivers the answers of a client with protocol version 2026-07-28 that repeats its call to answer questions.
 func (tt *taskTools) answerRound(ctx context.Context, c client, id events.TaskID, in *ownInput) error {
 	if in.state == "" {
 		return nil
 	}
 	state, ok := tt.questions.seal.open(c.who.Name, in.state)
-	if asked, _, _ := strings.Cut(state, " "); !ok || asked != string(id) {
-		return fault.New(fault.ValidationError, "was not given out by this server, not to this client, or for another task").WithField("requestState")
+	if sealedTask, _, _ := strings.Cut(state, " "); !ok || sealedTask != string(id) {
+		return fault.New(fault.ValidationError, "is not a state that this server has given to this client for this task").WithField("requestState")
 	}
 	list, err := tt.questions.pending(ctx, c, id)
 	if err != nil {

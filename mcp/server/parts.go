@@ -92,19 +92,19 @@ func (res *reservation) extractCall(r *mcp.CallToolResult) {
 		return
 	}
 	data, _ := r.StructuredContent.(json.RawMessage)
-	spared := res.valueKey(data)
+	replaced := res.valueKey(data)
 	for _, c := range r.Content {
 		t, ok := c.(*mcp.TextContent)
 		switch {
 		case !ok:
 		case len(data) >= largeAnswer && t.Text == string(data) && !bytes.ContainsAny(data, "\r\n"):
-			t.Text = string(spared)
+			t.Text = string(replaced)
 		default:
 			t.Text = res.textKey(t.Text)
 		}
 	}
 	if len(data) > 0 {
-		r.StructuredContent = spared
+		r.StructuredContent = replaced
 	}
 }
 

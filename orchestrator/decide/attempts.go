@@ -69,7 +69,8 @@ func (t Attempts) Report(r work.Outcome, in Received) (late bool) {
 
 // isRepeat reports whether an outcome repeats one that was recorded before.
 func isRepeat(s *statemachine.Step, r work.Outcome) bool {
-	if continues(r) && s.NotedIn == r.Attempt { // a different worker with the same attempt reports a different note
+	// The workers of a note are not compared: a different worker in the same attempt would report a different note.
+	if continues(r) && s.NotedIn == r.Attempt {
 		return bytes.Equal(s.Note, r.Note)
 	}
 	if s.Attempt != r.Attempt || s.Worker != r.Worker {
@@ -84,8 +85,9 @@ func isRepeat(s *statemachine.Step, r work.Outcome) bool {
 	case statemachine.StepParked:
 		return r.ApprovalRequest != nil || len(r.Questions) > 0
 	case statemachine.StepFailed, statemachine.StepPending:
-		judged := s.Class == fault.ClassUnexpected || s.Class == fault.ClassExpression || s.Class == "" && s.Repeats > 0
-		return r.Error != nil && r.Class == s.Class || r.Error == nil && judged
+		// The worker reported success, but the result did not satisfy the plan, or the call is to be repeated.
+		resultRejected := s.Class == fault.ClassUnexpected || s.Class == fault.ClassExpression || s.Class == "" && s.Repeats > 0
+		return r.Error != nil && r.Class == s.Class || r.Error == nil && resultRejected
 	case statemachine.StepInDoubt:
 		return r.Error != nil && r.Class == fault.ClassShutdown && IsAgent(r.Worker)
 	default:
@@ -196,7 +198,7 @@ func classOfResult(err error) string {
 }
 
 // nextRound repeats a call if its result does not meet the `until` condition of its step, or fails the step after the last
-// round. It returns false if the result is final.
+// round. A round is one call for this condition; Step.Rounds counts something else. It returns false if the result is final.
 func (t Attempts) nextRound(n *plan.Node, s *statemachine.Step, output events.Value, raw json.RawMessage, took time.Duration) bool {
 	round := s.Repeats + 1
 	settled, err := n.UntilMet(raw, round)
@@ -285,8 +287,9 @@ func (t Attempts) spawnChild(s *statemachine.Step, requested *events.Spawned, to
 	t.Emit(events.StepSpawned, &child)
 }
 
-// continueElsewhere records the note of a call that continues elsewhere. The call is then made ready again (retryCalls). Too
-// many notes end the call.
+// continueElsewhere records the note of a call. A call can end its attempt with a note and continue in work outside the worker,
+// that is, elsewhere; the note identifies that work. The call is then made ready again (retryCalls). The call fails if it has
+// already asked questions or stored notes tools.MaxRounds times (Step.Rounds).
 func (t Attempts) continueElsewhere(s *statemachine.Step, r work.Outcome) {
 	spent := s.Rounds >= tools.MaxRounds
 	t.recordNote(s, r.Note, true)
@@ -295,8 +298,8 @@ func (t Attempts) continueElsewhere(s *statemachine.Step, r work.Outcome) {
 	}
 }
 
-// recordNote records a note. The note of a call that must not continue is recorded as well, because it identifies the work that
-// continues elsewhere.
+// recordNote records a note. A note is recorded even if the call may not use another round, because the note is the only
+// reference to the work outside the worker.
 func (t Attempts) recordNote(s *statemachine.Step, note json.RawMessage, elsewhere bool) {
 	t.Emit(events.StepNoted, &events.Noted{Step: s.Key, Attempt: s.Attempt, Note: note, Elsewhere: elsewhere})
 }

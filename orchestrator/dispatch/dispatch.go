@@ -35,7 +35,7 @@ type Config struct {
 	Now func() time.Time
 	// OfflineAfter is the silence after which a worker counts as offline.
 	OfflineAfter time.Duration
-	// LastBatch is the number before that of the first batch. Batch numbers must be unique, also across restarts.
+	// The first batch gets the number LastBatch+1. Batch numbers must be unique, also across restarts.
 	LastBatch uint64
 }
 
@@ -221,7 +221,8 @@ func (d *Dispatcher) Lengths() map[string]int {
 	return lengths
 }
 
-// Leftovers returns the sizes of the tables that are empty when no call is queued or leased.
+// Leftovers returns the sizes of the internal tables that must be empty when no call is queued or leased. A size above 0 is then
+// a leak.
 func (d *Dispatcher) Leftovers() map[string]int {
 	return map[string]int{"lanes": len(d.lanes), "loads": len(d.loads) - len(d.workers), "running": d.running}
 }

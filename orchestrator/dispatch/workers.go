@@ -36,7 +36,7 @@ func (w *Worker) Running() int { return w.leases }
 
 // load counts the calls that a worker holds.
 type load struct {
-	// leases counts all calls, suspects the calls that have lost workers.
+	// leases counts all calls. suspects counts the suspect calls: those during which earlier workers were lost.
 	leases, suspects int
 	// calls are the calls of an agent; nil for a worker.
 	calls map[work.Ref]bool
@@ -73,7 +73,7 @@ func (d *Dispatcher) loadOf(worker string) *load {
 	return d.loads[worker]
 }
 
-// Forget removes a worker. The calls that it holds still count.
+// Forget removes a worker. The dispatcher keeps the load of the worker while the worker holds calls.
 func (d *Dispatcher) Forget(worker string) {
 	delete(d.workers, worker)
 	d.pruneLoad(worker)

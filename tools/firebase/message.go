@@ -43,7 +43,7 @@ func newMessage(sub *subscription, p params) (*message, error) {
 		}
 	}
 	m := &message{sub: sub, last: p.Type == Closed}
-	if m.text, m.previous = p.encodeAround(data, previous); len(m.text) > MaxMessage {
+	if m.text, m.previous = p.encodeWith(data, previous); len(m.text) > MaxMessage {
 		return nil, tooLarge(len(m.text))
 	}
 	return m, nil
@@ -53,8 +53,9 @@ func tooLarge(size int) error {
 	return refusal.New(refusal.SizeLimitExceeded, "an event has %d bytes, at most %d", size, MaxMessage).WithHint("subscribe to less")
 }
 
-// encodeAround returns the params as JSON with the encoded data and previous, and the part of the text that is previous.
-func (p params) encodeAround(data, previous []byte) (text, previousText json.RawMessage) {
+// encodeWith returns the params as JSON with the already encoded data and previous, and the part of that JSON that holds
+// previous.
+func (p params) encodeWith(data, previous []byte) (text, previousText json.RawMessage) {
 	quoted := func(name, value string) []byte {
 		text, _ := encode(value) // a string can always be encoded
 		return append([]byte(name), text...)
