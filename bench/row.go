@@ -27,8 +27,8 @@ type Row struct {
 	P50Millis float64 `json:"p50_ms,omitempty"`
 	P99Millis float64 `json:"p99_ms,omitempty"`
 	// Bare is the same figure for the baseline, in the same layout and run. The baseline is the bare message pattern (see the
-	// package comment), or an SDK server for the rows about MCP. Ratio compares
-	// orch with Bare; a larger ratio is better for orch.
+	// package comment), or an SDK server for the rows about MCP. Ratio compares orch with Bare; a larger ratio is better for
+	// orch.
 	Bare  float64 `json:"bare,omitempty"`
 	Ratio float64 `json:"ratio,omitempty"`
 	// CPUMicros is the CPU time per task, by process. BareCPUMicros is the same for the baseline.

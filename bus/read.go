@@ -86,8 +86,8 @@ func (c *Conn) retry(ctx context.Context, send func(context.Context) error) erro
 	}
 }
 
-// pageFromAnyServer is like Conn.page, but any server that has the stream may answer. Its messages are correct; the newest ones may
-// be missing.
+// pageFromAnyServer is like Conn.page, but any server that has the stream may answer. Its messages are correct; the newest
+// ones may be missing.
 func (c *Conn) pageFromAnyServer(ctx context.Context, stream, subject string, from uint64, count int) (page []entry, err error) {
 	err = c.retry(ctx, func(ctx context.Context) error {
 		page, err = c.requestPage(ctx, stream, subject, from, count)

@@ -318,6 +318,6 @@ func (x *executor) announce(ctx context.Context, a *attempt) error {
 // panicked logs a panic with its stack, and returns an error without details of it (S3-144).
 func (x *executor) panicked(ctx context.Context, a *attempt, p any) error {
 	x.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a tool panicked", append(a.logAttrs(nil),
-		slog.String("panic", x.cleaner.clean(a, fmt.Sprint(p))), slog.String("stack", x.texts.clean(a, string(debug.Stack()))))...)
+		slog.String("panic", x.cleaner.clean(a, fmt.Sprint(p))), slog.String("stack", x.cleaner.clean(a, string(debug.Stack()))))...)
 	return fault.New(fault.Internal, "the tool failed unexpectedly").WithHint("details are in the log of the worker")
 }
