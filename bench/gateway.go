@@ -95,7 +95,7 @@ func (b *gatewayBench) start(ctx context.Context, c Config) error {
 		return err
 	}
 	b.ends = append(b.ends, web.stop)
-	url := web.line // the first line of output
+	url := web.announced // the first line of output
 	pipe := []string{"bench", "--role", string(RoleBarePipe), "--dir", b.home}
 	for server, d := range map[string]map[string]any{
 		gatewayPipe: {"transport": "stdio", "command": c.Program, "args": pipe},
