@@ -40,7 +40,7 @@ race: ## run the tests with the race detector
 
 lint: $(LINT) ## run the linters and the format check
 	$(LINT) run ./...
-	$(LINT) run --build-tags failpoint ./internal/failpoint ./test/crash
+	$(LINT) run --build-tags failpoint ./internal/failpoint
 
 fmt: $(LINT) ## format the code
 	$(LINT) fmt ./...
@@ -66,7 +66,7 @@ fuzz: ## run every fuzzer for FUZZTIME (5m)
 bench: build ## measure, beside the bare message pattern; ARGS='--quick' and other flags
 	bin/orch bench $(ARGS)
 
-bench-peers: ## measure asynq and River beside orch, with the same jobs; ARGS='--runs 1' and other flags
+bench-peers: ## measure asynq, River, DBOS and Restate beside orch, with the same jobs; ARGS='--runs 1' and other flags
 	scripts/bench-peers $(ARGS)
 
 crash: ## kill, stop and restart node and workers for ROUNDS (20) rounds, and plant faults that must be found

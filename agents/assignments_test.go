@@ -63,7 +63,7 @@ func (m *endlessOwner) Poll(context.Context, work.Poll) (work.Batch, error) {
 	b := work.Batch{Number: 7}
 	for range m.each {
 		m.made++
-		b.Calls = append(b.Calls, work.Call{Ref: work.Ref{Task: "TASK_01JD0000000000000000000000", Step: strconv.Itoa(m.made), Attempt: 1}, Lease: time.Minute})
+		b.Calls = append(b.Calls, &work.Call{Ref: work.Ref{Task: "TASK_01JD0000000000000000000000", Step: strconv.Itoa(m.made), Attempt: 1}, Lease: time.Minute})
 	}
 	return b, nil
 }

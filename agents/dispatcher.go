@@ -175,7 +175,7 @@ func (d *Dispatcher) Claim(ctx context.Context, m Member, c Claim) (Work, error)
 	d.unassignCalls(m, batch.Cancel)
 	answer := Work{Stop: batch.Cancel}
 	for _, call := range batch.Calls {
-		a, ok, err := d.assign(ctx, m, call)
+		a, ok, err := d.assign(ctx, m, *call)
 		if err != nil {
 			d.returnBatch(batch.Number)
 			return answer, err

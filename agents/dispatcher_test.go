@@ -22,7 +22,7 @@ type stuck struct {
 }
 
 func (stuck) Poll(context.Context, work.Poll) (work.Batch, error) {
-	return work.Batch{Calls: []work.Call{{Ref: work.Ref{Task: "TASK_01JD0000000000000000000000", Step: "a", Attempt: 1}, Lease: 10 * time.Millisecond}}}, nil
+	return work.Batch{Calls: []*work.Call{{Ref: work.Ref{Task: "TASK_01JD0000000000000000000000", Step: "a", Attempt: 1}, Lease: 10 * time.Millisecond}}}, nil
 }
 
 func (stuck) Pass(ctx context.Context, _ string, _ work.Call) (work.Outcome, error) {
@@ -60,7 +60,7 @@ type goneOwner struct {
 
 func (o *goneOwner) Poll(context.Context, work.Poll) (work.Batch, error) {
 	o.leave()
-	return work.Batch{Number: 2, Calls: []work.Call{o.call}}, nil
+	return work.Batch{Number: 2, Calls: []*work.Call{&o.call}}, nil
 }
 
 func (o *goneOwner) Report(_ context.Context, out work.Outcome) error {
@@ -93,7 +93,7 @@ type willing struct {
 }
 
 func (o *willing) Poll(context.Context, work.Poll) (work.Batch, error) {
-	return work.Batch{Calls: []work.Call{{Ref: work.Ref{Task: events.NewTaskID(time.Now()), Step: "a", Attempt: 1}}}}, nil
+	return work.Batch{Calls: []*work.Call{{Ref: work.Ref{Task: events.NewTaskID(time.Now()), Step: "a", Attempt: 1}}}}, nil
 }
 
 func (o *willing) Pass(_ context.Context, _ string, c work.Call) (work.Outcome, error) {

@@ -15,6 +15,9 @@ const (
 	QueueBlocked    = "blocked"
 )
 
+// TypeLabel is the label with the type of work of a task.
+const TypeLabel = "type"
+
 // QueueRequest filters the open tasks; zero fields do not filter (S3-110).
 type QueueRequest struct {
 	// Agent selects two groups of tasks: those assigned to this agent, and the unassigned tasks that an agent with this name, with

@@ -10,6 +10,9 @@ import (
 // tasks only if it names them. @last never means an internal task.
 const OwnPrefix = "orch/"
 
+// PartName is the prefix of the names of tasks that run a part of a for_each; the name of its task follows.
+const PartName = OwnPrefix + "part/"
+
 // SessionName is the prefix of the names of the tasks that represent sessions.
 const SessionName = OwnPrefix + "session/"
 

@@ -50,6 +50,9 @@ type SubmitRequest struct {
 	Within []events.Allow `json:"within,omitempty"`
 	// NoSecrets refuses a plan with secrets, because the submitting program must not use them.
 	NoSecrets bool `json:"no_secrets,omitempty"`
+	// Root is the folder that the calls of the task are confined to, as an absolute path without symbolic links. Empty means
+	// the root of the node. Only programs on the machine of the node may choose it.
+	Root string `json:"root,omitempty"`
 	// Actor is the submitter, such as "user:ada".
 	Actor string `json:"actor,omitempty"`
 	// Cause is the id of the request that caused the task. It is recorded in the first commit.

@@ -51,6 +51,8 @@ type TaskView struct {
 	Requestor string `json:"requestor,omitempty"`
 	// Session is the session in which the task was submitted; for a task that is itself a session, its own id.
 	Session events.TaskID `json:"session,omitempty"`
+	// Root is the folder that the calls of the task are confined to; empty if any worker may execute them.
+	Root string `json:"root,omitempty"`
 	// DependsOn lists the unmet dependencies.
 	DependsOn []events.TaskID `json:"depends_on,omitempty"`
 	CreatedAt time.Time       `json:"created_at"`

@@ -108,19 +108,45 @@ func (b *bareClient) publish(ctx context.Context, subject string, after uint64) 
 
 // startTasks publishes the start messages of n tasks.
 func (b *bareClient) startTasks(ctx context.Context, n int) error {
-	futures := make([]jetstream.PubAckFuture, n)
-	for i := range futures {
-		var err error
-		if futures[i], err = b.send(b.subject(), 0); err != nil {
-			return bareFault(err)
-		}
+	return b.publishTasks(ctx, n, 1)
+}
+
+// publishTasks publishes so many messages for each of n tasks, without running a step.
+func (b *bareClient) publishTasks(ctx context.Context, n, messages int) error {
+	subjects, after, futures := make([]string, n), make([]uint64, n), make([]jetstream.PubAckFuture, n)
+	for i := range subjects {
+		subjects[i] = b.subject()
 	}
-	for _, f := range futures {
-		if _, err := acked(ctx, f); err != nil {
-			return err
+	for range messages {
+		for i, subject := range subjects {
+			var err error
+			if futures[i], err = b.send(subject, after[i]); err != nil {
+				return bareFault(err)
+			}
+		}
+		for i, f := range futures {
+			var err error
+			if after[i], err = acked(ctx, f); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// withBare calls do with a client of a server in this process, on a directory.
+func withBare(ctx context.Context, dir string, do func(*bareClient) error) error {
+	s, err := startBareServer(dir, "relaxed")
+	if err != nil {
+		return err
+	}
+	defer func() { s.Shutdown(); s.WaitForShutdown() }()
+	b, err := newBareClient(ctx, "", nats.InProcessServer(s))
+	if err != nil {
+		return err
+	}
+	defer b.nc.Close()
+	return do(b)
 }
 
 // system returns the pattern as a system under test. step runs one step of a task. after is the position of the task's

@@ -29,6 +29,8 @@ type Config struct {
 	Runs int
 	// Scale multiplies the numbers of tasks and events in the rows that measure a fixed number of them; default 1.
 	Scale float64
+	// Soak is the duration of the row that observes the memory under a steady load; default 5 min.
+	Soak time.Duration
 	// Durabilities to measure; default fsync and relaxed.
 	Durabilities []string
 	// Rows selects the rows whose id begins with one of these texts; empty means all rows.
@@ -44,6 +46,9 @@ type Config struct {
 func (c Config) withDefaults() (Config, error) {
 	if c.Duration <= 0 {
 		c.Duration = 2 * time.Second
+	}
+	if c.Soak <= 0 {
+		c.Soak = 5 * time.Minute
 	}
 	if c.Runs <= 0 {
 		c.Runs = 3
@@ -97,15 +102,18 @@ type benchRun struct {
 }
 
 func measurements() []measurement {
-	return slices.Concat(rates(), mcpRows(), []measurement{
+	return slices.Concat(rates(), planRows(), mcpRows(), []measurement{
 		{[]string{"gate-noop", "gate-read"}, gates},
 		{[]string{"gateway-stdio", "gateway-http", "gateway-task"}, gateways},
 		{[]string{"cold-start-new", "cold-start-existing"}, coldStarts},
-		{[]string{"rss-idle", "rss-after", "disk"}, footprint},
+		{[]string{"rss-idle", "rss-after", "rss-worker", "disk"}, footprint},
+		{[]string{"soak", "soak-worker"}, soak},
 		{[]string{"sleepers"}, sleepers},
+		{readerIDs(), readers},
 		{[]string{"replay-1k-alone", "replay-100k-alone"}, replaysAlone},
 		{[]string{"replay-1k-among", "replay-100k-among"}, replaysInLargeStore},
-		{[]string{"restart-clean", "restart-kill"}, restarts},
+		{[]string{"page-cold", "page-first", "page-middle", "page-last"}, pages},
+		{[]string{"restart-clean", "restart-kill", "restart-no-index"}, restarts},
 	})
 }
 

@@ -12,14 +12,17 @@ import (
 // mcpClients is the number of MCP clients in most rows of this file, each with one session.
 const mcpClients = 16
 
-// mcpRows measures the MCP endpoint of a node. Calls are compared with those of an SDK server that has only a no-op tool.
+// mcpRows measures the MCP endpoint of a node. Calls are compared with those of an SDK server that has only a no-op tool, lists of
+// tools with calls of the node.
 // The rows mcp-call use SDK clients. The rows mcp-wire use minimal clients, so that mainly the servers are measured.
 func mcpRows() []measurement {
 	return []measurement{
 		callRow("mcp-call-stateful", "MCP tools/call, 16 sessions of 2025-11-25", sdkCaller(versionStateful)),
 		callRow("mcp-call-stateless", "MCP tools/call, 16 clients of 2026-07-28", sdkCaller(versionStateless)),
-		callRow("mcp-wire-stateful", "MCP tools/call, 16 sessions of 2025-11-25, lean clients", leanCaller(false)),
-		callRow("mcp-wire-stateless", "MCP tools/call, 16 clients of 2026-07-28, lean clients", leanCaller(true)),
+		callRow("mcp-wire-stateful", "MCP tools/call, 16 sessions of 2025-11-25, lean clients", lean(false, (*mcpClient).call)),
+		callRow("mcp-wire-stateless", "MCP tools/call, 16 clients of 2026-07-28, lean clients", lean(true, (*mcpClient).call)),
+		listRow("mcp-list-stateful", "MCP tools/list beside tools/call, 16 sessions of 2025-11-25, lean clients", false),
+		listRow("mcp-list-stateless", "MCP tools/list beside tools/call, 16 clients of 2026-07-28, lean clients", true),
 		{[]string{"mcp-get-p50", "mcp-get-p99"}, measureGets},
 		{[]string{"mcp-session", "mcp-session-closed"}, measureSessions},
 	}
@@ -30,26 +33,40 @@ type connector func(ctx context.Context, transport http.RoundTripper, url, token
 
 // callRow measures calls with one kind of client.
 func callRow(id, name string, connect connector) measurement {
-	starter := func(role Role) func(context.Context, Config, string, string) (*system, error) {
+	return faceRow(id, name, "tasks/s", RoleFace, connect, RoleBareFace, connect)
+}
+
+// listRow measures lists of tools. They are compared with calls of the same node.
+func listRow(id, name string, stateless bool) measurement {
+	return faceRow(id, name, "lists/s", RoleFace, lean(stateless, (*mcpClient).list), RoleFace, lean(stateless, (*mcpClient).call))
+}
+
+// faceRow measures the requests of clients to a server, and those of other clients to the server that it is compared with.
+func faceRow(id, name, unit string, role Role, connect connector, bare Role, connectBare connector) measurement {
+	starter := func(role Role, connect connector) func(context.Context, Config, string, string) (*system, error) {
 		return func(ctx context.Context, c Config, dir, durability string) (*system, error) {
 			return c.clients(ctx, role, dir, durability, connect)
 		}
 	}
-	l := layout{name: "node and driver", orch: starter(RoleFace), bare: starter(RoleBareFace)}
+	l := layout{name: "node and driver", orch: starter(role, connect), bare: starter(bare, connectBare)}
 	w := workload{id: id, name: name, inFlight: mcpClients}
 	return measurement{[]string{id}, func(ctx context.Context, run *benchRun, durability string) ([]Row, error) {
-		return l.measure(ctx, run.Config, w, []string{id}, durability)
+		rows, err := l.measure(ctx, run.Config, w, []string{id}, durability)
+		for i := range rows {
+			rows[i].Unit = unit
+		}
+		return rows, err
 	}}
 }
 
-// leanCaller returns a connector for minimal clients.
-func leanCaller(stateless bool) connector {
+// lean returns a connector for minimal clients that send one kind of request.
+func lean(stateless bool, request func(*mcpClient, context.Context) error) connector {
 	return func(ctx context.Context, transport http.RoundTripper, url, token string) (func(context.Context) error, func(), error) {
 		client, err := newMCPClient(ctx, transport, url, token, stateless)
 		if err != nil {
 			return nil, nil, err
 		}
-		return client.call, func() {}, nil
+		return func(ctx context.Context) error { return request(client, ctx) }, func() {}, nil
 	}
 }
 
@@ -92,13 +109,7 @@ func clientToken(i int) string { return "client-" + strconv.Itoa(i%mcpClients) }
 // measureGets measures tasks/get of finished tasks.
 func measureGets(ctx context.Context, l *benchRun, durability string) ([]Row, error) {
 	start := func(ctx context.Context, c Config, dir, durability string) (*system, error) {
-		return c.clients(ctx, RoleFace, dir, durability, func(ctx context.Context, transport http.RoundTripper, url, token string) (func(context.Context) error, func(), error) {
-			client, err := newMCPClient(ctx, transport, url, token, false)
-			if err != nil {
-				return nil, nil, err
-			}
-			return client.get, func() {}, nil
-		})
+		return c.clients(ctx, RoleFace, dir, durability, lean(false, (*mcpClient).get))
 	}
 	w := workload{id: "mcp-get", inFlight: mcpClients}
 	samples, err := repeat(l.Config, func() (sample, error) { return l.sample(ctx, w, durability, start) })

@@ -24,6 +24,8 @@ import (
 const (
 	largeFinished = 1_000_000
 	largeOpen     = 10_000
+	// leastOpen is the number of open tasks in a quick run.
+	leastOpen = 500
 )
 
 // largeStore is the data directory of a stopped node.
@@ -31,6 +33,7 @@ type largeStore struct {
 	dir            string
 	finished, open int
 	histories      []history
+	bare           bool // the messages of as many tasks of the bare message pattern are in the directory
 }
 
 // history is a recorded history of a task.
@@ -49,7 +52,7 @@ func (l *benchRun) largeStoreOf(ctx context.Context) (*largeStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.large = &largeStore{dir: dir, finished: l.scaled(largeFinished), open: l.scaled(largeOpen)}
+	l.large = &largeStore{dir: dir, finished: l.scaled(largeFinished), open: max(l.scaled(largeOpen), leastOpen)}
 	return l.large, l.build(ctx, l.large)
 }
 
@@ -100,7 +103,7 @@ func (l *benchRun) historyOf(ctx context.Context, n int) (history, error) {
 
 // runLong runs a task of about n events. The task makes calls in loops; each call has the events ready, called and succeeded.
 func (l *benchRun) runLong(ctx context.Context, owner api.API, n int) (events.TaskID, error) {
-	const perCall, perLoop = 3, 5_000
+	const perCall, perLoop = 3, 1_000 // a longer loop would be divided among tasks
 	var text strings.Builder
 	text.WriteString("limits: {max_steps: 1000000}\nsteps:\n")
 	for i, left := 0, n/perCall; left > 0; i, left = i+1, left-perLoop {
@@ -211,6 +214,9 @@ func (l *benchRun) fill(ctx context.Context, s *largeStore, model history) error
 	f := filler{log: store, ends: make([]uint64, len(s.histories))}
 	const wave = 2000
 	for done := 0; done < s.finished; done += wave {
+		if ctx.Err() != nil {
+			return fault.From(ctx.Err())
+		}
 		if done%(50*wave) == 0 {
 			l.logf("  %d of %d finished tasks", done, s.finished)
 		}

@@ -19,6 +19,8 @@ import (
 type workload struct {
 	id, name string
 	steps    int
+	// each makes the steps the items of a for_each; otherwise they are a chain.
+	each     bool
 	inFlight int
 	// batch is the number of tasks to submit at once, to a queue that no worker serves; 0 means to submit one task and
 	// wait for its end.
@@ -57,7 +59,7 @@ type sample struct {
 
 // drive runs a workload for length, with w.inFlight concurrent calls of once.
 func (s *system) drive(ctx context.Context, w workload, length time.Duration) (sample, error) {
-	ctx, stop := context.WithTimeout(ctx, length+time.Minute)
+	ctx, stop := context.WithTimeout(ctx, length+5*time.Minute)
 	defer stop()
 	var group sync.WaitGroup
 	var count atomic.Int64
@@ -110,30 +112,57 @@ func (s *system) cpu() map[string]time.Duration {
 }
 
 // newAPISystem returns a system that submits tasks to a node.
-func newAPISystem(owner api.API, children []*child, stop func()) (*system, error) {
-	plans := map[int]json.RawMessage{}
-	for _, w := range workloads() {
-		text, err := chainOf(w.steps)
-		if err != nil {
-			return nil, err
-		}
-		plans[w.steps] = text
-	}
+func newAPISystem(owner api.API, children []*child, stop func()) *system {
+	plans := planCache{plans: map[planKey]json.RawMessage{}}
 	once := func(ctx context.Context, w workload) (int, error) {
+		text, err := plans.of(w)
+		if err != nil {
+			return 0, err
+		}
 		if w.batch > 1 {
-			return w.batch, submitBatch(ctx, owner, plans[w.steps], w.batch)
+			return w.batch, submitBatch(ctx, owner, text, w.batch)
 		}
 		if w.batch == 1 {
-			_, err := owner.Submit(ctx, api.SubmitRequest{Plan: plans[w.steps], Queue: idleQueue})
+			_, err := owner.Submit(ctx, api.SubmitRequest{Plan: text, Queue: idleQueue})
 			return 1, err
 		}
-		id, err := owner.Submit(ctx, api.SubmitRequest{Plan: plans[w.steps]})
+		id, err := owner.Submit(ctx, api.SubmitRequest{Plan: text})
 		if err != nil {
 			return 0, err
 		}
 		return 1, await(ctx, owner, id)
 	}
-	return &system{once: once, children: children, stop: stop}, nil
+	return &system{once: once, children: children, stop: stop}
+}
+
+// planCache holds the plans of workloads.
+type planCache struct {
+	mu    sync.Mutex
+	plans map[planKey]json.RawMessage
+}
+
+type planKey struct {
+	steps int
+	each  bool
+}
+
+// of returns the plan of a workload.
+func (p *planCache) of(w workload) (json.RawMessage, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := planKey{w.steps, w.each}
+	if text, ok := p.plans[key]; ok {
+		return text, nil
+	}
+	build := chainOf
+	if w.each {
+		build = loopOf
+	}
+	text, err := build(w.steps)
+	if err == nil {
+		p.plans[key] = text
+	}
+	return text, err
 }
 
 // submitBatch submits n tasks at once.
@@ -183,6 +212,11 @@ func chainOf(n int) (json.RawMessage, error) {
 		b.WriteString("}\n")
 	}
 	return planOf("steps:\n" + b.String())
+}
+
+// loopOf returns a plan with a for_each of n calls.
+func loopOf(n int) (json.RawMessage, error) {
+	return planOf(fmt.Sprintf("limits: {max_steps: 1000000}\nsteps:\n  - {id: loop, for_each: 1..%d, max_parallel: 16, do: [{id: call, tool: BENCH_NOOP}]}\n", n))
 }
 
 // planOf parses a plan that consists of the header of the benchmark and text, and returns its normal form.

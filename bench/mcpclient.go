@@ -36,9 +36,11 @@ const (
 	mcpInitialized   = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 	mcpCall          = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"BENCH_NOOP","arguments":{}}}`
 	mcpCallTask      = `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"BENCH_NOOP","arguments":{},"task":{}}}`
-	mcpCallStateless = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"BENCH_NOOP","arguments":{},"_meta":{` +
-		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},` +
-		`"io.modelcontextprotocol/clientCapabilities":{}}}}`
+	mcpCallStateless = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"BENCH_NOOP","arguments":{},` + mcpMeta + `}}`
+	mcpList          = `{"jsonrpc":"2.0","id":5,"method":"tools/list","params":{}}`
+	mcpListStateless = `{"jsonrpc":"2.0","id":5,"method":"tools/list","params":{` + mcpMeta + `}}`
+	mcpMeta          = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+		`"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
 )
 
 // newMCPTransport returns the shared transport of the clients of one server.
@@ -68,6 +70,19 @@ func (c *mcpClient) call(ctx context.Context) error {
 	answer, err := c.post(ctx, body)
 	if err == nil && !bytes.Contains(answer, []byte(`"structuredContent":{}`)) {
 		return fault.New(fault.Internal, "a call of the benchmark was answered with %q", clip(answer))
+	}
+	return err
+}
+
+// list requests the first page of the tools.
+func (c *mcpClient) list(ctx context.Context) error {
+	body := mcpList
+	if c.stateless {
+		body = mcpListStateless
+	}
+	answer, err := c.post(ctx, body)
+	if err == nil && !bytes.Contains(answer, []byte(`"`+noopName+`"`)) {
+		return fault.New(fault.Internal, "a tools/list request of the benchmark was answered with %q", clip(answer))
 	}
 	return err
 }
@@ -123,6 +138,13 @@ func (c *mcpClient) post(ctx context.Context, body string) ([]byte, error) {
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
+	switch {
+	case !c.stateless:
+	case body == mcpListStateless:
+		r.Header["Mcp-Method"] = []string{"tools/list"}
+	default:
+		r.Header["Mcp-Method"], r.Header["Mcp-Name"] = []string{"tools/call"}, []string{noopName}
+	}
 	return c.send(r)
 }
 
@@ -135,8 +157,6 @@ func (c *mcpClient) request(ctx context.Context, method string, body io.Reader) 
 	switch {
 	case c.stateless:
 		r.Header[headerVersion] = []string{versionStateless}
-		r.Header["Mcp-Method"] = []string{"tools/call"}
-		r.Header["Mcp-Name"] = []string{noopName}
 	case c.session != "":
 		r.Header[headerVersion] = []string{versionStateful}
 		r.Header[headerSession] = []string{c.session}

@@ -16,9 +16,13 @@ type layout struct {
 
 func layouts() []layout {
 	return []layout{
-		{"", "three processes", orchProcesses, bareProcesses},
+		threeProcesses(),
 		{"embedded-", "one process", orchEmbedded, bareEmbedded},
 	}
+}
+
+func threeProcesses() layout {
+	return layout{"", "three processes", orchProcesses, bareProcesses}
 }
 
 // rates measures every workload in both layouts.
@@ -38,20 +42,11 @@ func rates() []measurement {
 	return list
 }
 
-// measure measures a workload, alternately with orch and the bare message pattern, each time with a new data directory.
+// measure measures a workload.
 func (l layout) measure(ctx context.Context, c Config, w workload, ids []string, durability string) ([]Row, error) {
-	var orch, bare []sample
-	for range c.Runs {
-		for _, side := range []struct {
-			start   func(ctx context.Context, c Config, dir, durability string) (*system, error)
-			samples *[]sample
-		}{{l.orch, &orch}, {l.bare, &bare}} {
-			s, err := c.sample(ctx, w, durability, side.start)
-			if err != nil {
-				return nil, err
-			}
-			*side.samples = append(*side.samples, s)
-		}
+	orch, bare, err := l.alternate(ctx, c, w, durability)
+	if err != nil {
+		return nil, err
 	}
 	name := l.name + ": " + w.name
 	if len(ids) == 1 {
@@ -61,6 +56,24 @@ func (l layout) measure(ctx context.Context, c Config, w workload, ids []string,
 		latencyRow(ids[0], name+", median", orch, bare, func(s sample) float64 { return s.p50 }),
 		latencyRow(ids[1], name+", 99 of 100", orch, bare, func(s sample) float64 { return s.p99 }),
 	}, nil
+}
+
+// alternate takes the samples of a workload, alternately with orch and the bare message pattern, each
+// time with a new data directory.
+func (l layout) alternate(ctx context.Context, c Config, w workload, durability string) (orch, bare []sample, err error) {
+	for range c.Runs {
+		for _, side := range []struct {
+			start   func(ctx context.Context, c Config, dir, durability string) (*system, error)
+			samples *[]sample
+		}{{l.orch, &orch}, {l.bare, &bare}} {
+			s, err := c.sample(ctx, w, durability, side.start)
+			if err != nil {
+				return nil, nil, err
+			}
+			*side.samples = append(*side.samples, s)
+		}
+	}
+	return orch, bare, nil
 }
 
 // sample starts a system with a new data directory, warms it up, drives it once and stops it.
@@ -76,7 +89,7 @@ func (c Config) sample(ctx context.Context, w workload, durability string, start
 	}
 	defer s.stop()
 	warm := w
-	warm.inFlight = min(w.inFlight, 64)
+	warm.inFlight, warm.steps = min(w.inFlight, 64), min(w.steps, 10)
 	if _, err := s.drive(ctx, warm, c.Duration/5); err != nil {
 		return sample{}, err
 	}
@@ -124,7 +137,7 @@ func orchEmbedded(ctx context.Context, _ Config, dir, durability string) (*syste
 	if err != nil {
 		return nil, err
 	}
-	return newAPISystem(n.API(), nil, func() { _ = n.Stop(context.WithoutCancel(ctx)) })
+	return newAPISystem(n.API(), nil, func() { _ = n.Stop(context.WithoutCancel(ctx)) }), nil
 }
 
 // orchProcesses starts a node process and a worker process. This process is the driver and connects over loopback TCP.
@@ -138,7 +151,7 @@ func orchProcesses(ctx context.Context, c Config, dir, durability string) (*syst
 		endAll(children)
 		return nil, err
 	}
-	return newAPISystem(remote, children, func() { hangUp(); endAll(children) })
+	return newAPISystem(remote, children, func() { hangUp(); endAll(children) }), nil
 }
 
 // dial connects to the node whose data directory is below dir.

@@ -27,7 +27,7 @@ type Row struct {
 	P50Millis float64 `json:"p50_ms,omitempty"`
 	P99Millis float64 `json:"p99_ms,omitempty"`
 	// Bare is the same figure for the baseline, in the same layout and run. The baseline is the bare message pattern (see the
-	// package comment), or an SDK server for the rows about MCP. Ratio compares orch with Bare; a larger ratio is better for
+	// package comment), or an SDK server for the rows about MCP, or calls for lists of tools, or a refused request for reads. Ratio compares orch with Bare; a larger ratio is better for
 	// orch.
 	Bare  float64 `json:"bare,omitempty"`
 	Ratio float64 `json:"ratio,omitempty"`
@@ -61,6 +61,8 @@ func goals() map[string][2]Goal {
 		"embedded-1-step":     {{Least: 20_000}, {Least: 25_000, Ratio: 0.5}},
 		"mcp-call-stateful":   sameGoal(Goal{Least: 1_500, Ratio: 0.75}),
 		"mcp-call-stateless":  sameGoal(Goal{Least: 800, Ratio: 0.75}),
+		"mcp-list-stateful":   sameGoal(Goal{Ratio: 0.5}),
+		"mcp-list-stateless":  sameGoal(Goal{Ratio: 0.5}),
 		"gate-noop":           sameGoal(Goal{Most: 25}),
 		"gate-read":           sameGoal(Goal{Most: 25}),
 		"gateway-stdio":       sameGoal(Goal{Most: 1.3}),
@@ -71,6 +73,12 @@ func goals() map[string][2]Goal {
 		"rss-after":           sameGoal(Goal{Most: 150}),
 		"disk":                sameGoal(Goal{Most: 1.2}),
 		"sleepers":            sameGoal(Goal{Most: 1.2}),
+		"reads-list":          sameGoal(Goal{Most: 5}),
+		"reads-filter":        sameGoal(Goal{Most: 5}),
+		"reads-find":          sameGoal(Goal{Most: 5}),
+		"reads-last":          sameGoal(Goal{Most: 5}),
+		"reads-queue":         sameGoal(Goal{Most: 5}),
+		"reads-counts":        sameGoal(Goal{Most: 5}),
 		"replay-1k-alone":     sameGoal(Goal{Most: 10}),
 		"replay-100k-alone":   sameGoal(Goal{Most: 600}),
 		"replay-1k-among":     sameGoal(Goal{Most: 80}),
@@ -107,6 +115,8 @@ func (g *Goal) String() string {
 		return "-"
 	case g.Most > 0:
 		return "≤ " + number(g.Most)
+	case g.Least == 0:
+		return "ratio ≥ " + number(g.Ratio)
 	case g.Ratio > 0:
 		return "≥ " + number(g.Least) + ", ratio ≥ " + number(g.Ratio)
 	default:

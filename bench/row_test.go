@@ -45,6 +45,7 @@ func TestMarks(t *testing.T) {
 		"fast":                  {bench.Row{ID: "latency-p50", Durability: "relaxed", Value: 0.6}, "≤ 0.60", "ok"},
 		"slow":                  {bench.Row{ID: "latency-p50", Durability: "relaxed", Value: 0.61}, "≤ 0.60", "missed"},
 		"ratio":                 {bench.Row{ID: "embedded-1-step", Durability: "relaxed", Value: 30_000, Ratio: 0.5}, "≥ 25000, ratio ≥ 0.50", "ok"},
+		"only a ratio":          {bench.Row{ID: "mcp-list-stateful", Durability: "fsync", Value: 1, Ratio: 0.49}, "ratio ≥ 0.50", "missed"},
 		"ratio missed":          {bench.Row{ID: "embedded-1-step", Durability: "relaxed", Value: 30_000, Ratio: 0.49}, "≥ 25000, ratio ≥ 0.50", "missed"},
 		"one for both levels":   {bench.Row{ID: "disk", Durability: "relaxed", Value: 1.3}, "≤ 1.20", "missed"},
 		"nothing to be reached": {bench.Row{ID: "64", Durability: "fsync", Value: 1}, "-", ""},

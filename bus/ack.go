@@ -63,7 +63,7 @@ func (a *appender) onAck(m *nats.Msg) {
 	if err != nil {
 		return
 	}
-	p := a.untrack(id)
+	p := a.acknowledged(id, time.Now())
 	if p == nil {
 		return
 	}

@@ -25,6 +25,8 @@ const (
 	ackWithin = 2 * time.Second
 	// ackWithinFull replaces ackWithin on a full disk, where most likely no acknowledgement arrives.
 	ackWithinFull = time.Second
+	// slotWithin is how long an append may wait for a slot. Then it is refused.
+	slotWithin = 5 * time.Second
 )
 
 // pending is an append whose caller waits.
@@ -54,12 +56,14 @@ type appender struct {
 	lease Lease
 	// root is the prefix of the subjects of appends, epoch the value of their epochHeader. Both are "" without a lease.
 	root, epoch   string
+	messages      sync.Pool // of *message
 	barrier       *barrier
-	slots         chan struct{}           // one token for each append between Append and done
-	syncSignal    chan struct{}           // signals that a verdict waits for the barrier
-	groups        chan group              // verdicts whose sync is done
-	serverRefusal atomic.Pointer[refusal] // why an external server refuses appends; cleared by the next success
-	lostSignal    chan struct{}           // signals that lost has entries
+	slots         chan struct{}             // one token for each append between Append and done
+	fullSince     atomic.Pointer[time.Time] // since when there is no slot; nil while there are some
+	syncSignal    chan struct{}             // signals that a verdict waits for the barrier
+	groups        chan group                // verdicts whose sync is done
+	serverRefusal atomic.Pointer[refusal]   // why an external server refuses appends; cleared by the next success
+	lostSignal    chan struct{}             // signals that lost has entries
 	stop          chan struct{}
 	loops         sync.WaitGroup
 
@@ -68,6 +72,8 @@ type appender struct {
 	terminated bool // no goroutine is left to report verdicts: finish appends at once
 	lastID     uint64
 	inFlight   map[uint64]*pending // sent messages, by the number in the reply subject
+	acked      uint64              // the highest number of a message that was acknowledged
+	ackedAt    time.Time           // the time of the newest acknowledgement
 	verdicts   []verdict           // waiting for the barrier
 	lost       []*pending          // appends with a lost acknowledgement, to be resolved by reading the log
 	newest     head                // the newest acknowledged commit
@@ -87,6 +93,7 @@ func (s *Store) openAppender(ctx context.Context) error {
 	if s.epoch > 0 {
 		a.root, a.epoch = inputRootOf(s.epoch), strconv.FormatUint(s.epoch, 10)
 	}
+	a.messages.New = func() any { return newMessage(a.epoch) }
 	var err error
 	if a.conn, err = s.conn.openSecond(ctx, "appends", a.onReconnect); err != nil {
 		return err
@@ -114,10 +121,8 @@ func (s *Store) Append(r events.Record, done func(seq uint64, err error)) {
 		done(0, err)
 		return
 	}
-	select {
-	case s.appender.slots <- struct{}{}:
-	case <-s.appender.stop:
-		done(0, stopping())
+	if err := s.appender.takeSlot(); err != nil {
+		done(0, err)
 		return
 	}
 	p := &pending{record: r, since: now, done: done}
@@ -126,6 +131,31 @@ func (s *Store) Append(r events.Record, done func(seq uint64, err error)) {
 		return
 	}
 	s.appender.send(p)
+}
+
+// takeSlot waits for a slot, but refuses the append if no append has ended for slotWithin.
+func (a *appender) takeSlot() error {
+	select {
+	case a.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	now := time.Now()
+	a.fullSince.CompareAndSwap(nil, &now)
+	since := now
+	if full := a.fullSince.Load(); full != nil {
+		since = *full
+	}
+	timer := time.NewTimer(slotWithin - now.Sub(since))
+	defer timer.Stop()
+	select {
+	case a.slots <- struct{}{}:
+		return nil
+	case <-a.stop:
+		return stopping()
+	case <-timer.C:
+		return fault.NewOverloaded(now, "the log has %d commits to acknowledge", cap(a.slots))
+	}
 }
 
 // checkAppend returns why a record cannot or must not be appended, or nil.
@@ -188,6 +218,16 @@ func (a *appender) untrack(id uint64) *pending {
 	return p
 }
 
+// acknowledged is untrack for a message that was acknowledged.
+func (a *appender) acknowledged(id uint64, now time.Time) *pending {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.inFlight[id]
+	delete(a.inFlight, id)
+	a.acked, a.ackedAt = max(a.acked, id), now
+	return p
+}
+
 // publish sends an append. If the lease is not held, it does not send the append but parks it.
 func (a *appender) publish(id uint64, p *pending) {
 	if a.lease != nil && !a.lease.Held() {
@@ -196,19 +236,31 @@ func (a *appender) publish(id uint64, p *pending) {
 		}
 		return
 	}
-	m := &nats.Msg{
-		Subject: a.subject(p.record.Task), Reply: a.reply(id), Data: p.record.Data,
-		Header: nats.Header{
-			expectHeader: {strconv.FormatUint(p.record.After, 10)},
-			headHeader:   {encodeHead(&p.record.Head)},
-		},
-	}
-	if a.epoch != "" {
-		m.Header[epochHeader] = []string{a.epoch}
-	}
-	if err := a.conn.nc.PublishMsg(m); err != nil {
+	m := a.messages.Get().(*message) //nolint:forcetypeassert // nothing else is put there
+	m.Subject, m.Reply, m.Data = a.subject(p.record.Task), a.reply(id), p.record.Data
+	m.expect[0], m.head[0] = strconv.FormatUint(p.record.After, 10), encodeHead(&p.record.Head)
+	err := a.conn.nc.PublishMsg(&m.Msg)
+	m.Data = nil
+	a.messages.Put(m)
+	if err != nil {
 		a.sendFailed(id, err)
 	}
+}
+
+// message is a message for one append after the other: PublishMsg has encoded it when it returns.
+type message struct {
+	nats.Msg
+
+	expect, head []string // the values in the header
+}
+
+func newMessage(epoch string) *message {
+	m := &message{expect: make([]string, 1), head: make([]string, 1)}
+	m.Header = nats.Header{expectHeader: m.expect, headHeader: m.head}
+	if epoch != "" {
+		m.Header[epochHeader] = []string{epoch}
+	}
+	return m
 }
 
 // subject returns the subject to which commits of a task are published.
@@ -238,12 +290,16 @@ func (a *appender) sendFailed(id uint64, err error) {
 	}
 }
 
-func (a *appender) reply(id uint64) string { return a.inbox + strconv.FormatUint(id, 36) }
+func (a *appender) reply(id uint64) string {
+	const base, size = 36, 64
+	return string(strconv.AppendUint(append(make([]byte, 0, size), a.inbox...), id, base))
+}
 
 // finish reports the outcome to the caller and frees its slot.
 func (a *appender) finish(p *pending, seq uint64, err error) {
 	p.done(seq, err)
 	<-a.slots
+	a.fullSince.Store(nil)
 }
 
 // resolveLater parks an append and wakes the maintenance goroutine, which resolves it.
@@ -271,12 +327,14 @@ func (a *appender) onReconnect() {
 	signal(a.lostSignal)
 }
 
-// expire moves the appends of messages that were sent at least patience ago to lost.
+// expire moves the appends of messages that were sent at least patience ago to lost. While acknowledgements arrive, it spares the
+// messages after them: a single server acknowledges in the order of the messages.
 func (a *appender) expire(now time.Time, patience time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	moving := patience > 0 && now.Sub(a.ackedAt) < patience
 	for id, p := range a.inFlight {
-		if now.Sub(p.sent) >= patience {
+		if now.Sub(p.sent) >= patience && (id < a.acked || !moving) {
 			delete(a.inFlight, id)
 			a.lost = append(a.lost, p)
 		}

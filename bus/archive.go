@@ -184,11 +184,16 @@ func (ar *archive) writeArchive(ctx context.Context, task events.TaskID, partial
 // extendArchive appends to an archived history the commits that were made after an interrupted archiving. Each message
 // that it publishes completes the history, so that another interruption loses nothing.
 func (ar *archive) extendArchive(ctx context.Context, task events.TaskID, parts []entry) (upTo uint64, err error) {
-	tail, upTo, err := ar.tail(ctx, task, parts)
+	end := parts[len(parts)-1]
+	newest, _, err := archivedHead(end.subject, end.header, end.Seq)
+	if err != nil {
+		return 0, err
+	}
+	tail, upTo, err := ar.tail(ctx, task, newest)
 	if err != nil || len(tail) == 0 {
 		return upTo, err
 	}
-	after := parts[len(parts)-1].Seq
+	after := end.Seq
 	for count := len(parts) + 1; len(tail) > 0; count++ {
 		var body bytes.Buffer
 		n := 0
@@ -210,13 +215,9 @@ func (b *streams) hasRoom(body *bytes.Buffer, data []byte) bool {
 	return body.Len() == 0 || body.Len()+len(data) <= min(partBytes, b.conn.maxCommit())
 }
 
-// tail returns the live commits of a task that follow its archived history. upTo is the position of the task's newest commit.
-func (ar *archive) tail(ctx context.Context, task events.TaskID, parts []entry) (tail []entry, upTo uint64, err error) {
-	end := parts[len(parts)-1]
-	newest, _, err := archivedHead(end.subject, end.header, end.Seq)
-	if err != nil {
-		return nil, 0, err
-	}
+// tail returns the live commits of a task that follow its archived history, which ends with newest. upTo is the position of
+// the task's newest commit.
+func (ar *archive) tail(ctx context.Context, task events.TaskID, newest events.Head) (tail []entry, upTo uint64, err error) {
 	upTo = newest.Seq
 	for e, err := range ar.conn.walk(ctx, liveStream, liveSubject(task), newest.Seq+1, math.MaxUint64) {
 		if err != nil {
@@ -331,50 +332,4 @@ func splitFrame(data []byte) (c events.Stored, rest []byte, ok bool) {
 	}
 	c.Data = body[:n:n]
 	return c, body[n+1:], true
-}
-
-// readArchived yields the archived commits of a task, starting at revision from.
-func (ar *archive) readArchived(ctx context.Context, task events.TaskID, from uint64, yield func(events.Stored, error) bool) {
-	parts, err := ar.archived(ctx, task)
-	ar.readParts(ctx, task, parts, err, from, yield)
-}
-
-// readParts yields the commits in the messages of an archived history, starting at revision from, or err if it is not nil. If
-// the live log still has commits of the task, readParts does not mark the commits as archived: Archive must be called
-// again to remove the live ones. It then also yields the live commits that follow the archived history.
-func (ar *archive) readParts(ctx context.Context, task events.TaskID, parts []entry, err error, from uint64, yield func(events.Stored, error) bool) {
-	left := false
-	if err == nil && len(parts) > 0 && ar.live != nil {
-		_, left, err = ar.nextCommit(ctx, task, 0)
-	}
-	var tail []entry
-	if err == nil && left {
-		tail, _, err = ar.tail(ctx, task, parts)
-	}
-	if err != nil {
-		yield(events.Stored{}, err)
-		return
-	}
-	if len(parts) == 0 {
-		if err := ar.removedFault(ctx, task); err != nil {
-			yield(events.Stored{}, err)
-		}
-		return
-	}
-	rev := uint64(0)
-	for _, p := range parts {
-		for c, err := range unframe(p.Data) {
-			rev++
-			c.Archived = !left
-			if (err != nil || rev >= from) && !yield(c, err) || err != nil {
-				return
-			}
-		}
-	}
-	for _, e := range tail {
-		err := ar.checkDurable(e.Seq)
-		if rev++; rev >= from && !yield(e.Stored, err) || err != nil {
-			return
-		}
-	}
 }

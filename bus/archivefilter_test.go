@@ -14,11 +14,13 @@ import (
 	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
+	"github.com/orch-dev/orch/test/need"
 )
 
 // A history that is archived in several messages has one head, also after a restart.
 func TestPastOfALargeHistory(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	n := bustest.NewNode(t, bus.ServerConfig{})
 	c := eventstest.NewChain()
 	var want events.Head

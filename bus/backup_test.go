@@ -21,6 +21,7 @@ import (
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/rpc"
+	"github.com/orch-dev/orch/test/need"
 )
 
 // A backup restores every history at its positions, and the log continues after them.
@@ -76,6 +77,7 @@ func contentOf(t *testing.T, n *bustest.Node, task events.TaskID) map[events.Tas
 // A backup taken while tasks are written and archived is a consistent snapshot of the log.
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	n := bustest.NewNode(t, bus.ServerConfig{Durability: bus.Relaxed})
 	ctx, stop := context.WithCancel(t.Context())
 	var writers sync.WaitGroup

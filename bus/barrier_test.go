@@ -21,6 +21,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/test/need"
 )
 
 // soon is the timeout of events that happen without further action, often the polling interval.
@@ -160,6 +161,7 @@ func TestEverythingIsSynced(t *testing.T) {
 // The server creates new files, compresses full ones and removes empty ones.
 func TestSyncFollowsTheFiles(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	d := newDisk()
 	n := bustest.NewNode(t, bus.ServerConfig{Sync: d.sync})
 	large := strings.Repeat("0123456789abcdef", 1<<17) // 2 MiB

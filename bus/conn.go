@@ -29,6 +29,9 @@ const (
 const (
 	reconnectWait = 100 * time.Millisecond
 	dialWithin    = 5 * time.Second
+	// localDialWithin is dialWithin for the embedded server, from its own process and others on the machine. They may have to wait for
+	// a processor.
+	localDialWithin = 30 * time.Second
 	// greetWithin is how long a server of a cluster may take to send its greeting before the next one is tried.
 	greetWithin = 2 * time.Second
 )
@@ -39,6 +42,13 @@ const (
 	pingEvery      = time.Second
 	maxSilentPings = 2
 	writeWithin    = 2 * time.Second
+)
+
+// An embedded server has no substitute, and the kernel reports its death. If it or one of its clients on the machine is silent, the
+// machine is overloaded, and a disconnect would only lose answers. So these limits are longer than a request may take.
+const (
+	localPingEvery   = 30 * time.Second
+	localWriteWithin = 90 * time.Second
 )
 
 // DialConfig specifies the server and the user of a connection.
@@ -118,7 +128,7 @@ func (dir nodeDialer) Dial(network, address string) (net.Conn, error) {
 	if info, err := readNode(string(dir)); err == nil {
 		address = strings.TrimPrefix(info.URL, "nats://")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), dialWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), localDialWithin)
 	defer cancel()
 	var d net.Dialer
 	return d.DialContext(ctx, network, address)
@@ -179,10 +189,14 @@ func connect(ctx context.Context, t target) (*Conn, error) {
 
 // dialTimeout returns how long one attempt to connect may take. It is shorter if there are several servers to try.
 func (t *target) dialTimeout() time.Duration {
-	if strings.Contains(t.config.URL, ",") {
+	switch {
+	case t.server != nil, t.nodeDir != "":
+		return localDialWithin
+	case strings.Contains(t.config.URL, ","):
 		return greetWithin
+	default:
+		return dialWithin
 	}
-	return dialWithin
 }
 
 // options returns the options of the NATS client. The client does not buffer messages while it is disconnected, so that
@@ -208,12 +222,7 @@ func (t *target) options(lost *lossNotifier) []nats.Option {
 	if t.reconnected != nil {
 		opts = append(opts, nats.ReconnectHandler(func(*nats.Conn) { t.reconnected() }))
 	}
-	if t.server != nil {
-		opts = append(opts, nats.InProcessServer(t.server))
-	} else {
-		opts = append(opts, nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(maxSilentPings),
-			nats.FlusherTimeout(writeWithin), nats.ReconnectOnFlusherError())
-	}
+	opts = append(opts, t.lossOptions()...)
 	if t.nodeDir != "" {
 		opts = append(opts, nats.SetCustomDialer(nodeDialer(t.nodeDir)))
 	}
@@ -233,6 +242,20 @@ func (t *target) options(lost *lossNotifier) []nats.Option {
 		opts = append(opts, nats.UserInfo(c.User, c.Password))
 	}
 	return opts
+}
+
+// lossOptions returns the options that decide when the connection counts as lost.
+func (t *target) lossOptions() []nats.Option {
+	every, within := pingEvery, writeWithin
+	switch {
+	case t.server != nil:
+		return []nats.Option{nats.InProcessServer(t.server)}
+	case t.nodeDir != "":
+		every, within = localPingEvery, localWriteWithin
+	}
+	return []nats.Option{
+		nats.PingInterval(every), nats.MaxPingsOutstanding(maxSilentPings), nats.FlusherTimeout(within), nats.ReconnectOnFlusherError(),
+	}
 }
 
 func noNode(dir string, err error) error {

@@ -37,6 +37,17 @@ type credentials struct {
 type nodeInfo struct {
 	URL string `json:"url"`
 	PID int    `json:"pid"`
+	// Root is ServerConfig.Root.
+	Root string `json:"root,omitempty"`
+}
+
+// RootOf returns the root of the node that runs on a data directory; "" if none runs, or if it has published no root.
+func RootOf(dir string) string {
+	info, err := readNode(dir)
+	if err != nil {
+		return ""
+	}
+	return info.Root
 }
 
 // OpenDataDir creates a data directory if it is missing and denies access to other users.

@@ -3,6 +3,9 @@ package bus
 import (
 	"bytes"
 	"context"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/orch-dev/orch/events"
 )
@@ -36,4 +39,60 @@ func VersionOf(data []byte) (int, error) {
 	var v storeVersion
 	err := unseal(data, &v)
 	return v.Version, err
+}
+
+// SearchPlace searches a history whose revisions have the given positions for a place from which a walk comes to revision from soon.
+// It returns the place, and the number of requests.
+func SearchPlace(positions []uint64, from uint64) (rev, seq uint64, requests int, err error) {
+	at := func(i int) place { return place{rev: uint64(i) + 1, seq: positions[i]} }
+	p, err := search(at(0), at(len(positions)-1), from, func(seq uint64) (place, error) {
+		requests++
+		i, _ := slices.BinarySearch(positions, seq)
+		return at(i), nil
+	})
+	return p.rev, p.seq, requests, err
+}
+
+// MaxSkip is the number of commits that a reader may skip.
+const MaxSkip = maxSkip
+
+// FullAppender is an appender with a single slot, which is taken.
+type FullAppender struct{ a *appender }
+
+// NewFullAppender returns a FullAppender.
+func NewFullAppender() FullAppender {
+	a := &appender{slots: make(chan struct{}, 1), stop: make(chan struct{})}
+	a.slots <- struct{}{}
+	return FullAppender{a}
+}
+
+// TakeSlot waits for the slot.
+func (f FullAppender) TakeSlot() error { return f.a.takeSlot() }
+
+// Finish ends the append that has the slot.
+func (f FullAppender) Finish() { f.a.finish(&pending{done: func(uint64, error) {}}, 0, nil) }
+
+// Close stops the appender.
+func (f FullAppender) Close() { close(f.a.stop) }
+
+// Expired returns the numbers of the messages, sent at the given times before now, that count as lost after patience. The message acked
+// was acknowledged at a time before now; 0 for none.
+func Expired(sent []time.Duration, acked uint64, at, patience time.Duration) (lost []uint64) {
+	now := time.Now()
+	a := &appender{inFlight: map[uint64]*pending{}}
+	for i, before := range sent {
+		a.inFlight[uint64(i)+1] = &pending{sent: now.Add(-before)}
+	}
+	if acked > 0 {
+		a.acknowledged(acked, now.Add(-at))
+	}
+	all := maps.Clone(a.inFlight)
+	a.expire(now, patience)
+	for id := range all {
+		if a.inFlight[id] == nil {
+			lost = append(lost, id)
+		}
+	}
+	slices.Sort(lost)
+	return lost
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/test/need"
 	"github.com/orch-dev/orch/tools/firebase"
 	"github.com/orch-dev/orch/tools/firebase/embedded"
 	"github.com/orch-dev/orch/tools/firebase/firebasetest"
@@ -155,6 +156,7 @@ func TestWritesOfOthersAreTakenOver(t *testing.T) {
 // A change larger than a message is refused, and so is more data than a database may hold.
 func TestDatabaseIsBounded(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	n := bustest.NewNode(t, bus.ServerConfig{})
 	d := realtimeOf(t, n, embedded.Config{Most: 20 << 20})
 	_, err := d.Write(t.Context(), "big", setTo(strings.Repeat("x", 9<<20)))

@@ -48,6 +48,19 @@ func (sd *sideStore) indexPath() string {
 	return filepath.Join(sd.conn.target.server.cfg.DataDir, indexFile)
 }
 
+// listsFile is the file of the index of lists in the data directory. Package index writes it.
+const listsFile = "lists.idx"
+
+// ListsFile returns the path of the index of lists, and the identity of the log that it must belong to. The path is empty where
+// SaveIndex does nothing.
+func (s *Store) ListsFile() (path, log string) {
+	if s.indexPath() == "" {
+		return "", ""
+	}
+	created := s.live.CachedInfo().Created.UTC().Format(time.RFC3339Nano) + " " + s.archiveLog.CachedInfo().Created.UTC().Format(time.RFC3339Nano)
+	return filepath.Join(s.conn.target.server.cfg.DataDir, listsFile), created
+}
+
 // SaveIndex implements events.Indexes. It does not sync the file: if a power loss damages the file, its digest no longer
 // matches.
 func (sd *sideStore) SaveIndex(_ context.Context, index events.Index) error {
@@ -136,15 +149,14 @@ func readIndex(data []byte, stream time.Time) (events.Index, bool) {
 	return index, true
 }
 
-// HeadsAfter implements events.Indexes: a scan of the headers of the messages after a position.
+// HeadsAfter implements events.Indexes.
 func (s *Store) HeadsAfter(ctx context.Context, seq uint64) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
 		if s.live == nil {
 			yield(events.Head{}, s.loss.Load())
 			return
 		}
-		scan := headScan{conn: s.conn, head: liveHead}
-		if err := scan.run(ctx, s.live, scanAfter(seq), yield); err != nil {
+		if err := s.scanLive(ctx, seq, yield); err != nil {
 			yield(events.Head{}, err)
 		}
 	}

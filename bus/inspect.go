@@ -36,11 +36,18 @@ func Inspect(ctx context.Context, dataDir string) (Report, error) {
 // truncate files that it cannot read, and allocate memory according to positions that it has not checked. prepareStore
 // repairs and logs minor damage. If only records of the archive are damaged, their tasks are lost but the node starts. With
 // salvage it also removes damaged records from other streams. It returns DATA_LOSS for any other damage.
-func prepareStore(ctx context.Context, dataDir string, salvage bool, log *slog.Logger) error {
-	i := inspection{dir: dataDir}
+//
+// prepareStore does not read the known blocks that have not changed. It returns them.
+func prepareStore(ctx context.Context, dataDir string, known storefile.Known, salvage bool, log *slog.Logger) (storefile.Known, error) {
+	i := inspection{dir: dataDir, known: known}
 	if err := i.run(ctx); err != nil {
-		return err
+		return nil, err
 	}
+	return storefile.TrustedBlocks(i.checked, known), i.prepare(ctx, salvage, log)
+}
+
+// prepare refuses, salvages or repairs the store that was inspected.
+func (i *inspection) prepare(ctx context.Context, salvage bool, log *slog.Logger) error {
 	if i.otherProblems > 0 || len(i.damagedBlocks) > 0 && !salvage && !i.onlyArchive() {
 		return i.damageFault()
 	}
@@ -49,12 +56,21 @@ func prepareStore(ctx context.Context, dataDir string, salvage bool, log *slog.L
 			return err
 		}
 	}
-	return i.repairs.apply(ctx, dataDir, i.streams(), i.report.Mended, log)
+	if err := i.repairs.apply(ctx, i.dir, i.streams(), i.report.Mended, log); err != nil {
+		return err
+	}
+	if i.report.Found > 0 || len(i.report.Mended) > 0 {
+		return nil
+	}
+	return writeChecked(i.dir, i.checked)
 }
 
 // inspection is one check of the files of a store, including a comparison with the high-water mark.
 type inspection struct {
-	dir     string
+	dir string
+	// known are the blocks that need not be read unless they have changed; checked is what the files contain.
+	known   storefile.Known
+	checked []storefile.Stream
 	mark    mark
 	report  Report
 	repairs repairs
@@ -111,13 +127,14 @@ func (i *inspection) run(ctx context.Context) error {
 		return err
 	}
 	i.readSmall()
-	streams, err := storefile.Check(ctx, i.streams(), believable)
+	streams, err := storefile.CheckNew(ctx, i.streams(), believable, i.known)
 	if ctx.Err() != nil {
 		return fault.From(ctx.Err())
 	}
 	if err != nil {
 		return fault.Wrap(fault.CodeOf(err), err, "the files of the store cannot be read")
 	}
+	i.checked = streams
 	for _, s := range streams {
 		i.examine(s)
 		i.report.Records += s.Records

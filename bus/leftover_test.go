@@ -16,6 +16,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/test/need"
 )
 
 // After a kill the server may bring back removed messages: the last ones of a
@@ -93,6 +94,7 @@ func cutShort(t *testing.T, n *bustest.Node) *eventstest.Chain {
 // The further commits of such a task may need more than one message.
 func TestTaskGoesOnWithMuchAfterAnArchivingThatWasCutShort(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	n := bustest.NewNode(t, bus.ServerConfig{})
 	c := cutShort(t, n)
 	growBy(t, n, c, 2<<20, 3<<20, 7<<20, 1<<20, 1<<20)

@@ -27,9 +27,15 @@ func (ar *archive) Read(ctx context.Context, task events.TaskID, from uint64) it
 			yield(events.Stored{}, err)
 			return
 		}
+		from := max(from, 1)
 		if ar.filter.mayContain(task, time.Now()) {
-			if parts, err := ar.archived(ctx, task); err != nil || parts != nil {
-				ar.readParts(ctx, task, parts, err, from, yield)
+			last, err := ar.lastPart(ctx, task)
+			if err != nil {
+				yield(events.Stored{}, err)
+				return
+			}
+			if last != nil {
+				ar.readParts(ctx, task, last, from, yield)
 				return
 			}
 		}
@@ -39,26 +45,41 @@ func (ar *archive) Read(ctx context.Context, task events.TaskID, from uint64) it
 	}
 }
 
-// readLive yields the live commits of a task. It reports whether the history is complete, and whether
-// the reader wants more.
+// readLive yields the live commits of a task, starting at revision from. It reports whether the history is complete, and
+// whether the reader wants more.
 func (ar *archive) readLive(ctx context.Context, task events.TaskID, from uint64, yield func(events.Stored, error) bool) (whole, goOn bool) {
-	rev := uint64(0)
-	for e, err := range ar.conn.walk(ctx, ar.liveName(), liveSubject(task), 1, math.MaxUint64) {
+	at, err := ar.placeBefore(ctx, task, from)
+	if err != nil {
+		yield(events.Stored{}, err)
+		return false, false
+	}
+	return ar.walkLive(ctx, task, at, from, yield)
+}
+
+// walkLive is like readLive. It begins at the given place, where it first checks that the log still has the commit.
+func (ar *archive) walkLive(ctx context.Context, task events.TaskID, at place, from uint64, yield func(events.Stored, error) bool) (whole, goOn bool) {
+	last := place{rev: at.rev - 1}
+	defer func() {
+		if last.seq > 0 {
+			ar.bookmarks.move(task, at, last)
+		}
+	}()
+	for e, err := range ar.conn.walk(ctx, ar.liveName(), liveSubject(task), at.seq, math.MaxUint64) {
 		if fault.Has(err, fault.DataLoss) && ar.inArchive(ctx, task) {
-			ar.readArchived(ctx, task, max(from, rev+1), yield)
+			ar.readArchived(ctx, task, max(from, last.rev+1), yield)
 			return true, false
 		}
 		if err != nil {
 			yield(events.Stored{}, err)
-			return rev > 0, false
+			return false, false
 		}
 		h, err := decodeHead(e.subject, e.header.Get(headHeader), e.Seq)
-		if err == nil && rev == 0 && h.Rev > 1 {
-			return false, true // left by an interrupted archiving
+		if err == nil && last.seq == 0 && h.Rev != at.rev {
+			return ar.leave(ctx, task, at, from, yield)
 		}
-		rev++
-		if err == nil && h.Rev != rev {
-			err = missingRevision(task, rev, e.Seq)
+		last = place{rev: last.rev + 1, seq: e.Seq}
+		if err == nil && h.Rev != last.rev {
+			err = missingRevision(task, last.rev, e.Seq)
 		}
 		if err == nil {
 			err = ar.checkDurable(e.Seq)
@@ -67,17 +88,29 @@ func (ar *archive) readLive(ctx context.Context, task events.TaskID, from uint64
 			yield(events.Stored{}, err)
 			return true, false
 		}
-		if rev >= from && !yield(e.Stored, nil) {
+		if last.rev >= from && !yield(e.Stored, nil) {
 			return true, false
 		}
 	}
-	return rev > 0, true
+	if last.seq == 0 {
+		return ar.leave(ctx, task, at, from, yield)
+	}
+	return true, true
+}
+
+// leave continues walkLive after it has found no commit, or another one, at the place where it began. If that was the
+// beginning, an archiving has removed the first commits or all; otherwise the walk begins again, there.
+func (ar *archive) leave(ctx context.Context, task events.TaskID, at place, from uint64, yield func(events.Stored, error) bool) (whole, goOn bool) {
+	if at == beginning {
+		return false, true
+	}
+	return ar.walkLive(ctx, task, beginning, from, yield)
 }
 
 // inArchive reports whether the whole history of a task is in the archive.
 func (ar *archive) inArchive(ctx context.Context, task events.TaskID) bool {
-	parts, err := ar.archived(ctx, task)
-	return err == nil && len(parts) > 0
+	last, err := ar.lastPart(ctx, task)
+	return err == nil && last != nil
 }
 
 func missingRevision(task events.TaskID, rev, seq uint64) error {
@@ -128,23 +161,29 @@ const (
 	// headWait is how long one fetch may wait. A fetch only waits if tasks were archived during the scan, or if
 	// the connection lost messages.
 	headWait = 250 * time.Millisecond
+	// maxHeadWait limits how long a fetch may wait after losses.
+	maxHeadWait = 8 * time.Second
 )
 
-// Heads implements events.Log: a scan of the headers of all messages.
+// Heads implements events.Log: a scan of the headers of all messages. A scan of only the newest message of each subject would
+// take half the time, but after a kill nats-server 2.15.2 sometimes omits subjects from it without an error.
 func (s *Store) Heads(ctx context.Context) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
 		if s.live == nil {
 			yield(events.Head{}, s.loss.Load())
 			return
 		}
-		s.conn.scanHeads(ctx, s.live, liveAll, liveHead, yield)
+		yieldLast(yield, func(use func(events.Head, error) bool) error { return s.scanLive(ctx, 0, use) })
 	}
 }
 
 // ArchivedHeads implements events.Log: a scan of the headers of all messages of the archive.
 func (s *Store) ArchivedHeads(ctx context.Context) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
-		s.conn.scanHeads(ctx, s.archiveLog, archiveAll, archivedHead, yield)
+		yieldLast(yield, func(use func(events.Head, error) bool) error {
+			scan := headScan{conn: s.conn, head: archivedHead}
+			return scan.run(ctx, s.archiveLog, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy, FilterSubject: archiveAll}, use)
+		})
 	}
 }
 
@@ -160,14 +199,10 @@ func (s *Store) HasArchived(ctx context.Context) (bool, error) {
 // headOf decodes the head in a message; false if the message has no head.
 type headOf func(subject string, header nats.Header, seq uint64) (events.Head, bool, error)
 
-// scanHeads scans all messages of a stream and yields the last head of each task. A scan of only the newest message of
-// each subject would take half the time, but after a kill nats-server 2.15.2 sometimes omits subjects from it without
-// an error.
-func (c *Conn) scanHeads(ctx context.Context, stream jetstream.Stream, all string, head headOf, yield func(events.Head, error) bool) {
+// yieldLast yields the last head of each task that a scan finds, or its error.
+func yieldLast(yield func(events.Head, error) bool, scan func(use func(events.Head, error) bool) error) {
 	last := map[events.TaskID]events.Head{}
-	scan := headScan{conn: c, head: head}
-	cfg := jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy, FilterSubject: all}
-	err := scan.run(ctx, stream, cfg, func(h events.Head, _ error) bool {
+	err := scan(func(h events.Head, _ error) bool {
 		last[h.Task] = h
 		return true
 	})
@@ -182,13 +217,41 @@ func (c *Conn) scanHeads(ctx context.Context, stream jetstream.Stream, all strin
 	}
 }
 
-// run scans the messages that cfg selects and yields their heads. It fetches them in batches, and repeats a fetch that
-// returns too few messages, so that a lost wake-up of the client costs at most headWait.
+// errLost is the error of a fetch when a delivered message did not arrive. On a loaded machine a fetch may end before the
+// messages that the server has sent for it arrive, and the client then drops them.
+var errLost = errors.New("the scan of the log lost a message")
+
+// maxLosses is how often in succession a scan may lose a message before any other arrives.
+const maxLosses = 10
+
+// run scans the messages that cfg selects and yields their heads. After a lost message it continues behind the last message
+// before the loss, and waits longer for each fetch. Errors: UNAVAILABLE, or those of head.
 func (s *headScan) run(ctx context.Context, stream jetstream.Stream, cfg jetstream.ConsumerConfig, yield func(events.Head, error) bool) error {
 	if s.conn.replicated.Load() {
 		return s.walk(ctx, stream, cfg, yield)
 	}
 	cfg.AckPolicy, cfg.HeadersOnly, cfg.MemoryStorage, cfg.InactiveThreshold = jetstream.AckNonePolicy, true, true, time.Minute
+	s.wait = headWait
+	for losses := 0; ; losses++ {
+		before := s.last
+		err := s.consume(ctx, stream, cfg, yield)
+		if !errors.Is(err, errLost) {
+			return err
+		}
+		if s.last > before {
+			losses = 0
+			cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, s.last+1
+		}
+		if losses == maxLosses {
+			return readFault(err)
+		}
+		s.wait = min(2*s.wait, maxHeadWait)
+	}
+}
+
+// consume fetches the messages that cfg selects in batches. It repeats a fetch that returns too few messages, so that a lost
+// wake-up of the client costs at most s.wait. It returns errLost if a message was lost.
+func (s *headScan) consume(ctx context.Context, stream jetstream.Stream, cfg jetstream.ConsumerConfig, yield func(events.Head, error) bool) error {
 	c, err := createScan(ctx, stream, cfg)
 	if err != nil {
 		return readFault(err)
@@ -196,7 +259,7 @@ func (s *headScan) run(ctx context.Context, stream jetstream.Stream, cfg jetstre
 	defer func() { // if this fails, the consumer expires
 		_ = stream.DeleteConsumer(context.WithoutCancel(ctx), c.CachedInfo().Name)
 	}()
-	s.left = c.CachedInfo().NumPending
+	s.seen, s.left = 0, c.CachedInfo().NumPending
 	for s.left > 0 && err == nil && !s.stopped {
 		if err = ctx.Err(); err != nil {
 			return fault.From(err)
@@ -236,27 +299,28 @@ func createScan(ctx context.Context, stream jetstream.Stream, cfg jetstream.Cons
 type headScan struct {
 	conn    *Conn
 	head    headOf
-	seen    uint64 // messages delivered
-	left    uint64 // messages not yet delivered
-	stopped bool   // yield has returned false
+	wait    time.Duration // how long a fetch may wait
+	last    uint64        // the position of the last message that was received
+	seen    uint64        // messages delivered by the consumer
+	left    uint64        // messages not yet delivered by the consumer
+	stopped bool          // yield has returned false
 }
 
 // fetch yields the heads in the next batch.
 func (s *headScan) fetch(c jetstream.Consumer, yield func(events.Head, error) bool) error {
 	count := min(s.left, headBatch)
-	batch, err := c.Fetch(int(count), jetstream.FetchMaxWait(headWait))
+	batch, err := c.Fetch(int(count), jetstream.FetchMaxWait(s.wait))
 	if err != nil {
 		return readFault(err)
 	}
 	before := s.seen
-	for m := range batch.Messages() {
-		if s.stopped {
-			continue // the channel must be emptied
+	for m := range batch.Messages() { // the channel must be emptied
+		if err == nil && !s.stopped {
+			err = s.receive(m, yield)
 		}
-		if err := s.receive(m, yield); err != nil {
-			s.stopped = true
-			return err
-		}
+	}
+	if err != nil {
+		return err
 	}
 	if err := batch.Error(); err != nil && !errors.Is(err, jetstream.ErrNoHeartbeat) {
 		return readFault(err)
@@ -267,26 +331,26 @@ func (s *headScan) fetch(c jetstream.Consumer, yield func(events.Head, error) bo
 	return nil
 }
 
-// receive yields the head in a delivered message. UNAVAILABLE if a message before it was lost.
+// receive yields the head in a delivered message. It returns errLost if a message before it was lost.
 func (s *headScan) receive(m jetstream.Msg, yield func(events.Head, error) bool) error {
 	meta, err := m.Metadata()
 	if err != nil {
 		return readFault(err)
 	}
-	s.seen++
-	if meta.Sequence.Consumer != s.seen {
-		return readFault(errors.New("the scan of the log lost a message"))
+	if meta.Sequence.Consumer != s.seen+1 {
+		return errLost
 	}
-	s.left = meta.NumPending
+	s.seen++
 	h, ok, err := s.head(m.Subject(), m.Headers(), meta.Sequence.Stream)
 	if err != nil {
 		return err
 	}
+	s.left, s.last = meta.NumPending, meta.Sequence.Stream
 	s.stopped = ok && !yield(h, nil)
 	return nil
 }
 
-// recount sets left to the server's count of undelivered messages. UNAVAILABLE if a delivered message was lost.
+// recount sets left to the server's count of undelivered messages. It returns errLost if a delivered message was lost.
 func (s *headScan) recount(c jetstream.Consumer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), readWithin)
 	defer cancel()
@@ -296,7 +360,7 @@ func (s *headScan) recount(c jetstream.Consumer) error {
 	}
 	s.left = info.NumPending
 	if info.Delivered.Consumer != s.seen {
-		return readFault(errors.New("the scan of the log lost a message"))
+		return errLost
 	}
 	return nil
 }

@@ -387,6 +387,7 @@ func TestPowerLoss(t *testing.T) {
 // A power cut may take the last moments of a relaxed node, as its documentation says, and no more.
 func TestPowerLossRelaxed(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	m := newMachine(t, powerDisk, powerLevel+"="+string(bus.Relaxed))
 	acks := 20_000
 	if testing.Short() {

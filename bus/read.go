@@ -36,8 +36,8 @@ type entry struct {
 type getRequest struct {
 	Seq      uint64 `json:"seq"`
 	Next     string `json:"next_by_subj,omitempty"`
-	Batch    int    `json:"batch"`
-	MaxBytes int    `json:"max_bytes"`
+	Batch    int    `json:"batch,omitempty"`
+	MaxBytes int    `json:"max_bytes,omitempty"`
 }
 
 // page returns up to count messages of a stream with a matching subject, starting at position from. It returns an empty
@@ -114,6 +114,34 @@ func (c *Conn) requestPage(ctx context.Context, stream, subject string, from uin
 	return collect(ctx, sub)
 }
 
+// next returns the first message of a stream with a matching subject, starting at position from; nil if there is none. It
+// costs less than a page of one message, for which the server also counts the messages that follow. For the server, a
+// message that it cannot read is none.
+func (c *Conn) next(ctx context.Context, stream, subject string, from uint64) (*entry, error) {
+	if c.replicated.Load() {
+		return c.leaderNext(ctx, stream, subject, from)
+	}
+	request, err := json.Marshal(getRequest{Seq: max(from, 1), Next: subject})
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "a read request cannot be encoded")
+	}
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
+	m, err := c.nc.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+stream, request)
+	if err != nil {
+		return nil, readFault(err)
+	}
+	switch status := m.Header.Get("Status"); status {
+	case "":
+		e, err := decodeEntry(m)
+		return &e, err
+	case "404":
+		return nil, nil //nolint:nilnil // nil means that no message matches
+	default:
+		return nil, readFault(errors.New(status + " " + m.Header.Get("Description")))
+	}
+}
+
 // collect receives messages until the server marks the end of the page.
 func collect(ctx context.Context, sub *nats.Subscription) ([]entry, error) {
 	var page []entry
@@ -157,6 +185,8 @@ func (c *Conn) newest(ctx context.Context, stream jetstream.Stream, subject stri
 	if c.replicated.Load() {
 		return c.requestLeader(ctx, stream.CachedInfo().Config.Name, map[string]any{"last_by_subj": subject})
 	}
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
 	m, err := stream.GetLastMsgForSubject(ctx, subject)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, nil //nolint:nilnil // nil means that the subject has no message
@@ -242,14 +272,16 @@ func errHole(after uint64) *fault.Error {
 }
 
 // walk yields the messages of a stream on a subject with positions in [from, to]. It fetches the next page while the
-// caller uses the current one.
+// caller uses the last quarter of the current one. The pages grow: most readers of a long history stop after some hundred
+// commits.
 func (c *Conn) walk(ctx context.Context, stream, subject string, from, to uint64) iter.Seq2[entry, error] {
 	return func(yield func(entry, error) bool) {
 		if from > to {
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
-		next := c.prefetch(ctx, stream, subject, from, pageCount/40) // most histories are short
+		count := pageCount / 10
+		next := c.prefetch(ctx, stream, subject, from, count)
 		defer func() { cancel(); <-next }()
 		for pending := ""; ; {
 			got := <-next
@@ -266,10 +298,11 @@ func (c *Conn) walk(ctx context.Context, stream, subject string, from, to uint64
 			last := &got.page[len(got.page)-1]
 			pending, from = last.pending, last.Seq+1
 			ends := pending == "0" || pending == "" || from > to
-			if !ends {
-				next = c.prefetch(ctx, stream, subject, from, pageCount)
-			}
-			for _, e := range got.page {
+			count = min(count*4, pageCount)
+			for i, e := range got.page {
+				if i == len(got.page)*3/4 && !ends {
+					next = c.prefetch(ctx, stream, subject, from, count)
+				}
 				if e.Seq > to || !yield(e, nil) {
 					return
 				}

@@ -15,6 +15,7 @@ import (
 	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/test/need"
 )
 
 // A foreign stream is checked as well, because the server reads it: if it is damaged it is quarantined, and reported.
@@ -73,6 +74,7 @@ func flipAt(t *testing.T, path string, where float64) {
 // What the last start tried is tried again: no byte of it stops a node, or is read by the server when it is damaged.
 func TestEveryByteOfTheProbe(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	n := bustest.NewNode(t, bus.ServerConfig{})
 	n.Stop(t)
 	dir := filepath.Join(n.Config.DataDir, "nats", "jetstream", "$G", "streams", "ORCH_PROBE")

@@ -53,7 +53,9 @@ func TestReadingReplicas(t *testing.T) {
 	require.NoError(t, n.Archive(t.Context(), tasks[7]))
 	read := func() (all []any) {
 		for _, id := range append(tasks, "TASK_01JD0000000000000000000001") {
-			all = append(all, collected(t, n.Read(t.Context(), id, 2)))
+			for _, from := range []uint64{2, 45, 50, 1000} {
+				all = append(all, collected(t, n.Read(t.Context(), id, from)))
+			}
 		}
 		byTask := func(a, b events.Head) int { return strings.Compare(string(a.Task), string(b.Task)) }
 		all = append(all, collected(t, n.Scan(t.Context(), 5)), collected(t, n.HeadsAfter(t.Context(), 9)))

@@ -11,7 +11,7 @@ import (
 // OutcomeUnknown is the reason of an UNAVAILABLE error after which the commit may or may not be in the log: the acknowledgement
 // of the append was lost, and reading the log did not settle its outcome in time. A request whose reply was lost also fails with
 // this reason.
-const OutcomeUnknown = "OUTCOME_UNKNOWN"
+const OutcomeUnknown = fault.OutcomeUnknown
 
 const (
 	// resolveWithin is how long it may take to resolve an append whose acknowledgement was lost.

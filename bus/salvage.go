@@ -62,8 +62,10 @@ func (i *inspection) salvage(ctx context.Context, log *slog.Logger) error {
 	if err := s.lost.write(i.dir); err != nil {
 		return err
 	}
-	if err := removeFile(filepath.Join(i.dir, indexFile)); err != nil { // the index contains the lost tasks
-		return err
+	for _, name := range []string{indexFile, listsFile} { // they contain the lost tasks
+		if err := removeFile(filepath.Join(i.dir, name)); err != nil {
+			return err
+		}
 	}
 	for _, c := range i.damagedBlocks {
 		if err := s.replaceBlock(c, blocks[c]); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/test/need"
 )
 
 // histories returns a stopped node with count histories of three commits, each with a large value; archived ones on request.
@@ -177,6 +178,7 @@ const lengthOf = -22
 // Adjacent damaged records cost the task of each, even if nothing else shows the loss.
 func TestNeighboursAreAllGivenUp(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	for _, which := range [][2]int{{1, 3}, {1, 4}, {3, 5}} { // the last ones are the end of the log
 		for _, length := range []bool{false, true} {
 			for _, archived := range []bool{false, true} {
@@ -230,6 +232,7 @@ func TestUncountedCommitsAreNotGivenUp(t *testing.T) {
 // A value that is damaged is given up, and the histories that name it stay.
 func TestSalvageOfAValue(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	n, _ := filled(t)
 	flip(t, streamFiles(t, n, "OBJ_ORCH_BLOBS", "*.blk")[0], "a large value", 0)
 	require.Equal(t, fault.DataLoss, fault.CodeOf(n.Serve(t)))

@@ -41,3 +41,26 @@ func TestScanWhileTasksMoveToTheArchive(t *testing.T) {
 		assert.True(t, seen[c.Task])
 	}
 }
+
+// A scan of heads that loses messages, because a slow connection delivers them after a fetch has ended, continues where the
+// loss was.
+func TestScanLosesMessages(t *testing.T) {
+	t.Parallel()
+	s, _, p := remoteStore(t, bus.Relaxed)
+	const tasks = 2000
+	want := map[events.TaskID]uint64{}
+	for range tasks {
+		c := eventstest.NewChain()
+		c.Grow(t, s, 1)
+		want[c.Task] = 1
+	}
+	p.Delay.Store(int64(2 * time.Second)) // a fetch ends after 1.25 s without a message
+	got, last := map[events.TaskID]uint64{}, uint64(0)
+	for h, err := range s.HeadsAfter(t.Context(), 0) {
+		require.NoError(t, err)
+		require.Greater(t, h.Seq, last, "in log order, and none twice")
+		last, got[h.Task] = h.Seq, h.Rev
+	}
+	assert.Equal(t, want, got)
+	assert.Zero(t, p.Delay.Load(), "no message was late")
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/orch-dev/orch/bus/storefile"
 	"github.com/orch-dev/orch/fault"
 )
 
@@ -27,9 +28,10 @@ type Server struct {
 
 	syncing Syncing
 	reserve *reserve
-	barrier *barrier     // nil when the server syncs by itself
-	suspect bool         // the previous node on the directory had a disk failure
-	newer   *fault.Error // why the store is read-only: a newer orch has written it
+	barrier *barrier        // nil when the server syncs by itself
+	trusted storefile.Known // the blocks that the start has not read
+	suspect bool            // the previous node on the directory had a disk failure
+	newer   *fault.Error    // why the store is read-only: a newer orch has written it
 
 	mu            sync.RWMutex // guards the fields below
 	current       *server.Server
@@ -83,7 +85,11 @@ func (s *Server) start(ctx context.Context) error {
 	if s.newer, err = checkVersion(&s.cfg); err != nil {
 		return err
 	}
-	if err = prepareStore(ctx, s.cfg.DataDir, s.cfg.Salvage, s.cfg.Logger); err != nil {
+	var known storefile.Known
+	if !s.suspect && !s.cfg.Salvage {
+		known = readChecked(s.cfg.DataDir)
+	}
+	if s.trusted, err = prepareStore(ctx, s.cfg.DataDir, known, s.cfg.Salvage, s.cfg.Logger); err != nil {
 		return err
 	}
 	if err = makeStoreDir(s.cfg.DataDir); err != nil {
@@ -101,7 +107,7 @@ func (s *Server) start(ctx context.Context) error {
 	if err = s.startWithSyncing(ctx); err != nil {
 		return err
 	}
-	return writeJSON(filepath.Join(s.cfg.DataDir, nodeFile), nodeInfo{URL: s.Addr(), PID: os.Getpid()})
+	return writeJSON(filepath.Join(s.cfg.DataDir, nodeFile), nodeInfo{URL: s.Addr(), PID: os.Getpid(), Root: s.cfg.Root})
 }
 
 // run starts one incarnation of the server, on the port of the previous one if there was one.
@@ -158,8 +164,9 @@ func (c *ServerConfig) options(syncing Syncing) (*server.Options, error) {
 	opts.NoSigs = true
 	opts.NoLog = true
 	opts.DisableJetStreamBanner = true
-	// The server's default of 2 s is too short on a loaded machine. So the server waits as long as a client does.
-	opts.AuthTimeout = dialWithin.Seconds()
+	// The server's defaults of 2 s and 10 s are too short on a loaded machine. So the server waits as long as a client does.
+	opts.AuthTimeout = localDialWithin.Seconds()
+	opts.WriteDeadline = localWriteWithin
 	return opts, nil
 }
 
@@ -196,7 +203,7 @@ func (s *Server) Connect(ctx context.Context) (*Conn, error) {
 }
 
 // Close stops the server, removes its published address and unlocks the data directory. It is idempotent.
-func (s *Server) Close(context.Context) error {
+func (s *Server) Close(ctx context.Context) error {
 	s.restartMu.Lock()
 	defer s.restartMu.Unlock()
 	s.mu.Lock()
@@ -207,6 +214,9 @@ func (s *Server) Close(context.Context) error {
 		return nil
 	}
 	stop(ns)
+	if ns != nil {
+		s.listChecked(ctx)
+	}
 	s.barrier.close()
 	return errors.Join(removeFile(filepath.Join(s.cfg.DataDir, nodeFile)), unlock(s.lock))
 }

@@ -38,8 +38,20 @@ type Status struct {
 	At time.Time `json:"at"`
 }
 
-// Status returns the state of the store.
-func (s *Store) Status(ctx context.Context) (Status, error) {
+// Health returns the state of the store without anything that has to be counted. Only an external server is asked.
+func (s *Store) Health(ctx context.Context) (Status, error) {
+	st := s.health()
+	if s.conn.target.server != nil {
+		return st, nil
+	}
+	if _, err := s.archiveLog.Info(ctx); err != nil {
+		return st, readFault(err)
+	}
+	return st, nil
+}
+
+// health returns what is known about the store without asking the server.
+func (s *Store) health() Status {
 	st := Status{Durability: Unknown, Syncing: SyncExternal, At: events.Time(time.Now())}
 	if r := s.space.measure(); r != nil {
 		st.Refusing, st.Since = r.err, r.since
@@ -53,8 +65,16 @@ func (s *Store) Status(ctx context.Context) (Status, error) {
 		st.Refusing = loss
 	}
 	if server := s.conn.target.server; server != nil {
-		st.Durability = s.cfg.Durability
-		st.Syncing, st.MinFree = server.syncing, server.cfg.MinFree
+		st.Durability, st.Syncing = s.cfg.Durability, server.syncing
+	}
+	return st
+}
+
+// Status returns the state of the store.
+func (s *Store) Status(ctx context.Context) (Status, error) {
+	st := s.health()
+	if server := s.conn.target.server; server != nil {
+		st.MinFree = server.cfg.MinFree
 		st.Used, st.MaxStore = server.used(), server.cfg.MaxStore
 		var err error
 		if st.Free, _, err = diskSpace(server.cfg.DataDir); err != nil {

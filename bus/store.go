@@ -102,6 +102,8 @@ type archive struct {
 	gate   archiveGate
 	// removals is set when the archive has records of removed tasks.
 	removals atomic.Bool
+	// bookmarks remembers where readers of live histories stopped.
+	bookmarks bookmarks
 }
 
 // highWater maintains the high-water mark: a record of the newest commit, which shows a loss of acknowledged commits.
@@ -146,6 +148,7 @@ func (c *Conn) OpenStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 	s.cancel = cancel
 	s.background.Go(func() { s.maintain(background) })
 	s.background.Go(func() { s.watchEpoch(background) })
+	s.background.Go(func() { s.checkTrusted(background) })
 	err := s.finishSalvage(ctx)
 	if err == nil {
 		err = s.verifyAfterSyncFailure(ctx)

@@ -40,10 +40,15 @@ type Event struct {
 	Data Payload
 }
 
+// hashSize is the length of the result of Hash.
+const hashSize = (sha256.Size*8 + 5) / 6
+
 // Hash returns the link of the hash chain for an encoded commit: SHA-256 in unpadded base64url.
 func Hash(encoded []byte) string {
 	sum := sha256.Sum256(encoded)
-	return base64.RawURLEncoding.EncodeToString(sum[:])
+	var text [hashSize]byte
+	base64.RawURLEncoding.Encode(text[:], sum[:])
+	return string(text[:])
 }
 
 func isHash(s string) bool {

@@ -160,6 +160,7 @@ func (d *Submitted) write(w *writer) {
 	w.anyIf("shares", d.Shares, d.Shares)
 	w.textIf("writes", d.Writes)
 	w.textIf("share", d.Share)
+	w.textIf("root", d.Root)
 	w.anyIf("limited", d.Limited, d.Limited)
 }
 
@@ -198,4 +199,5 @@ func (d *Succeeded) write(w *writer) {
 	w.numberIf("attempt", int64(d.Attempt))
 	w.valueIf("output", d.Output)
 	w.numberIf("duration", int64(d.Duration))
+	w.numberIf("calls", int64(d.Calls))
 }

@@ -19,6 +19,8 @@ type StepError struct {
 	Tool    string `json:"tool,omitempty"`
 	Args    Value  `json:"args,omitzero"`
 	Purpose string `json:"purpose,omitempty"`
+	// Calls is how many calls a part of a for_each has made.
+	Calls int `json:"calls,omitempty"`
 }
 
 // Retrying is the data of step.retrying: this attempt failed, or its result does not yet satisfy the plan. The next

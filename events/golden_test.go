@@ -69,7 +69,12 @@ func samples() map[events.Kind]events.Payload {
 		events.QuestionAsked:    &events.Question{ID: "ASK_1", Step: "a", Key: "name", Kind: events.Elicitation, Params: value, ExpiresAt: at},
 		events.QuestionAnswered: &events.Answer{ID: "ASK_1", By: "user:ada", Action: "accept", Response: value, At: at},
 		events.QuestionExpired:  &events.Unanswered{ID: "ASK_1", Reason: "r", At: at},
-		events.StepNoted:        &events.Noted{Step: "a", Attempt: 1, Note: json.RawMessage(`{"n":12345678901234567890,"s":"ü <&>"}`), Elsewhere: true},
+		events.StepDivided:      &events.Divided{Step: "a", Lists: []events.Value{value, events.Offloaded([]byte("2"))}, Chunk: 4, Total: 7, Size: 2},
+		events.TaskPart: &events.Part{
+			Step: "a", List: value, From: 1, First: 4, Count: 2, Parallel: 3,
+			Known: []events.Known{{Step: "b", State: "failed", Output: value, Error: failure, Attempts: 2}},
+		},
+		events.StepNoted: &events.Noted{Step: "a", Attempt: 1, Note: json.RawMessage(`{"n":12345678901234567890,"s":"ü <&>"}`), Elsewhere: true},
 	}
 	for _, k := range events.Kinds() {
 		if all[k] == nil {

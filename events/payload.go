@@ -37,7 +37,9 @@ const (
 	TaskPaused          Kind = "task.paused"
 	TaskResumed         Kind = "task.resumed"
 	TaskCancelRequested Kind = "task.cancel_requested"
-	TaskEnding          Kind = "task.ending"
+	// TaskPart records, after task.submitted, that the task runs a part of a for_each of its parent.
+	TaskPart   Kind = "task.part"
+	TaskEnding Kind = "task.ending"
 
 	StepReady     Kind = "step.ready"
 	StepCalled    Kind = "step.called"
@@ -49,6 +51,7 @@ const (
 	StepResolved  Kind = "step.resolved"
 	StepCancelled Kind = "step.cancelled"
 	StepExpanded  Kind = "step.expanded"
+	StepDivided   Kind = "step.divided"
 	StepWaiting   Kind = "step.waiting"
 	StepSpawned   Kind = "step.spawned"
 	StepReused    Kind = "step.reused"
@@ -127,6 +130,9 @@ type Submitted struct {
 	// Share is the identity whose quota of workers and open tasks the task uses; empty means the requester, or the
 	// requester of its first ancestor.
 	Share string `json:"share,omitempty"`
+	// Root is the folder that the calls of the task are confined to, as an absolute path. It is empty if clients and
+	// workers may be on different machines, and in events of earlier versions: any worker may then execute the calls.
+	Root string `json:"root,omitempty"`
 	// Limited is true when the requester may see only its own tasks. Its calls may not use functions that are reserved
 	// for operators.
 	Limited bool `json:"limited,omitempty"`
@@ -151,26 +157,6 @@ type Concurrency struct {
 	// OnConflict is queue, reject or cancel_running.
 	OnConflict string `json:"on_conflict"`
 }
-
-// Parent links a child task to the step that spawned it.
-type Parent struct {
-	Task  TaskID `json:"task"`
-	Step  string `json:"step"`
-	Depth int    `json:"depth"`
-	// Agent is the agent type of the child, empty for a sub-plan.
-	Agent string `json:"agent,omitempty"`
-	// Requester is the submitter of the first ancestor: the child acts on its behalf.
-	Requester string `json:"requester,omitempty"`
-	// Since is when the first ancestor was submitted.
-	Since time.Time `json:"since,omitzero"`
-	// Attempt is set for a delegated task: the attempt of the step during which the agent submitted it.
-	Attempt int `json:"attempt,omitempty"`
-	// Level counts the agent calls among the ancestors.
-	Level int `json:"level,omitempty"`
-}
-
-// Delegated reports whether an agent submitted the task while it ran a call. The step does not wait for the task.
-func (p *Parent) Delegated() bool { return p.Attempt > 0 }
 
 // Allow lists what a task may reach without a further approval.
 type Allow struct {
@@ -264,18 +250,14 @@ type Succeeded struct {
 	Attempt  int           `json:"attempt,omitempty"`
 	Output   Value         `json:"output,omitzero"`
 	Duration time.Duration `json:"duration,omitempty"`
+	// Calls is how many calls a part of a for_each has made.
+	Calls int `json:"calls,omitempty"`
 }
 
 // Skipped is the data of step.skipped and step.cancelled.
 type Skipped struct {
 	Step   string `json:"step"`
 	Reason string `json:"reason"`
-}
-
-// Expanded is the data of step.expanded: the items of a for_each.
-type Expanded struct {
-	Step  string  `json:"step"`
-	Items []Value `json:"items"`
 }
 
 // Waiting is the data of step.waiting.
@@ -286,17 +268,6 @@ type Waiting struct {
 	Signal string     `json:"signal,omitempty"`
 	// Default is the output when the signal times out; without it the step fails.
 	Default Value `json:"default,omitzero"`
-}
-
-// Spawned is the data of step.spawned: the step is a child task.
-type Spawned struct {
-	Step   string `json:"step"`
-	Child  TaskID `json:"child"`
-	Inputs Value  `json:"inputs,omitzero"`
-	// Agent and Plan are set when a call requested the child (TASK_SPAWN): the type of the agent and its plan in normal
-	// form.
-	Agent string `json:"agent,omitempty"`
-	Plan  Value  `json:"plan,omitzero"`
 }
 
 // Reused is the data of step.reused: the recorded output of another task's step replaces the call.
@@ -370,9 +341,7 @@ func (*Ready) payload()           {}
 func (*Called) payload()          {}
 func (*Succeeded) payload()       {}
 func (*Skipped) payload()         {}
-func (*Expanded) payload()        {}
 func (*Waiting) payload()         {}
-func (*Spawned) payload()         {}
 func (*Reused) payload()          {}
 func (*Noted) payload()           {}
 func (*Signal) payload()          {}
@@ -416,6 +385,10 @@ func newPayload(k Kind) Payload {
 		return new(Resolved)
 	case StepExpanded:
 		return new(Expanded)
+	case StepDivided:
+		return new(Divided)
+	case TaskPart:
+		return new(Part)
 	case StepWaiting:
 		return new(Waiting)
 	case StepSpawned:
@@ -463,13 +436,19 @@ func newPayload(k Kind) Payload {
 
 // Valid reports whether the event has data of the type that its kind requires.
 func (e Event) Valid() bool {
-	want := newPayload(e.Kind)
-	if want == nil || e.Data == nil {
-		return false
-	}
+	want, known := payloadTypes[e.Kind]
 	have := reflect.ValueOf(e.Data)
-	return have.Type() == reflect.TypeOf(want) && !have.IsNil()
+	return known && have.IsValid() && have.Type() == want && !have.IsNil()
 }
+
+// payloadTypes maps each kind to the type of its payload.
+var payloadTypes = func() map[Kind]reflect.Type {
+	types := map[Kind]reflect.Type{}
+	for _, k := range Kinds() {
+		types[k] = reflect.TypeOf(newPayload(k))
+	}
+	return types
+}()
 
 // Kinds returns every kind that this version can read, in the order of their declaration.
 func Kinds() []Kind {
@@ -485,5 +464,6 @@ func Kinds() []Kind {
 		StepParked, ApprovalRequested, ApprovalVoted, ApprovalGranted, ApprovalRejected, ApprovalExpired, ApprovalReminded,
 		QuestionAsked, QuestionAnswered, QuestionExpired,
 		StepNoted, ApprovalUsed, FileChanged, ApprovalRevoked,
+		TaskPart, StepDivided,
 	}
 }

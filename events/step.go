@@ -21,6 +21,8 @@ func StepOf(p Payload) string {
 		return d.Step
 	case *Expanded:
 		return d.Step
+	case *Divided:
+		return d.Step
 	case *Waiting:
 		return d.Step
 	case *Spawned:

@@ -116,7 +116,7 @@ func Registry() []Entry {
 		{ExecFailed, -32504, "a program could not be run"},
 		{NetworkError, -32505, "the network failed"},
 		{DatabaseError, -32506, "the database failed"},
-		{Unavailable, -32507, "the node is not reachable or is stopping"},
+		{Unavailable, -32507, "the node is not reachable, is stopping or has too much to do"},
 		{WorkerLost, -32508, "the worker of the call stopped answering"},
 		{ToolFailed, -32509, "the tool of an external MCP server reported an error"},
 	}

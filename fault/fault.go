@@ -57,6 +57,25 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 // ReadOnlyFileSystem is the reason of a FORBIDDEN error that no permission can fix.
 const ReadOnlyFileSystem = "READ_ONLY_FILE_SYSTEM"
 
+// OutcomeUnknown is the reason of an error after which the request may have been executed.
+const OutcomeUnknown = "OUTCOME_UNKNOWN"
+
+// Overloaded is the reason of an UNAVAILABLE error of a node that has too much to do. Nothing of the request was done, so it may be
+// repeated.
+const Overloaded = "OVERLOADED"
+
+// overloadPause is when a request that was refused with Overloaded may be repeated.
+const overloadPause = 2 * time.Second
+
+// NewOverloaded returns the error for a request that was refused at a time because the node has too much to do.
+func NewOverloaded(now time.Time, format string, args ...any) *Error {
+	return New(Unavailable, format, args...).WithReason(Overloaded).WithRetryAt(now.Add(overloadPause)).
+		WithHint("nothing of it was done; try again in a few seconds")
+}
+
+// IsOverloaded reports whether err has the reason Overloaded.
+func IsOverloaded(err error) bool { return err != nil && From(err).Reason == Overloaded }
+
 // WithReason sets the reason and returns e.
 func (e *Error) WithReason(name string) *Error { e.Reason = name; return e }
 
@@ -106,19 +125,20 @@ func (e *Error) Unwrap() error { return e.Err }
 // Is reports whether target is an *Error of the same code, so that errors.Is(err, &fault.Error{Code: fault.NotFound})
 // works through any wrapping.
 func (e *Error) Is(target error) bool {
-	var t *Error
-	return errors.As(target, &t) && t.Code == e.Code
+	t, ok := errors.AsType[*Error](target)
+	return ok && t.Code == e.Code
 }
 
 // CodeOf returns the code that err carries: "" for nil, CANCELLED or TIMEOUT for context errors,
 // the matching code for file system errors, INTERNAL for anything else.
 func CodeOf(err error) Code {
-	var e *Error
-	switch {
-	case err == nil:
+	if err == nil {
 		return ""
-	case errors.As(err, &e):
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
+	}
+	switch {
 	case errors.Is(err, context.Canceled):
 		return Cancelled
 	case errors.Is(err, context.DeadlineExceeded):
@@ -135,8 +155,10 @@ func CodeOf(err error) Code {
 // From returns err as an *Error: itself if it is one, else an error with its code. If the code is INTERNAL, the message
 // does not include the text of err.
 func From(err error) *Error {
-	var e *Error
-	if err == nil || errors.As(err, &e) {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
 	code := CodeOf(err)

@@ -226,8 +226,9 @@ func TestAgentsAreKeptOut(t *testing.T) {
 		"no capability": {"/agents/results", `{"task":"TASK_01JD0000000000000000000000","hand_to":{"requires":["a\u001fb"]}}`, http.StatusBadRequest},
 		"requires":      {"/agents/results", `{"task":"TASK_01JD0000000000000000000000","hand_to":{"requires":["a"` + strings.Repeat(`,"a"`, 33) + `]}}`, http.StatusBadRequest},
 		"no result":     {"/agents/results", `{"task":"TASK_01JD0000000000000000000000","step":"a","attempt":1,"result":{}}`, http.StatusNotFound},
-		"large":         {"/agents/results", `{"error":"` + strings.Repeat("x", 6<<20) + `"}`, http.StatusBadRequest},
-		"elsewhere":     {"/agents/none", `{}`, http.StatusNotFound},
+		// One byte too many: the node closes a connection on which more is on its way, and the client may not see the answer.
+		"large":     {"/agents/results", strings.Repeat("x", 5<<20+1), http.StatusBadRequest},
+		"elsewhere": {"/agents/none", `{}`, http.StatusNotFound},
 	} {
 		status, answer := post(t, ada, test.path, test.body)
 		assert.Equal(t, test.status, status, "%s: %s", name, answer)

@@ -160,9 +160,7 @@ func (h *executor) checkProgramPath() error {
 			return fault.Wrap(fault.ValidationError, err, dir+" cannot be used").WithField("program_path")
 		}
 		for _, writable := range append([]string{h.root.Name()}, h.cfg.Confinement.SandboxWrite...) {
-			if resolved, err := filepath.EvalSymlinks(writable); err == nil {
-				writable = resolved
-			}
+			writable = pathguard.Real(writable)
 			if rel, err := filepath.Rel(writable, target); err == nil && filepath.IsLocal(rel) {
 				return fault.New(fault.ValidationError, "%s lies in %s, where tasks write", dir, writable).WithField("program_path").
 					WithHint("name a folder that only you write")
@@ -238,6 +236,20 @@ func (h *executor) worker(owner work.Owner, cfg worker.Config) (*worker.Worker, 
 		cfg.Concurrency = ownToolsAtOnce
 	}
 	cfg.Secrets = h.cfg.Tools.SecretsAllow
+	cfg.Local = h.cfg.local()
 	cfg.Root, cfg.Working, cfg.Operator, cfg.Exec, cfg.Logger = h.root, workingDir, h.cfg.Operator, h.exec, h.cfg.logger()
 	return worker.New(owner, h.catalogue, h.policy, cfg)
 }
+
+// workspace returns the path of the workspace of a task in a root.
+func (h *executor) workspace(root string, id events.TaskID) string {
+	own := h.tree.Path(id)
+	rel, err := filepath.Rel(h.root.Name(), own)
+	if err != nil || root == h.root.Name() {
+		return own
+	}
+	return filepath.Join(root, rel)
+}
+
+// local reports whether the node of the configuration, its clients and its workers are on this machine.
+func (c Config) local() bool { return c.Storage.NATSURL == "" }

@@ -9,6 +9,7 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/bus/election"
 	"github.com/orch-dev/orch/classify/secrets"
+	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/rpc"
@@ -23,6 +24,8 @@ type host struct {
 	orch     *orchestrator.Orchestrator
 	executor *executor
 	stats    *stats.Projector
+	// lists is the index of lists.
+	lists orchestrator.Lists
 	// meter counts the requests of all clients against the rate limits; nil while the node does not serve MCP over HTTP.
 	meter atomic.Pointer[server.Server]
 	// origin is the scheme, host and port at which HTTP is served; nil while HTTP is not served.
@@ -48,7 +51,7 @@ func (h *host) openBus(ctx context.Context) error {
 	}
 	var err error
 	h.server, err = bus.StartServer(ctx, bus.ServerConfig{
-		DataDir: h.cfg.DataDir, Guest: h.cfg.Guest, Durability: bus.Durability(h.cfg.Storage.Durability), Logger: h.cfg.logger(),
+		DataDir: h.cfg.DataDir, Root: pathguard.Real(h.cfg.Root), Guest: h.cfg.Guest, Durability: bus.Durability(h.cfg.Storage.Durability), Logger: h.cfg.logger(),
 		Host: h.cfg.Storage.Host, Port: h.cfg.Storage.Port, ReadNewer: h.cfg.Storage.ReadNewer, MaxStore: h.cfg.Storage.MaxStore, MinFree: h.cfg.Storage.MinFree,
 	})
 	if err == nil {
@@ -96,6 +99,11 @@ func (h *host) openRequests(ctx context.Context) error {
 // forOperator returns the configuration of an endpoint for clients that use the operator's credential.
 func (h *host) forOperator() rpc.EndpointConfig {
 	return rpc.EndpointConfig{Logger: h.cfg.logger(), Identity: h.Operator()}
+}
+
+// forCommands returns the configuration of an endpoint for the API. A request may wait as long for the endpoint as for the owner.
+func (h *host) forCommands(identity string) rpc.EndpointConfig {
+	return rpc.EndpointConfig{Logger: h.cfg.logger(), Identity: identity, BeginWithin: orchestrator.BeginWithin}
 }
 
 // Operator returns the identity that holders of the operator's credential act as.

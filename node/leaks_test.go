@@ -19,6 +19,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	settings "github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/node"
+	"github.com/orch-dev/orch/test/need"
 	"github.com/orch-dev/orch/tools/firebase"
 )
 
@@ -80,6 +81,7 @@ func dottedCalls() map[string][2]object {
 // log of the node has them.
 func TestErrorsOfDottedToolsTellNothing(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	const token = "ghp_canaryOfTheTokenOfGitHub000000000000"
 	github := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)

@@ -11,15 +11,18 @@ const (
 	// memoryEvery is the interval at which the node checks its memory.
 	memoryEvery = time.Second
 	// A check is calm if at most calmBytes were allocated since the previous check. Memory is returned to the system after
-	// calmTicks calm checks in a row, and again after each multiple of lateTicks, when the caches of the store have expired.
-	// After the start, one calm check is enough.
-	calmTicks = 20
-	lateTicks = 60
-	calmBytes = 8 << 20
-	// Above largeHeap bytes, the garbage collector runs more often: GOGC is largePercent instead of usualPercent.
-	largeHeap    = 192 << 20
-	largePercent = 40
-	usualPercent = 100
+	// calmTicks calm checks in a row, again after cacheTicks, when the caches of the store have expired, and after each multiple
+	// of lateTicks. After the start, one calm check is enough.
+	calmTicks  = 8
+	cacheTicks = 20
+	lateTicks  = 60
+	calmBytes  = 8 << 20
+	// The heap of a node or a worker doubles until the garbage collector runs, but grows by at most so many bytes, unless that were
+	// less than leastPercent of it.
+	nodeHeadroom   = 256 << 20
+	workerHeadroom = 64 << 20
+	leastPercent   = 40
+	usualPercent   = 100 // the default of GOGC
 )
 
 // memory contains heap statistics of the runtime, in bytes.
@@ -31,10 +34,10 @@ func readMemory() memory {
 	return memory{samples[0].Value.Uint64(), samples[1].Value.Uint64()}
 }
 
-// limitMemory keeps the memory of the process small until ctx ends. With a large heap, such as that of a long queue, it lowers
-// GOGC. After a load it returns memory to the system. The runtime alone would do so late: in an idle process it collects only
-// every two minutes, and then keeps the free memory.
-func limitMemory(ctx context.Context) {
+// limitMemory bounds the memory of the process until ctx ends: it sets GOGC so that the heap grows by at most headroom bytes, or
+// leastPercent, between two runs of the garbage collector. After a load it returns memory to the system. The runtime alone would
+// do so late: in an idle process it collects only every two minutes, and then keeps the free memory.
+func limitMemory(ctx context.Context, headroom uint64) {
 	usual := debug.SetGCPercent(usualPercent) // the only way to read it
 	debug.SetGCPercent(usual)
 	defer debug.SetGCPercent(usual)
@@ -49,14 +52,14 @@ func limitMemory(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := readMemory()
-		if want := percentFor(now.live); usual == usualPercent && want != percent { // only if the user has not set GOGC
+		if want := percentFor(now.live, headroom); usual == usualPercent && differs(want, percent) { // only if the user has not set GOGC
 			percent = want
 			debug.SetGCPercent(percent)
 		}
 		if calm++; now.allocated-last.allocated > calmBytes {
 			calm = 0
 		}
-		if calm == calmTicks || calm > 0 && calm%lateTicks == 0 {
+		if calm == calmTicks || calm == cacheTicks || calm > 0 && calm%lateTicks == 0 {
 			debug.FreeOSMemory()
 			dropProgram() // last, because the collector would load dropped pages again
 		}
@@ -64,9 +67,14 @@ func limitMemory(ctx context.Context) {
 	}
 }
 
-func percentFor(live uint64) int {
-	if live > largeHeap {
-		return largePercent
-	}
-	return usualPercent
+// percentFor returns GOGC for a heap with live bytes that may grow by headroom.
+func percentFor(live, headroom uint64) int {
+	const whole = 100
+	return int(min(max(headroom*whole/max(live, 1), leastPercent), usualPercent))
+}
+
+// differs reports whether two values of GOGC differ by so much that the change is worth a pause of the process.
+func differs(a, b int) bool {
+	const tenth = 10
+	return max(a, b)-min(a, b) > max(a, b)/tenth
 }

@@ -8,6 +8,7 @@ package node
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/index"
 	"github.com/orch-dev/orch/internal/uptime"
 	"github.com/orch-dev/orch/mcp/registry"
 	"github.com/orch-dev/orch/messages"
@@ -68,13 +70,23 @@ func newNode(cfg Config) *Node {
 // DISK_FULL, UNAVAILABLE, VALIDATION_ERROR.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := newNode(cfg)
+	began := time.Now()
+	var slow []any
 	for _, step := range startSteps() {
+		stepBegan := time.Now()
 		if err := step.run(n, ctx); err != nil {
 			return nil, errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
 		}
+		if took := time.Since(stepBegan); took >= slowStep {
+			slow = append(slow, slog.Duration(step.name, took))
+		}
 	}
+	n.cfg.logger().LogAttrs(ctx, slog.LevelInfo, "node_started", slog.Duration("took", time.Since(began)), slog.Group("steps", slow...))
 	return n, nil
 }
+
+// slowStep is the duration from which a step of the start is logged.
+const slowStep = 10 * time.Millisecond
 
 func (n *Node) openExecutor(ctx context.Context) error {
 	var err error
@@ -106,12 +118,25 @@ func (n *Node) startOwner(ctx context.Context) error {
 	}
 }
 
+// openLists opens the index of lists. With an external server, where others may write to the log, it contains open tasks alone.
+func (n *Node) openLists(context.Context) error {
+	path, log := n.store.ListsFile()
+	if path == "" {
+		n.lists = index.NewOpen()
+		return nil
+	}
+	x := index.New(path, log)
+	n.lists = x
+	n.onStop(func(context.Context) error { x.Close(); return nil })
+	return nil
+}
+
 func (n *Node) ownerConfig() orchestrator.Config {
 	return orchestrator.Config{
-		Log: n.store, Blobs: n.store, Checkpoints: n.store, Indexes: n.store, Catalogue: n.executor.catalogue,
+		Log: n.store, Blobs: n.store, Checkpoints: n.store, Indexes: n.store, Lists: n.lists, Catalogue: n.executor.catalogue,
 		Logger: n.cfg.logger(), Clock: n.clock, Paused: n.cfg.Paused, Gone: n.endedWorkers(),
 		Redact: n.executor.policy.Redact, FindSecret: n.executor.findSecret, Secrets: n.cfg.Tools.SecretsAllow, FourEyes: n.cfg.Confinement.FourEyes,
-		Workspace: n.executor.tree.Path, Root: n.executor.root.Name(), Program: n.executor.program,
+		Workspace: n.executor.workspace, Root: n.executor.root.Name(), Local: n.cfg.local(), Program: n.executor.program,
 		Limits: orchestrator.Limits{
 			Lease: n.cfg.Limits.Lease, Overrun: n.cfg.Limits.Overrun, MaxDeliveries: n.cfg.Limits.MaxDeliveries, MaxSpawned: n.cfg.Limits.MaxSpawned,
 			MaxOpen: n.cfg.Limits.MaxOpen, MaxOpenEach: n.cfg.Limits.MaxOpenEach, ArchiveAfter: n.cfg.Limits.ArchiveAfter, Retention: n.taskRetention(),
@@ -150,7 +175,7 @@ func (n *Node) describe(r *api.StatusReply) {
 	r.Version, r.Root = n.cfg.Version, n.executor.root.Name()
 	ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
 	defer stop()
-	s, err := n.store.Status(ctx)
+	s, err := n.store.Health(ctx)
 	switch {
 	case err != nil:
 		r.SetRefusal(fault.From(err), time.Time{})
@@ -175,12 +200,12 @@ func (n *Node) takeOver(ctx context.Context) error {
 // that they may request must be available before.
 func (n *Node) serve(context.Context) error {
 	audited := auditedAPI{n.orch, n.refused}
-	commands, err := rpc.ServeAPI(n.requests, audited, n.store, n.forOperator())
+	commands, err := rpc.ServeAPI(n.requests, audited, n.store, n.forCommands(n.Operator()))
 	if err != nil {
 		return err
 	}
 	n.onStop(closeSoon(commands))
-	people, err := rpc.ServeIdentities(n.requests, audited, n.tokens, rpc.EndpointConfig{Logger: n.cfg.logger()})
+	people, err := rpc.ServeIdentities(n.requests, audited, n.tokens, n.forCommands(""))
 	if err != nil {
 		return err
 	}
@@ -197,7 +222,7 @@ func (n *Node) serve(context.Context) error {
 func (ch *chores) startChores(ctx context.Context) error {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var chores sync.WaitGroup
-	chores.Go(func() { limitMemory(run) })
+	chores.Go(func() { limitMemory(run, nodeHeadroom) })
 	chores.Go(func() { ch.watchClock(run) })
 	ch.onStop(func(context.Context) error { stop(); chores.Wait(); return nil })
 	return nil
@@ -205,9 +230,6 @@ func (ch *chores) startChores(ctx context.Context) error {
 
 // API returns the commands of the node. Calls do not use the network.
 func (n *Node) API() api.API { return n.orch }
-
-// Owner returns the orchestrator, which is the owner of the calls that workers execute.
-func (n *Node) Owner() *orchestrator.Orchestrator { return n.orch }
 
 // Store returns the node's store.
 func (n *Node) Store() *bus.Store { return n.store }
@@ -238,6 +260,11 @@ func RunWorker(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	limited, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var chores sync.WaitGroup
+	chores.Go(func() { limitMemory(limited, workerHeadroom) })
+	defer chores.Wait()
+	defer stop()
 	return run(ctx)
 }
 

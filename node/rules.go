@@ -5,9 +5,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/policy"
 )
 
@@ -17,9 +17,7 @@ func ReadRules(path string) (*policy.Rules, error) {
 	if path == "" {
 		return nil, nil //nolint:nilnil // no rules are a valid policy
 	}
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target // the rules protect the file at this path from changes
-	}
+	path = pathguard.Real(path) // the rules protect the file at this path from changes
 	f, err := os.Open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -19,8 +19,11 @@ func laneOf(t *statemachine.Task, s *statemachine.Step) dispatch.Lane {
 		Queue: decide.QueueName(s.Queue), Tool: s.Tool, Suspect: decide.Suspect(s), Agents: dispatch.Selection(s.For), Requester: originalRequester(t), Share: shareOf(t),
 	}
 	l.Operator = !t.Submitted.Limited && !strings.HasPrefix(l.Requester, events.AgentPrefix)
-	if s.For != nil {
+	switch {
+	case s.For != nil:
 		l.Queue = work.AgentsQueue
+	case l.Queue != work.NodeQueue:
+		l.Root = t.Submitted.Root
 	}
 	return l
 }

@@ -22,6 +22,9 @@ func grantedScopes(t *statemachine.Task) []string {
 // accessOf returns the resources that the task may access without further approval, or nil for none.
 func accessOf(e *entry) *work.Access {
 	access := &work.Access{Scopes: grantedScopes(e.task)}
+	if whole := e.owner.parts().wholeOf(e); whole != nil {
+		access.Scopes = append(access.Scopes, grantedScopes(whole)...)
+	}
 	if allow := allowOf(e); allow != nil {
 		access.Paths, access.Endpoints, access.Connections, access.Packages = allow.Paths, allow.Endpoints, allow.Connections, allow.Packages
 		access.Programs = allow.Programs

@@ -73,6 +73,7 @@ func TestGrantedCallRunsOnce(t *testing.T) {
 
 	p := n.pending()
 	assert.Equal(t, statemachine.AwaitingApproval, n.view(id).State)
+	assert.JSONEq(t, `{"rule":"outside_workspace"}`, string(p.Details), "what the call affects is not known")
 	assert.Equal(t, "WRITE", p.Tool)
 	assert.JSONEq(t, `{"text":"hi"}`, string(p.Args))
 	assert.Equal(t, "task:"+string(id), p.Requester)
@@ -284,14 +285,14 @@ func TestScopes(t *testing.T) {
 	scope.Scopes = []string{"endpoint https://h:443"}
 	batch := n.poll("w", 2)
 	require.Len(t, batch.Calls, 2)
-	n.park("w", batch.Calls[0], scope)
-	n.park("w", batch.Calls[1], scope)
+	n.park("w", *batch.Calls[0], scope)
+	n.park("w", *batch.Calls[1], scope)
 	_, err := n.decide(n.pending().ID, "granted", "user:ada")
 	require.NoError(t, err)
 	batch = n.poll("w", 2)
 	require.Len(t, batch.Calls, 2)
 	for _, c := range batch.Calls {
-		require.NoError(t, n.report("w", c, `{}`))
+		require.NoError(t, n.report("w", *c, `{}`))
 	}
 	assert.Equal(t, statemachine.Done, n.result(id).State)
 }
@@ -305,13 +306,13 @@ func TestBarredCalls(t *testing.T) {
 	batch := n.poll("w", 5)
 	require.Len(t, batch.Calls, 1)
 	assert.Equal(t, "READ", batch.Calls[0].Tool)
-	require.NoError(t, n.report("w", batch.Calls[0], `{}`))
+	require.NoError(t, n.report("w", *batch.Calls[0], `{}`))
 	_, err := n.decide(n.pending().ID, "granted", "user:ada")
 	require.NoError(t, err)
 	batch = n.poll("w", 5)
 	require.Len(t, batch.Calls, 2)
 	for _, c := range batch.Calls {
-		require.NoError(t, n.report("w", c, `{}`))
+		require.NoError(t, n.report("w", *c, `{}`))
 	}
 	assert.Equal(t, statemachine.Done, n.result(id).State)
 }

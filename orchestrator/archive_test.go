@@ -17,6 +17,7 @@ import (
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/index"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
@@ -139,12 +140,12 @@ func TestArchivedIsKnown(t *testing.T) {
 // Tasks that were evicted from memory are archived as well, with and without an index.
 func TestForgottenTasksAreArchived(t *testing.T) {
 	t.Parallel()
-	for _, index := range []bool{true, false} {
+	for _, withIndex := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			log := &indexed{Log: memlog.New(memlog.Config{})}
 			n := start(t, log.Log, func(c *orchestrator.Config) {
 				c.Limits.KeepListed, c.Limits.KeepOpen, c.Limits.ArchiveAfter = 3, 2, time.Hour
-				if index {
+				if withIndex {
 					c.Log, c.Indexes = log, log
 				}
 			})
@@ -155,7 +156,7 @@ func TestForgottenTasksAreArchived(t *testing.T) {
 			young := n.submit(setPlan)
 			<-time.After(45 * time.Minute)
 			live := eventstest.HeadsOf(t, log)
-			assert.Len(t, live, 1, "index %t", index)
+			assert.Len(t, live, 1, "index %t", withIndex)
 			assert.Contains(t, live, young)
 		})
 	}
@@ -178,7 +179,7 @@ func TestOpenTasksAreListedWithoutScan(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log := &scans{Log: memlog.New(memlog.Config{})}
-		n := start(t, log.Log, func(c *orchestrator.Config) { c.Log, c.Limits.KeepListed = log, 1 })
+		n := start(t, log.Log, func(c *orchestrator.Config) { c.Log, c.Lists, c.Limits.KeepListed = log, index.NewOpen(), 1 })
 		n.serve(echoArgs)
 		for range 3 {
 			n.result(n.submit(setPlan))

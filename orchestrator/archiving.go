@@ -46,6 +46,7 @@ type archiver struct {
 
 	engine *engine
 	reader *reader
+	lister *lister
 	pauses *pauseList
 	// archiving is the newest requested run, nil if there was none. archiveNow wakes archiveLoop.
 	archiving  *archiveRun
@@ -318,6 +319,7 @@ func (ar *archiver) archivePartOf(ctx context.Context, ids []events.TaskID, widt
 		})
 	}
 	group.Wait()
+	ar.lister.noteArchived(ctx)
 	for id := range failed {
 		if stop != nil && slices.Contains(ids, id) {
 			delete(failed, id) // the log failed, not the task
@@ -398,9 +400,12 @@ func (ar *archiver) listed(id events.TaskID) bool {
 	return ar.engine.listed.lines[id] != nil
 }
 
-// oldHeads yields the heads of the live log that are older than a time. Indexes yields heads in the order of the log, so the
-// first newer head ends the sequence.
+// oldHeads yields the heads of the live log that are older than a time, at least those of finished tasks. Indexes yields heads in
+// the order of the log, so the first newer head ends the sequence.
 func (ar *archiver) oldHeads(ctx context.Context, before time.Time) iter.Seq2[events.Head, error] {
+	if ar.cfg.Lists.Complete() {
+		return withoutErrors(ar.cfg.Lists.Heads(false), func(h events.Head) bool { return h.At.Before(before) })
+	}
 	return func(yield func(events.Head, error) bool) {
 		ordered := ar.cfg.Indexes != nil
 		heads := ar.cfg.Log.Heads
@@ -413,6 +418,17 @@ func (ar *archiver) oldHeads(ctx context.Context, before time.Time) iter.Seq2[ev
 				return
 			}
 			if (old || err != nil) && !yield(h, err) {
+				return
+			}
+		}
+	}
+}
+
+// withoutErrors yields those of some heads that are wanted.
+func withoutErrors(heads iter.Seq[events.Head], wanted func(events.Head) bool) iter.Seq2[events.Head, error] {
+	return func(yield func(events.Head, error) bool) {
+		for h := range heads {
+			if wanted(h) && !yield(h, nil) {
 				return
 			}
 		}
@@ -451,7 +467,7 @@ func (ar *archiver) archive(ctx context.Context, id events.TaskID) error {
 	ar.engine.runQueuedTurns(held)
 	if err == nil && held.idle() && ar.engine.tasks[id] == held {
 		delete(ar.engine.tasks, id)
-		ar.engine.listed.dropWhole(id)
+		ar.engine.finished.remove(id)
 	}
 	ar.unlock()
 	if err == nil {

@@ -58,7 +58,7 @@ func (e *entry) dormant() bool {
 	case t.Submitted.Parent != nil || t.Submitted.Concurrency != nil:
 		return false
 	}
-	for _, s := range t.Steps {
+	for _, s := range t.Live() {
 		if !dormantStep(s) {
 			return false
 		}
@@ -121,4 +121,5 @@ func (l *listing) addOpen(line *api.Summary) {
 		l.open = map[events.TaskID]*api.Summary{}
 	}
 	l.lines[line.ID], l.open[line.ID] = line, line
+	l.index.Put(*line, 0)
 }

@@ -20,10 +20,11 @@ const maxDelivery = 4 << 20
 
 // batch fetches the large values of a delivery. Calls that do not fit into the answer return to the queue.
 func (ws *workSource) batch(ctx context.Context, worker string, d dispatch.Delivery) work.Batch {
-	b := work.Batch{Number: d.Number, Cancel: d.Cancel, Calls: make([]work.Call, 0, len(d.Offers))}
+	b := work.Batch{Number: d.Number, Cancel: d.Cancel, Calls: make([]*work.Call, 0, len(d.Offers))}
 	room := maxDelivery
 	for i, of := range d.Offers {
-		call, err := ws.fill(ctx, of)
+		call := &of.Call
+		err := ws.fill(ctx, of)
 		if err == nil && callSize(call) > maxDelivery {
 			err = fault.New(fault.ValidationError, "the arguments of the call and what comes with them have more than %d bytes", maxDelivery).
 				WithField("args").WithReason("SIZE_LIMIT_EXCEEDED").WithHint("hand over less at a time, or the path of a file")
@@ -41,39 +42,36 @@ func (ws *workSource) batch(ctx context.Context, worker string, d dispatch.Deliv
 	return b
 }
 
-// fill returns the call of an offer with everything that its worker needs.
-func (ws *workSource) fill(ctx context.Context, of dispatch.Offer) (work.Call, error) {
-	call := of.Call
-	var err error
+// fill completes the call of an offer with everything that its worker needs.
+func (ws *workSource) fill(ctx context.Context, of *dispatch.Offer) (err error) {
+	call := &of.Call
 	if call.Args, err = ws.blobs.fetch(ctx, of.Args); err != nil {
-		return call, err
+		return err
 	}
 	if call.Handed, err = ws.blobs.fetch(ctx, of.Handed); err != nil {
-		return call, err
+		return err
 	}
 	if call.Session != "" {
-		of.Call = call
-		if err = ws.addContext(ctx, &of); err != nil {
-			return call, err
+		if err = ws.addContext(ctx, of); err != nil {
+			return err
 		}
-		call = of.Call
 	}
 	if call.Answers, err = ws.blobs.fetchAnswers(ctx, of.Answers); err != nil {
-		return call, err
+		return err
 	}
 	var named struct {
 		ID string `json:"checkpoint_id"`
 	}
 	if len(of.Checkpoints) == 0 || json.Unmarshal(call.Args, &named) != nil {
-		return call, nil //nolint:nilerr // the tool reports arguments without the field
+		return nil //nolint:nilerr // the tool reports arguments without the field
 	}
 	i := slices.IndexFunc(of.Checkpoints, func(c events.Checkpointed) bool { return c.ID == named.ID })
 	if i < 0 {
-		return call, nil // the tool reports the unknown id
+		return nil // the tool reports the unknown id
 	}
 	state, err := ws.blobs.fetch(ctx, of.Checkpoints[i].State)
 	call.Checkpoints = map[string]json.RawMessage{named.ID: state}
-	return call, err
+	return err
 }
 
 // handleUndeliverable fails the step of a call that can never be sent to a worker. After a transient error, the call returns to
@@ -112,7 +110,7 @@ func (ws *workSource) postpone(r work.Ref, worker string) {
 }
 
 // callSize estimates the bytes of a call in a message.
-func callSize(c work.Call) int {
+func callSize(c *work.Call) int {
 	const frame, quotes = 1 << 10, 8
 	size := frame + wireSize(c.Args) + wireSize(c.Handed)
 	for id, state := range c.Checkpoints {

@@ -141,9 +141,9 @@ func (cq *callQueue) reviveLeases(e *entry) {
 			cq.revoke(e, step)
 		}
 	}
-	for _, key := range e.task.Order {
-		if s := e.task.Steps[key]; s.Executing() && e.calls.Leases[key] == nil {
-			l := &dispatch.Lease{Ref: work.Ref{Task: e.id, Step: key, Attempt: s.Attempt}, Worker: s.Worker, Tool: s.Tool, Called: true}
+	for _, s := range e.task.Live() {
+		if s.Executing() && e.calls.Leases[s.Key] == nil {
+			l := &dispatch.Lease{Ref: work.Ref{Task: e.id, Step: s.Key, Attempt: s.Attempt}, Worker: s.Worker, Tool: s.Tool, Called: true}
 			cq.lease(e, l)
 			l.LastHeartbeat = time.Time{}
 		}
@@ -160,8 +160,8 @@ func matchesLease(s *statemachine.Step, l *dispatch.Lease) bool {
 
 // queueReady queues all ready calls of a task that may be dispatched. mu must be held.
 func (cq *callQueue) queueReady(e *entry) {
-	for _, key := range e.task.Order {
-		if s := e.task.Steps[key]; s.State == statemachine.StepReady && e.calls.Leases[key] == nil && !cq.mustWait(e, s) {
+	for _, s := range e.task.In(statemachine.StepReady) {
+		if e.calls.Leases[s.Key] == nil && !cq.mustWait(e, s) {
 			cq.queueCall(e, s)
 		}
 	}
@@ -223,8 +223,8 @@ func (cq *callQueue) setTimer(e *entry, decided time.Time) {
 			cq.timers.set(q.ExpiresAt, e.id)
 		}
 	}
-	for _, s := range e.task.Steps {
-		if s.Due.After(decided) && !s.State.Terminal() {
+	for _, s := range e.task.Live() {
+		if s.Due.After(decided) {
 			cq.timers.set(s.Due, e.id)
 		}
 	}

@@ -2,8 +2,8 @@ package orchestrator
 
 import (
 	"github.com/orch-dev/orch/events"
-	"github.com/orch-dev/orch/orchestrator/dispatch"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
 )
 
 // concurrencyKeys tracks which tasks hold the concurrency keys, and which wait for them.
@@ -99,6 +99,8 @@ func startedStep(s *statemachine.Step) bool {
 	switch {
 	case s.Purpose != "":
 		return false
+	case s.Divided != nil:
+		return false // a retry continues it; its parts have started
 	case s.Tool != "", s.Child != "", s.Approval != "", s.Signal != "", s.Items != nil:
 		return true
 	case s.State == statemachine.StepSucceeded:
@@ -203,7 +205,7 @@ func (ck *concurrencyKeys) nextWaiting(s *semaphore) *entry {
 
 // moreUrgent reports whether a comes before b: by priority, then by age.
 func moreUrgent(a, b *entry) bool {
-	pa, pb := dispatch.Urgency(a.task.Submitted.Priority), dispatch.Urgency(b.task.Submitted.Priority)
+	pa, pb := work.Urgency(a.task.Submitted.Priority), work.Urgency(b.task.Submitted.Priority)
 	if pa != pb {
 		return pa < pb
 	}

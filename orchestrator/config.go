@@ -52,12 +52,14 @@ type Catalogue interface {
 	Names() []string
 }
 
-// Config configures an Orchestrator. Log, Blobs, Checkpoints and Catalogue are required.
+// Config configures an Orchestrator. Log, Blobs, Checkpoints, Catalogue and Lists are required.
 type Config struct {
 	Log         events.Log
 	Blobs       events.Blobs
 	Checkpoints events.Checkpoints
 	Catalogue   Catalogue
+	// Lists answers lists once it contains all tasks, and the queue always.
+	Lists Lists
 	// Indexes stores the index of tasks for a restart. With nil, a restart reads the head of every task.
 	Indexes events.Indexes
 	// Logger receives messages for the operator of the node. Default: discard.
@@ -72,16 +74,20 @@ type Config struct {
 	Paused bool
 	// Redact removes secrets from data before it is written. Default: it changes nothing.
 	Redact func(data []byte) (clean []byte, changed bool)
-	// Program returns a program of the user by its absolute path, with its current content. Default: there are no programs.
-	Program func(name string) (events.Program, error)
+	// Program returns a program of the user below a root by its absolute path, with its current content. Default: there are no
+	// programs.
+	Program func(root, name string) (events.Program, error)
 	// Secrets are patterns of the sources from which plans may read secrets. Without patterns, plans have no secrets.
 	Secrets []string
 	// FindSecret reports whether data contains a secret, and the rule that found it. Default: it finds none.
 	FindSecret func(data []byte) (rule string, found bool)
-	// Workspace returns the absolute path of a task's workspace. Root is the root that tools are confined to. Both are only
-	// text for expressions.
-	Workspace func(id events.TaskID) string
+	// Workspace returns the absolute path of a task's workspace in a root. Root is the root of tasks that choose none. Both
+	// are only text for expressions.
+	Workspace func(root string, id events.TaskID) string
 	Root      string
+	// Local is set if clients and workers are on the machine of the node. Each task then has a root, and only workers with that
+	// root execute its calls.
+	Local bool
 	// FourEyes forbids people to decide about approvals of their own tasks.
 	FourEyes bool
 	// Gone names workers that have certainly ended. At the start their calls are lost without a grace period. Default: none.
@@ -104,6 +110,9 @@ type Limits struct {
 	MaxDeliveries int
 	// MaxSpawned limits the child tasks that the calls of one task start (S0-181). Default 16.
 	MaxSpawned int
+	// PartItems is how many items of a for_each one task runs. A for_each with more is divided into parts, each of which is a
+	// child task. Default 1,000.
+	PartItems int
 	// MaxOpen limits the open tasks, MaxOpenEach those of one requestor. Child tasks count but are never refused.
 	// Default 250,000 and 150,000.
 	MaxOpen, MaxOpenEach int
@@ -112,9 +121,10 @@ type Limits struct {
 	MaxOpenSteps, MaxOpenStepsEach int
 	// MaxWaiting limits the requests that wait for a change. Default 12,000.
 	MaxWaiting int
-	// KeepOpen is how many finished tasks stay in memory completely, KeepListed how many stay as a summary for lists. Default
-	// 8,192 and 50,000. Older tasks are read from the log on request.
-	KeepOpen, KeepListed int
+	// KeepOpen is how many finished tasks stay in memory completely, as long as they have at most KeepOpenSteps steps together.
+	// KeepListed is how many stay as a summary for lists. Default 4,096, 8,192 and 50,000; 10,000 if Lists has all finished tasks.
+	// Older tasks are read from the log on request.
+	KeepOpen, KeepOpenSteps, KeepListed int
 	// ArchiveAfter is how long after its end a task moves to the archive. Default 1 h.
 	ArchiveAfter time.Duration
 	// Retention is how long archived tasks are retained. Default: forever.
@@ -149,13 +159,17 @@ type Hooks struct {
 }
 
 func (c Config) withDefaults() (Config, error) {
-	if c.Log == nil || c.Blobs == nil || c.Checkpoints == nil || c.Catalogue == nil {
-		return c, fault.New(fault.Internal, "the orchestrator needs a log, blobs, checkpoints and a catalogue")
+	if c.Log == nil || c.Blobs == nil || c.Checkpoints == nil || c.Catalogue == nil || c.Lists == nil {
+		return c, fault.New(fault.Internal, "the orchestrator needs a log, blobs, checkpoints, a catalogue and an index of lists")
 	}
 	if c.Limits.Lease < 0 || (c.Limits.Lease > 0 && c.Limits.Lease < 100*time.Millisecond) {
 		return c, fault.New(fault.ValidationError, "must be at least 100ms, not %s", c.Limits.Lease).WithField("lease")
 	}
-	c.Limits.setDefaults()
+	keepListed := 10_000
+	if c.Lists.OnlyOpen() {
+		keepListed = 50_000
+	}
+	c.Limits.setDefaults(keepListed)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -178,7 +192,7 @@ func (c *Config) setFuncs() {
 		c.Redact = func(data []byte) ([]byte, bool) { return data, false }
 	}
 	if c.Program == nil {
-		c.Program = func(name string) (events.Program, error) {
+		c.Program = func(_, name string) (events.Program, error) {
 			return events.Program{}, fault.New(fault.NotFound, "there is no program %s here", name)
 		}
 	}
@@ -186,11 +200,11 @@ func (c *Config) setFuncs() {
 		c.FindSecret = func([]byte) (string, bool) { return "", false }
 	}
 	if c.Workspace == nil {
-		c.Workspace = func(events.TaskID) string { return "" }
+		c.Workspace = func(string, events.TaskID) string { return "" }
 	}
 }
 
-func (l *Limits) setDefaults() {
+func (l *Limits) setDefaults(keepListed int) {
 	setDefault(&l.Lease, 15*time.Second)
 	setDefault(&l.Overrun, 10*time.Second)
 	setDefault(&l.MaxDeliveries, 10)
@@ -200,8 +214,9 @@ func (l *Limits) setDefaults() {
 	setDefault(&l.MaxOpenSteps, 500_000)
 	setDefault(&l.MaxOpenStepsEach, 300_000)
 	setDefault(&l.MaxWaiting, 12_000)
-	setDefault(&l.KeepOpen, 8_192)
-	setDefault(&l.KeepListed, 50_000)
+	setDefault(&l.KeepOpen, 4_096)
+	setDefault(&l.KeepOpenSteps, 8_192)
+	setDefault(&l.KeepListed, keepListed)
 	setDefault(&l.ArchiveAfter, time.Hour)
 }
 
@@ -239,7 +254,7 @@ func setDefault[T comparable](field *T, value T) {
 // rules returns the part of the configuration that decisions depend on.
 func (c Config) rules() decide.Rules {
 	return decide.Rules{
-		Catalogue: c.Catalogue, Entropy: c.Entropy, Random: c.Random, MaxDeliveries: c.Limits.MaxDeliveries, MaxSpawned: c.Limits.MaxSpawned,
+		Catalogue: c.Catalogue, Entropy: c.Entropy, Random: c.Random, MaxDeliveries: c.Limits.MaxDeliveries, MaxSpawned: c.Limits.MaxSpawned, PartItems: c.Limits.PartItems,
 		Overrun: c.Limits.Overrun, Gone: c.Gone, FourEyes: c.FourEyes, Workspace: c.Workspace, Root: c.Root, Redact: c.Redact,
 		FindSecret: c.FindSecret, HandOn: c.Hooks.HandOn, Counted: c.Hooks.Committed != nil,
 	}

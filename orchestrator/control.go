@@ -3,7 +3,7 @@ package orchestrator
 import (
 	"cmp"
 	"context"
-	"runtime"
+	"runtime/metrics"
 	"slices"
 	"time"
 
@@ -101,6 +101,9 @@ func (op *operations) pauseTask(ctx context.Context, r api.PauseRequest, kind ev
 	if err != nil {
 		return api.ControlReply{}, err
 	}
+	if kind == events.TaskResumed {
+		op.engine.parts().resume(r.ID, cmp.Or(r.Actor, decide.ActorNode))
+	}
 	return op.controlReply(ctx, r.ID)
 }
 
@@ -117,13 +120,16 @@ func (op *operations) controlReply(ctx context.Context, id events.TaskID) (api.C
 
 // Status implements api.API.
 func (op *operations) Status(context.Context, api.StatusRequest) (api.StatusReply, error) {
-	var mem runtime.MemStats
-	runtime.ReadMemStats(&mem)
+	finished, counted := op.countFinished()
+	memory := memoryMiB()
 	op.lock()
 	reply := api.StatusReply{
 		Ready: op.serving() == nil, Open: len(op.engine.listed.open), Finished: len(op.engine.listed.lines) - len(op.engine.listed.open),
 		Queued: op.engine.queue.dispatcher.Lengths(), Running: op.engine.queue.dispatcher.Running(), Workers: []api.WorkerView{}, Paused: slices.Clone(op.pauses.list),
-		Store: "ok", StartedAt: op.started, MemoryMiB: int(mem.Sys >> 20),
+		Store: "ok", StartedAt: op.started, MemoryMiB: memory,
+	}
+	if counted {
+		reply.Finished = finished
 	}
 	if op.loss != nil {
 		reply.SetRefusal(op.loss, time.Time{})
@@ -139,6 +145,21 @@ func (op *operations) Status(context.Context, api.StatusRequest) (api.StatusRepl
 	slices.SortFunc(reply.Workers, func(a, b api.WorkerView) int { return compareText(a.Name, b.Name) })
 	op.cfg.Hooks.Describe(&reply)
 	return reply, nil
+}
+
+// countFinished counts the finished tasks; false if only those in memory can be counted.
+func (op *operations) countFinished() (int, bool) {
+	if !op.cfg.Lists.Complete() {
+		return 0, false
+	}
+	return op.cfg.Lists.Finished(), true
+}
+
+// memoryMiB returns the memory that the runtime has mapped. Unlike runtime.ReadMemStats it does not stop all goroutines.
+func memoryMiB() int {
+	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
+	metrics.Read(sample)
+	return int(sample[0].Value.Uint64() >> 20)
 }
 
 func compareText(a, b string) int {

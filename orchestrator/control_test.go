@@ -434,7 +434,7 @@ func TestDeadline(t *testing.T) {
 		assert.Equal(t, c.Ref, b.Cancel[0])
 		z := b.Calls[0]
 		assert.Equal(t, "z", z.Step)
-		require.NoError(t, n.report("w", z, `{}`))
+		require.NoError(t, n.report("w", *z, `{}`))
 		r := n.result(id)
 		assert.Equal(t, statemachine.Failed, r.State)
 		assert.Equal(t, fault.Timeout, r.Error.Code)

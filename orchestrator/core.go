@@ -27,6 +27,9 @@ type core struct {
 	// unlock).
 	mu     sync.Mutex
 	outbox []func()
+	// held, if it is set, receives how long mu was held since lockedAt. Benchmarks set it.
+	held     func(time.Duration)
+	lockedAt time.Time
 	// turnStarted is when the newest decision started.
 	turnStarted time.Time
 	// deferred holds the I/O that sendDeferred does. send wakes sendDeferred.
@@ -44,7 +47,7 @@ type core struct {
 }
 
 func newCore(cfg Config) *core {
-	log := &trackedLog{Log: cfg.Log, inFlight: map[uint64]uint64{}}
+	log := &trackedLog{Log: cfg.Log, inFlight: map[uint64]flight{}}
 	cfg.Log = log
 	return &core{
 		cfg: cfg, started: cfg.Clock(), log: log, rules: cfg.rules(),
@@ -93,13 +96,26 @@ func (c *core) serving() error {
 	}
 }
 
-func (c *core) lock() { c.mu.Lock() }
+func (c *core) lock() {
+	c.mu.Lock()
+	if c.held != nil {
+		c.lockedAt = time.Now()
+	}
+}
+
+// release releases mu.
+func (c *core) release() {
+	if c.held != nil {
+		c.held(time.Since(c.lockedAt))
+	}
+	c.mu.Unlock()
+}
 
 // unlock releases mu and then does the I/O in the outbox.
 func (c *core) unlock() {
 	out := c.outbox
 	c.outbox = nil
-	c.mu.Unlock()
+	c.release()
 	for _, send := range out {
 		send()
 	}
@@ -110,7 +126,7 @@ func (c *core) unlockAnswer() {
 	idle := len(c.outbox) == 0
 	c.deferred = append(c.deferred, c.outbox...)
 	c.outbox = nil
-	c.mu.Unlock()
+	c.release()
 	if idle {
 		return
 	}

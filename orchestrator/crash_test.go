@@ -135,7 +135,7 @@ func runWorker(ctx context.Context, n *node, l *ledger, unsent *[]work.Outcome) 
 			if c.Effect == "write" && n.Start(ctx, work.Started{Ref: c.Ref, Worker: "crew"}) != nil {
 				continue
 			}
-			o := perform(c, l)
+			o := perform(*c, l)
 			if report(o) != nil {
 				*unsent = append(*unsent, o)
 			}
@@ -295,7 +295,7 @@ func failAt(t *testing.T, p crashPlan, at int, lose bool) {
 	})
 }
 
-func short(c *orchestrator.Config) { c.Limits.Lease = time.Second }
+func short(c *orchestrator.Config) { c.Limits.Lease, c.Limits.PartItems = time.Second, 2 }
 
 // tend runs a worker until the test ends.
 func (n *node) tend(l *ledger, unsent *[]work.Outcome) {

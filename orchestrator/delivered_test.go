@@ -36,7 +36,7 @@ func TestLostAnswerToAPoll(t *testing.T) {
 	assert.Greater(t, again.Number, lost.Number)
 	assert.Empty(t, ask(again.Number).Calls, "this one was received")
 	assert.Empty(t, ask(again.Number).Calls)
-	require.NoError(t, n.report("w", again.Calls[0], `{}`))
+	require.NoError(t, n.report("w", *again.Calls[0], `{}`))
 	assert.Equal(t, statemachine.Done, n.result(id).State)
 	n.checkIdle()
 }
@@ -49,12 +49,12 @@ func TestBegunCallIsNotHandedOutAgain(t *testing.T) {
 	b, err := n.Poll(n.ctx(), work.Poll{Worker: "w", Free: 1, LastBatch: 1})
 	require.NoError(t, err)
 	require.Len(t, b.Calls, 1)
-	require.NoError(t, n.Start(n.ctx(), startedBy("w", b.Calls[0])))
+	require.NoError(t, n.Start(n.ctx(), startedBy("w", *b.Calls[0])))
 	b2, err := n.Poll(n.ctx(), work.Poll{Worker: "w", Free: 1, LastBatch: 1})
 	require.NoError(t, err)
 	assert.Empty(t, b2.Calls)
 	assert.Equal(t, statemachine.StepRunning, n.step(id, "a").State)
-	require.NoError(t, n.report("w", b.Calls[0], `{}`))
+	require.NoError(t, n.report("w", *b.Calls[0], `{}`))
 	assert.Equal(t, statemachine.Done, n.result(id).State)
 }
 

@@ -53,7 +53,7 @@ func TestBatchesAreBounded(t *testing.T) {
 		for _, c := range b.Calls {
 			require.False(t, taken[c.Task])
 			taken[c.Task] = true
-			require.NoError(t, n.report("w", c, `{"n":1}`))
+			require.NoError(t, n.report("w", *c, `{"n":1}`))
 		}
 	}
 	n.checkIdle()

@@ -18,15 +18,17 @@ type engine struct {
 	concurrencyKeys *concurrencyKeys
 	links           *links
 
-	tasks  map[events.TaskID]*entry
-	listed listing
-	last   latest
+	tasks    map[events.TaskID]*entry
+	listed   listing
+	finished finishedTasks
+	last     latest
 	// asleep holds the open tasks that have not been loaded since the start.
 	asleep map[events.TaskID]*sleeper
 	// loads limits how many histories are read concurrently.
 	loads chan struct{}
-	// submitChild submits a child task.
+	// submitChild submits a child task. createPart creates the task of a part of a for_each.
 	submitChild func(context.Context, api.SubmitRequest, submitExtra) (api.SubmitReply, error)
+	createPart  func(*submission, string, submitExtra, func(api.SubmitReply, error))
 }
 
 func newEngine(c *core, blobs *blobStore, compile *compiler, queue *callQueue) *engine {
@@ -34,7 +36,9 @@ func newEngine(c *core, blobs *blobStore, compile *compiler, queue *callQueue) *
 		core: c, blobs: blobs, compiler: compile, queue: queue, links: newLinks(c),
 		tasks: map[events.TaskID]*entry{}, asleep: map[events.TaskID]*sleeper{}, loads: make(chan struct{}, maxLoads),
 	}
-	en.listed.keep, en.listed.keepWhole = c.cfg.Limits.KeepListed, c.cfg.Limits.KeepOpen
+	en.listed.index = c.cfg.Lists
+	en.listed.keep = c.cfg.Limits.KeepListed
+	en.finished = finishedTasks{most: c.cfg.Limits.KeepOpen, mostSteps: c.cfg.Limits.KeepOpenSteps}
 	en.concurrencyKeys = newConcurrencyKeys(c, func(id events.TaskID) *entry { return en.tasks[id] }, en.wake)
 	return en
 }

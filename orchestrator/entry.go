@@ -123,7 +123,7 @@ func (en *engine) runQueuedTurns(e *entry) {
 		fn(e, nil)
 	}
 	if !e.busy {
-		en.listed.evict(en)
+		en.finished.evict(en.tasks)
 	}
 }
 
@@ -150,6 +150,9 @@ func (en *engine) loadNow(ctx context.Context, e *entry) {
 	if err == nil {
 		if prog, err = en.compiler.program(ctx, task.Submitted); err != nil && !isTransient(err) {
 			prog, noPlan, err = &plan.Program{}, unusablePlan(err), nil
+		}
+		if task.Part != nil && noPlan == nil && err == nil {
+			prog = prog.Part(task.Part.Step)
 		}
 	}
 	en.lock()
@@ -313,7 +316,7 @@ func (en *engine) reviveEnded(e *entry) {
 		}
 	}
 	en.followChildren(e, e.task) // single calls may have started children
-	en.listed.whole = append(en.listed.whole, e.id)
+	en.finished.add(e)
 }
 
 // dropCalls cancels the single calls of an ended task that no worker held when the node stopped. Nobody waits for them any
@@ -322,13 +325,13 @@ func (en *engine) dropCalls(e *entry) {
 	waits := func(s *statemachine.Step) bool {
 		return s.State == statemachine.StepReady || s.State == statemachine.StepPending
 	}
-	if !slices.ContainsFunc(e.task.Order, func(key string) bool { return waits(e.task.Steps[key]) }) {
+	if !slices.ContainsFunc(e.task.Live(), waits) {
 		return
 	}
 	en.turn(e.id, decide.ActorNode, func(t *decide.Turn) error {
-		for _, key := range slices.Clone(t.Task.Order) {
-			if waits(t.Task.Steps[key]) {
-				t.Emit(events.StepCancelled, &events.Skipped{Step: key, Reason: "the node has stopped since the end of the task"})
+		for _, s := range t.Task.Live() {
+			if waits(s) {
+				t.Emit(events.StepCancelled, &events.Skipped{Step: s.Key, Reason: "the node has stopped since the end of the task"})
 			}
 		}
 		return nil
@@ -350,9 +353,12 @@ func (en *engine) catchUp(e *entry) {
 
 // followChildren calls followChild for the children of running steps. mu must be held.
 func (en *engine) followChildren(e *entry, task *statemachine.Task) {
-	for _, key := range task.Order {
-		if s := task.Steps[key]; e.task != nil && s.State == statemachine.StepRunning && s.Child != "" {
+	for _, s := range task.In(statemachine.StepRunning) {
+		if e.task != nil && s.State == statemachine.StepRunning && s.Child != "" {
 			en.followChild(e.id, s.Child)
+			if s.Parallel > 0 && e.task != nil {
+				en.parts().syncPart(e, s.Key)
+			}
 		}
 	}
 }

@@ -23,7 +23,9 @@ func (cp *compiler) evaluateKeys(p *events.Submitted, prog *program, inputs json
 	if bytes.Contains(prog.text, []byte("created")) {
 		p.Created = &now
 	}
-	sc := plan.Scope{Inputs: inputs, Task: plan.TaskInfo{Name: p.Name, Root: cp.cfg.Root, Created: plan.CreatedAt(now)}}
+	sc := plan.Scope{Inputs: inputs, Task: func() plan.TaskInfo {
+		return plan.TaskInfo{Name: p.Name, Root: cmp.Or(p.Root, cp.cfg.Root), Created: plan.CreatedAt(now)}
+	}}
 	if err := cp.evaluateAllow(p, prog, sc, extra); err != nil {
 		return err
 	}
@@ -52,7 +54,7 @@ func (cp *compiler) evaluateAllow(p *events.Submitted, prog *program, sc plan.Sc
 	if err != nil || allow == nil {
 		return err
 	}
-	programs, err := cp.pin(allow.Programs, extra)
+	programs, err := cp.pin(allow.Programs, cmp.Or(p.Root, cp.cfg.Root), extra)
 	if err != nil || allow == prog.Plan().Allow && len(programs) == 0 {
 		return err
 	}

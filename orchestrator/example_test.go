@@ -8,6 +8,7 @@ import (
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events/memlog"
+	"github.com/orch-dev/orch/index"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
@@ -23,7 +24,7 @@ func ExampleNew() {
 		panic(err)
 	}
 	log := memlog.New(memlog.Config{})
-	owner, err := orchestrator.New(orchestrator.Config{Log: log, Blobs: log, Checkpoints: log, Catalogue: catalogue})
+	owner, err := orchestrator.New(orchestrator.Config{Log: log, Blobs: log, Checkpoints: log, Catalogue: catalogue, Lists: index.NewOpen()})
 	if err != nil {
 		panic(err)
 	}

@@ -225,7 +225,7 @@ func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 		if at := t.rd.engine.queue.startBy(t.e.calls.Queued[s.Key]); !at.IsZero() {
 			c.Sentence += fmt.Sprintf(" It is given up at %s when nobody has taken it.", decide.Clock(at))
 		}
-	case s.State != statemachine.StepRunning || s.Items != nil:
+	case s.State != statemachine.StepRunning || s.Items != nil || s.Divided != nil:
 		return nil
 	case s.Child != "":
 		c.Kind, c.Sentence, c.Next = "child", fmt.Sprintf("Step %s waits for its child task %s.", s.Key, s.Child), "orch explain "+string(s.Child)
@@ -271,7 +271,7 @@ func (t *explanation) becauseParked(s *statemachine.Step, c *api.Cause) {
 		c.Next = "orch resume " + string(t.Task.ID)
 		return
 	}
-	c.Sentence = fmt.Sprintf("Step %s waits for approval %s until %s%s.", s.Key, a.ID, decide.Clock(a.ExpiresAt), inParentheses(a.Rationale))
+	c.Sentence = fmt.Sprintf("Step %s waits for approval %s until %s: %s%s.", s.Key, a.ID, decide.Clock(a.ExpiresAt), strings.TrimSuffix(a.Description, "."), inParentheses(a.Rationale))
 	c.Next = "orch approvals " + a.ID
 }
 
@@ -366,8 +366,11 @@ func (t *explanation) becauseReady(s *statemachine.Step, c *api.Cause) {
 		c.Kind, c.Sentence, c.Next = "tool_paused", fmt.Sprintf("Step %s is ready, but tool %s is paused%s.", s.Key, s.Tool, t.pauseText(pauseTool, s.Tool)), "orch resume --tool "+s.Tool
 	case s.For != nil:
 		t.becauseAgents(s, c)
-	case !t.rd.engine.queue.dispatcher.Served(queue):
+	case !t.rd.engine.queue.dispatcher.Served(queue, ""):
 		c.Kind, c.Sentence, c.Next = "no_worker", fmt.Sprintf("Step %s is ready, but no worker serves queue %s.", s.Key, queue), "orch worker --queue "+queue
+	case !t.rd.engine.queue.dispatcher.Served(queue, laneOf(t.Task, s).Root):
+		root := t.Task.Submitted.Root
+		c.Kind, c.Sentence, c.Next = "no_worker", fmt.Sprintf("Step %s is ready, but no worker works in %s, the root of the task.", s.Key, root), "orch worker --root "+root
 	case t.rd.engine.queue.dispatcher.ReservedBy(t.e.calls.Queued[s.Key]) != "":
 		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready and waits for another call to end: the last free slots of worker %s are kept for operators and critical calls.",
 			s.Key, t.rd.engine.queue.dispatcher.ReservedBy(t.e.calls.Queued[s.Key]))

@@ -1,12 +1,25 @@
 package orchestrator
 
-import "github.com/orch-dev/orch/events"
+import (
+	"context"
+	"time"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/events"
+)
 
 // Held returns the number of tasks that are whole in memory.
 func (o *Orchestrator) Held() int {
 	o.lock()
 	defer o.unlock()
 	return len(o.tasks)
+}
+
+// MeasureLock calls held with every time that the lock of the owner was held.
+func (o *Orchestrator) MeasureLock(held func(time.Duration)) {
+	o.lock()
+	defer o.unlock()
+	o.held, o.lockedAt = held, time.Now()
 }
 
 // Pollers returns the number of workers that wait for work.
@@ -26,4 +39,18 @@ func DueFamilies(due, kept map[events.TaskID]events.TaskID, exists func(events.T
 		f.add(id, parent, false)
 	}
 	return f.due(exists)
+}
+
+// ListHeads answers a list without the index of lists.
+func (o *Orchestrator) ListHeads(ctx context.Context, r api.ListRequest) (api.ListReply, error) {
+	if err := checkList(&r); err != nil {
+		return api.ListReply{}, err
+	}
+	return o.listHeads(ctx, r)
+}
+
+// RemoveNow removes archived tasks as retention does.
+func (o *Orchestrator) RemoveNow(ctx context.Context, ids []events.TaskID) error {
+	_, err := o.removeSome(ctx, ids)
+	return err
 }

@@ -26,7 +26,7 @@ func TestHandoverIsTold(t *testing.T) {
 		b, err := n.Poll(n.ctx(), work.Poll{Worker: "agent:" + name, Queues: []string{"agents"}, Free: 1, Wait: time.Minute, Agent: &work.Agent{Name: name}})
 		require.NoError(t, err)
 		require.Len(t, b.Calls, 1)
-		return b.Calls[0]
+		return *b.Calls[0]
 	}
 	first := take("ada")
 	assert.Empty(t, first.Handover)

@@ -18,6 +18,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/index"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
@@ -99,7 +100,7 @@ func start(t tb, log *memlog.Log, options ...option) *node {
 		either(), echo("IP_ONLY", tools.Read, tools.InProgress), echo("WRITE2", tools.Write, tools.AnyState),
 		echo("SPAWN", tools.Idempotent, tools.AnyState), internal(echo("INTERNAL", tools.Write, tools.InProgress)), forAgents())
 	require.NoError(t, err)
-	cfg := orchestrator.Config{Log: log, Blobs: log, Checkpoints: log, Catalogue: cat, Random: func() float64 { return 0 }}
+	cfg := orchestrator.Config{Log: log, Blobs: log, Checkpoints: log, Catalogue: cat, Lists: index.New("", ""), Random: func() float64 { return 0 }}
 	for _, set := range options {
 		set(&cfg)
 	}
@@ -154,7 +155,7 @@ func (n *node) take(worker string) work.Call {
 	b, err := n.Poll(context.Background(), work.Poll{Worker: worker, Free: 1, Wait: time.Minute})
 	require.NoError(n.t, err)
 	require.Len(n.t, b.Calls, 1)
-	return b.Calls[0]
+	return *b.Calls[0]
 }
 
 func (n *node) report(worker string, c work.Call, output string) error {
@@ -182,7 +183,7 @@ func (n *node) serve(do func(work.Call) (string, *fault.Error)) {
 						continue
 					}
 				}
-				out, f := do(c)
+				out, f := do(*c)
 				o := work.Outcome{Ref: c.Ref, Worker: "auto", StartedAt: time.Now(), Error: f, Class: "tool_error"}
 				if f == nil {
 					o.Output, o.Class = json.RawMessage(out), ""
@@ -341,5 +342,14 @@ func (n *node) pollNow(worker string, wait time.Duration) work.Batch {
 
 // polls polls until there is a call or the wait is over.
 func (n *node) polls(worker string, wait time.Duration) []work.Call {
-	return n.pollNow(worker, wait).Calls
+	return callsOf(n.pollNow(worker, wait))
+}
+
+// callsOf returns copies of the calls of a batch.
+func callsOf(b work.Batch) []work.Call {
+	calls := make([]work.Call, len(b.Calls))
+	for i, c := range b.Calls {
+		calls[i] = *c
+	}
+	return calls
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/index"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
@@ -53,11 +54,11 @@ func (l *indexed) Append(r events.Record, done func(uint64, error)) {
 	})
 }
 
-func (l *indexed) SaveIndex(_ context.Context, index events.Index) error {
+func (l *indexed) SaveIndex(_ context.Context, saved events.Index) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.fixed {
-		l.index = &index
+		l.index = &saved
 	}
 	return nil
 }
@@ -79,6 +80,11 @@ func (l *indexed) Heads(ctx context.Context) iter.Seq2[events.Head, error] {
 }
 
 func (l *indexed) HeadsAfter(ctx context.Context, seq uint64) iter.Seq2[events.Head, error] {
+	if seq == 0 {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.scans++
+	}
 	return func(yield func(events.Head, error) bool) {
 		for h, err := range l.Log.Heads(ctx) {
 			if (err != nil || h.Seq > seq) && !yield(h, err) {
@@ -88,9 +94,10 @@ func (l *indexed) HeadsAfter(ctx context.Context, seq uint64) iter.Seq2[events.H
 	}
 }
 
+// startIndexed starts a node whose index of lists does not read heads.
 func startIndexed(t *testing.T, log *indexed) *node {
 	t.Helper()
-	return start(t, log.Log, func(c *orchestrator.Config) { c.Log, c.Indexes = log, log })
+	return start(t, log.Log, func(c *orchestrator.Config) { c.Log, c.Indexes, c.Lists = log, log, index.NewOpen() })
 }
 
 func states(t *testing.T, n *node) map[events.TaskID]statemachine.State {
@@ -244,7 +251,9 @@ func TestListReadsTheLogOnlyForOldTasks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log := &indexed{Log: memlog.New(memlog.Config{})}
-		n := start(t, log.Log, func(c *orchestrator.Config) { c.Log, c.Indexes, c.Limits.KeepListed = log, log, 3 })
+		n := start(t, log.Log, func(c *orchestrator.Config) {
+			c.Log, c.Indexes, c.Lists, c.Limits.KeepListed = log, log, index.NewOpen(), 3
+		})
 		var ids []events.TaskID
 		for range 8 {
 			ids = append(ids, n.submit(setPlan))

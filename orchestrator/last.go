@@ -48,6 +48,13 @@ func (rd *reader) findLast(ctx context.Context, actor string) (api.FindReply, er
 	if last != "" {
 		return api.FindReply{ID: last}, nil
 	}
+	if lists := rd.indexedLists(); lists != nil {
+		id, ok := lists.Last(actor)
+		if !ok {
+			return api.FindReply{}, noLast(actor)
+		}
+		return api.FindReply{ID: id}, nil
+	}
 	lines, err := rd.lines(ctx)
 	if err != nil {
 		return api.FindReply{}, err
@@ -55,7 +62,7 @@ func (rd *reader) findLast(ctx context.Context, actor string) (api.FindReply, er
 	lines = slices.DeleteFunc(lines, func(s api.Summary) bool { return s.Parent != "" || isInternalName(s.Name) })
 	switch {
 	case len(lines) == 0:
-		return api.FindReply{}, fault.New(fault.NotFound, "there are no tasks yet").WithHint("orch submit PLAN.yaml")
+		return api.FindReply{}, noLast("")
 	case actor == "":
 		return api.FindReply{ID: slices.MinFunc(lines, newestFirst).ID}, nil
 	}
@@ -83,6 +90,13 @@ func (rd *reader) findLastOf(ctx context.Context, actor string, lines []api.Summ
 			return api.FindReply{ID: line.ID}, nil
 		}
 	}
-	return api.FindReply{}, fault.New(fault.NotFound, "%s has submitted no task that @last could mean", actor).
-		WithHint("orch list shows the tasks of all")
+	return api.FindReply{}, noLast(actor)
+}
+
+// noLast returns the error for an actor without a newest task.
+func noLast(actor string) error {
+	if actor == "" {
+		return fault.New(fault.NotFound, "there are no tasks yet").WithHint("orch submit PLAN.yaml")
+	}
+	return fault.New(fault.NotFound, "%s has submitted no task that @last could mean", actor).WithHint("orch list shows the tasks of all")
 }

@@ -175,19 +175,19 @@ func TestRestartReattachesRunningCalls(t *testing.T) {
 		require.Len(t, b.Calls, 2)
 		for _, c := range b.Calls {
 			if c.Effect == "write" {
-				require.NoError(t, n.Start(context.Background(), startedBy("w", c)))
+				require.NoError(t, n.Start(context.Background(), startedBy("w", *c)))
 			}
 		}
 		n.stop()
 		n = start(t, log, short)
-		assert.Empty(t, n.beat("w", b.Calls...).Stop)
+		assert.Empty(t, n.beat("w", callsOf(b)...).Stop)
 		n.none("other")
 		for range 4 {
 			<-time.After(700 * time.Millisecond)
-			assert.Empty(t, n.beat("w", b.Calls...).Stop)
+			assert.Empty(t, n.beat("w", callsOf(b)...).Stop)
 		}
 		for _, c := range b.Calls {
-			require.NoError(t, n.report("w", c, `{"n":1}`))
+			require.NoError(t, n.report("w", *c, `{"n":1}`))
 		}
 		assert.Equal(t, statemachine.Done, n.result(write).State)
 		assert.Equal(t, statemachine.Done, n.result(read).State)
@@ -255,7 +255,7 @@ func TestWorkersOfSomeToolsAndQueues(t *testing.T) {
 	poll := func(tools ...string) []work.Call {
 		b, err := n.Poll(context.Background(), work.Poll{Worker: "w", Free: 5, Queues: []string{"a", "b"}, Tools: tools})
 		require.NoError(t, err)
-		return b.Calls
+		return callsOf(b)
 	}
 	assert.Empty(t, poll("WRITE"))
 	n.none("w", "c")
@@ -312,10 +312,10 @@ func TestItemsAfterAFailedAppend(t *testing.T) {
 	calls := n.poll("w", 2).Calls
 	require.Len(t, calls, 2)
 	fail.Store(true)
-	hasCode(t, n.report("w", calls[0], string(calls[0].Args)), fault.DiskFull)
+	hasCode(t, n.report("w", *calls[0], string(calls[0].Args)), fault.DiskFull)
 	fail.Store(false)
-	require.NoError(t, n.report("w", calls[1], string(calls[1].Args)))
-	require.NoError(t, n.report("w", calls[0], string(calls[0].Args)))
+	require.NoError(t, n.report("w", *calls[1], string(calls[1].Args)))
+	require.NoError(t, n.report("w", *calls[0], string(calls[0].Args)))
 	assert.JSONEq(t, `{"l":[1,2]}`, string(n.result(id).Output))
 }
 

@@ -20,18 +20,18 @@ import (
 // listing holds the summaries of tasks for lists. This package calls a summary a line. There is a line for every open task and
 // for the newest finished tasks. The lines of older finished tasks are read from the log.
 type listing struct {
-	// keep is the maximum number of finished tasks with a line, keepWhole the maximum length of the list whole.
-	keep, keepWhole int
-	lines           map[events.TaskID]*api.Summary
+	// keep is the maximum number of finished tasks with a line.
+	keep  int
+	lines map[events.TaskID]*api.Summary
 	// open holds the lines of open tasks.
 	open map[events.TaskID]*api.Summary
 	// ended holds finished tasks in the order of their end.
 	ended []events.TaskID
-	// whole holds finished tasks that are still completely in memory, the oldest first.
-	whole []events.TaskID
 	// forgottenUntil is a time limit: every finished task without a line, live or archived, was submitted and ended at this time
 	// or earlier. It is zero if there is no such task.
 	forgottenUntil time.Time
+	// index receives every change of a line.
+	index Lists
 }
 
 // raiseForgotten sets forgottenUntil to a time, unless it is later already.
@@ -45,6 +45,7 @@ func (l *listing) markArchived(id events.TaskID) {
 	if line := l.lines[id]; line != nil {
 		line.Archived = true
 	}
+	l.index.MarkArchived(id)
 }
 
 // update updates the line of a task.
@@ -58,10 +59,8 @@ func (l *listing) update(e *entry) {
 		if l.lines == nil {
 			l.lines = map[events.TaskID]*api.Summary{}
 		}
-		line = &api.Summary{ID: e.id, Name: t.Submitted.Name, Priority: t.Submitted.Priority, Labels: t.Submitted.Labels, Requestor: t.Requestor, Via: t.Submitted.Via, Session: t.Submitted.Session, CreatedAt: t.CreatedAt}
-		if t.Submitted.Parent != nil {
-			line.Parent = t.Submitted.Parent.Task
-		}
+		line = new(lineOfTask(t))
+		line.State = "" // it is set below
 		l.lines[e.id] = line
 		if !t.State.Terminal() {
 			if l.open == nil {
@@ -69,6 +68,9 @@ func (l *listing) update(e *entry) {
 			}
 			l.open[e.id] = line
 		}
+	}
+	if line.Priority == "" { // it is from the log's index
+		copyOrigin(line, lineOfTask(t))
 	}
 	switch {
 	case !t.State.Terminal() || line.State.Terminal():
@@ -78,8 +80,30 @@ func (l *listing) update(e *entry) {
 	default: // an old task that was read on request
 		l.addEnded(e.id)
 	}
+	changed := line.State != t.State || line.Reason != t.Reason || line.Block != t.Block || line.Paused != t.Paused
 	line.State, line.Reason, line.Block, line.Paused, line.UpdatedAt = t.State, t.Reason, t.Block, t.Paused, t.UpdatedAt
 	line.Archived = line.Archived || e.archived
+	if changed || t.State.Terminal() { // addReasons knows the times of open tasks
+		l.index.Put(*line, e.seq)
+	}
+}
+
+// copyOrigin copies the fields of a line that never change and that the log's index does not contain.
+func copyOrigin(to *api.Summary, from api.Summary) {
+	to.Labels, to.Priority, to.Requestor, to.Via, to.Session = from.Labels, from.Priority, from.Requestor, from.Via, from.Session
+}
+
+// lineOfTask returns the line of a task.
+func lineOfTask(t *statemachine.Task) api.Summary {
+	sub := t.Submitted
+	line := api.Summary{
+		ID: t.ID, Name: sub.Name, Priority: sub.Priority, Labels: sub.Labels, Requestor: t.Requestor, Via: sub.Via, Session: sub.Session,
+		CreatedAt: t.CreatedAt, State: t.State, Reason: t.Reason, Block: t.Block, Paused: t.Paused, UpdatedAt: t.UpdatedAt,
+	}
+	if sub.Parent != nil {
+		line.Parent = sub.Parent.Task
+	}
+	return line
 }
 
 // isForgotten reports whether a list request finds this finished task in the log's index (see forgottenUntil), so that the task
@@ -120,49 +144,49 @@ func (l *listing) addEnded(id events.TaskID) {
 	}
 }
 
-// dropWhole removes a task from whole if it is among the newest entries.
-func (l *listing) dropWhole(id events.TaskID) {
-	for i := len(l.whole) - 1; i >= max(len(l.whole)-2*archivePart, 0); i-- {
-		if l.whole[i] == id {
-			l.whole = slices.Delete(l.whole, i, i+1)
-			return
-		}
-	}
-}
-
-// evict evicts the oldest finished tasks from memory if there are too many.
-func (l *listing) evict(o *engine) {
-	for range len(l.whole) - l.keepWhole {
-		id := l.whole[0]
-		l.whole = l.whole[1:]
-		switch e := o.tasks[id]; {
-		case e == nil:
-		case e.idle():
-			delete(o.tasks, id)
-		default:
-			l.whole = append(l.whole, id)
-		}
-	}
-}
-
-// idle reports whether nothing in memory depends on the entry.
-func (e *entry) idle() bool {
-	if e.busy || len(e.turns) > 0 || len(e.calls.Leases) > 0 || e.changed != nil || e.ended != nil {
-		return false
-	}
-	for _, s := range e.task.Steps {
-		if s.State == statemachine.StepReady {
-			return false
-		}
-	}
-	return true
-}
-
-// List implements api.API. It reads the log's index only if a task that was evicted from memory may belong to the page.
+// List implements api.API.
 func (rd *reader) List(ctx context.Context, r api.ListRequest) (api.ListReply, error) {
 	if err := checkList(&r); err != nil {
 		return api.ListReply{}, err
 	}
+	if err := rd.serving(); err != nil {
+		return api.ListReply{}, err
+	}
+	if lists := rd.indexedLists(); lists != nil {
+		return rd.listIndexed(ctx, lists, r)
+	}
+	return rd.listHeads(ctx, r)
+}
+
+// listIndexed answers from the index of lists.
+func (rd *reader) listIndexed(ctx context.Context, lists Lists, r api.ListRequest) (api.ListReply, error) {
+	after, err := lastOfPageBefore(r.Cursor)
+	if err != nil {
+		return api.ListReply{}, err
+	}
+	reply, more := api.ListReply{}, false
+	switch {
+	case r.Tree != "" && r.Dead:
+		return rd.listHeads(ctx, r)
+	case r.Tree != "":
+		reply.Tasks, reply.Omitted = lists.Tree(r.Tree, r.Limit, maxParents)
+	default:
+		reply.Tasks, more = lists.List(r, after, isDead)
+		reply.Tasks, more = rd.withUnreadable(lists, r, after, reply.Tasks, more)
+	}
+	if more {
+		reply.Next = cursorAfter(reply.Tasks[len(reply.Tasks)-1])
+	}
+	if reply.Tasks == nil {
+		reply.Tasks = []api.Summary{}
+	}
+	rd.addReasons(ctx, reply.Tasks)
+	return reply, nil
+}
+
+// listHeads answers from the lines in memory. It reads the log's index only if a task that was evicted from memory may belong to
+// the page.
+func (rd *reader) listHeads(ctx context.Context, r api.ListRequest) (api.ListReply, error) {
 	lines, forgotten, err := rd.remembered()
 	if err != nil {
 		return api.ListReply{}, err
@@ -223,7 +247,7 @@ func (rd *reader) markUnreadable(lines []api.Summary) []api.Summary {
 	}
 	for id, u := range rd.engine.concurrencyKeys.unread {
 		if unreadableHistory(u.err) && rd.engine.listed.lines[id] == nil {
-			lines = append(lines, api.Summary{ID: id, Unreadable: u.err.Code, Reason: u.err.Message, CreatedAt: id.Time(), UpdatedAt: id.Time()})
+			lines = append(lines, unreadableLine(id, u.err))
 		}
 	}
 	return lines
@@ -343,7 +367,7 @@ func (rd *reader) page(ctx context.Context, r api.ListRequest, lines []api.Summa
 	return reply, nil
 }
 
-// addReasons adds the reasons why the open tasks of a page wait.
+// addReasons adds the reasons why the open tasks of a page wait, and the times of their newest commits.
 func (rd *reader) addReasons(ctx context.Context, page []api.Summary) {
 	ids := make([]events.TaskID, len(page))
 	for i := range page {
@@ -353,7 +377,11 @@ func (rd *reader) addReasons(ctx context.Context, page []api.Summary) {
 	rd.lock()
 	defer rd.unlock()
 	for i := range page {
-		if line := &page[i]; line.Reason == "" && !line.State.Terminal() {
+		line := &page[i]
+		if known := rd.engine.listed.open[line.ID]; known != nil && !line.State.Terminal() {
+			line.UpdatedAt = known.UpdatedAt
+		}
+		if line.Reason == "" && !line.State.Terminal() {
 			line.Reason = rd.waitsFor(rd.engine.tasks[line.ID])
 		}
 	}
@@ -417,8 +445,8 @@ func (rd *reader) complete(ctx context.Context, line api.Summary) (api.Summary, 
 	rd.lock()
 	defer rd.unlock()
 	if known := rd.engine.listed.lines[line.ID]; known != nil && known.Priority == "" {
-		known.Labels, known.Priority, known.Reason, known.Requestor, known.Via = line.Labels, line.Priority, line.Reason, line.Requestor, line.Via
-		known.Session = line.Session
+		copyOrigin(known, line)
+		known.Reason = line.Reason
 	}
 	return line, nil
 }
@@ -431,6 +459,9 @@ func copyFromCommit(s *api.Summary, c *events.Commit) {
 		}
 		if moved, ok := e.Data.(*events.Moved); ok && statemachine.IsTransition(e.Kind) {
 			s.Reason, s.Block = moved.Reason, moved.Block
+		}
+		if _, ok := e.Data.(*events.Paused); ok {
+			s.Paused = e.Kind == events.TaskPaused
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -60,6 +61,7 @@ type stuck struct {
 	*memlog.Log
 
 	held    atomic.Bool
+	once    sync.Once
 	entered chan struct{}
 }
 
@@ -68,7 +70,7 @@ func (l *stuck) Read(ctx context.Context, id events.TaskID, from uint64) iter.Se
 		return l.Log.Read(ctx, id, from)
 	}
 	return func(yield func(events.Stored, error) bool) {
-		close(l.entered)
+		l.once.Do(func() { close(l.entered) }) // the index of lists may read it as well
 		<-ctx.Done()
 		yield(events.Stored{}, ctx.Err())
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/test/need"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -179,6 +180,7 @@ func TestResolveAsRetryAfterTheEnd(t *testing.T) {
 
 func TestHoldsAreBounded(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	n := start(t, memlog.New(memlog.Config{}))
 	for i := range 1000 {
 		n.pause(api.PauseRequest{Queue: "q" + strconv.Itoa(i)})

@@ -44,6 +44,8 @@ func (c *core) announce(t *decide.Turn) {
 func (c *core) announceMove(t *decide.Turn, kind events.Kind, d *events.Moved) {
 	n := Notice{Priority: "high", Text: d.Reason}
 	switch {
+	case kind == events.TaskFailed && t.Task.Part != nil:
+		return // the task of the for_each sends the notice
 	case slices.Contains([]events.Kind{events.TaskFailed, events.TaskRejected}, kind):
 		n.Kind = NoticeFailed
 	case slices.Contains([]events.Kind{events.TaskBlocked, events.TaskExpired}, kind) && t.Task.State == statemachine.Blocked:
@@ -75,7 +77,7 @@ func (c *core) announceApproval(t *decide.Turn, kind, id string) {
 
 // sendNotice completes a notice and passes it to Hooks.Notify.
 func (c *core) sendNotice(t *decide.Turn, n Notice) {
-	n.Task, n.Name, n.At = t.Task.ID, t.Task.Submitted.Name, t.Now
+	n.Task, n.Name, n.At = t.Task.ID, decide.NameOf(t.Task), t.Now
 	n.Key = string(n.Task) + "/" + strconv.FormatUint(t.Task.Rev, 10) + "/" + n.Kind
 	if n.Approval != "" {
 		n.Key = n.Approval + "/" + n.Kind

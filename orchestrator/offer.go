@@ -1,7 +1,6 @@
 package orchestrator
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/orch-dev/orch/orchestrator/decide"
@@ -42,29 +41,35 @@ func (d dispatchOwner) Paused(l dispatch.Lane) bool { return d.o.reader.pauses.l
 func (d dispatchOwner) Requeue(worker string, call work.Ref) { d.o.engine.requeueCall(worker, call) }
 
 // Lease implements dispatch.Owner.
-func (d dispatchOwner) Lease(q *dispatch.Queued, worker string) (dispatch.Offer, bool) {
+func (d dispatchOwner) Lease(q *dispatch.Queued, worker string) *dispatch.Offer {
 	e := d.o.engine.tasks[q.Task]
+	if e == nil || e.task == nil || e.task.Steps[q.Step] == nil { // it was removed from memory
+		return nil
+	}
 	s := e.task.Steps[q.Step]
 	if s.State != statemachine.StepReady || s.Attempt != q.Attempt || d.o.queue.mustWait(e, s) {
-		return dispatch.Offer{}, false
+		return nil
 	}
 	d.o.queue.lease(e, &dispatch.Lease{Ref: q.Ref, Worker: worker, Tool: q.Lane.Tool})
-	return d.o.offer(e, s), true
+	return d.o.offer(e, s)
 }
 
 // offer returns the offer of a ready call. mu must be held.
-func (ws *workSource) offer(e *entry, s *statemachine.Step) dispatch.Offer {
+func (ws *workSource) offer(e *entry, s *statemachine.Step) *dispatch.Offer {
 	r := e.read()
 	call := work.Call{
 		Ref:      work.Ref{Task: e.id, Step: s.Key, Attempt: s.Attempt},
 		Announce: !s.RunsElsewhere() && (s.Attempt > 1 || s.Since.Before(ws.started)),
 		Tool:     s.Tool, Effect: s.Effect, State: ws.reader.gateState(e.task, s), Timeout: s.Timeout,
-		Lease: e.calls.Leases[s.Key].TTL, Name: e.task.Submitted.Name, KeyOf: e.task.Submitted.KeyOf,
+		Lease: e.calls.Leases[s.Key].TTL, Name: decide.NameOf(e.task), KeyOf: e.task.Submitted.KeyOf,
 		Requester: ws.engine.caller(e, s), Declared: r.Declared(s),
 		Session: decide.ContextOf(e.task), Client: e.task.Submitted.Client, Note: s.Note, Away: s.RunsElsewhere(), Anew: s.Rerun,
 	}
 	call.Handover = s.Handover
-	of := dispatch.Offer{Call: call, Args: s.Args, Handed: s.Handed, Answers: answersOf(e.task, s.Key)}
+	if e.task.Part != nil {
+		call.Home = decide.HomeOf(e.task)
+	}
+	of := &dispatch.Offer{Call: call, Args: s.Args, Handed: s.Handed, Answers: answersOf(e.task, s.Key)}
 	tool, ok := ws.cfg.Catalogue.Get(s.Tool)
 	if !ok {
 		return of
@@ -73,7 +78,7 @@ func (ws *workSource) offer(e *entry, s *statemachine.Step) dispatch.Offer {
 	of.Call.Secrets = r.SecretsOf(s)
 	ws.reader.describeGate(e, s, spec, &of.Call)
 	if spec.NeedsReads {
-		of.Call.Reads = maps.Clone(e.task.Reads)
+		of.Call.Reads = ws.engine.parts().readsOf(e)
 	}
 	if spec.NeedsCheckpoints {
 		of.Checkpoints = slices.Clone(e.task.Checkpoints)

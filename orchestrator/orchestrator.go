@@ -30,6 +30,7 @@ type Orchestrator struct {
 	*workSource
 	*archiver
 	*recovery
+	*lister
 
 	queue *callQueue
 }
@@ -47,17 +48,18 @@ func New(cfg Config) (*Orchestrator, error) {
 	en := newEngine(c, blobs, compile, &callQueue{core: c, pauses: pauses})
 	rd := &reader{core: c, engine: en, blobs: blobs, pauses: pauses}
 	sm := &submitter{core: c, engine: en, reader: rd, blobs: blobs, compiler: compile, clean: clean}
-	en.submitChild = sm.submit
+	en.submitChild, en.createPart = sm.submit, sm.createChild
 	ap := &approver{core: c, engine: en, reader: rd, submitter: sm, clean: clean}
 	op := &operations{core: c, engine: en, reader: rd, submitter: sm, blobs: blobs, clean: clean, pauses: pauses}
 	ws := &workSource{core: c, engine: en, reader: rd, approver: ap, blobs: blobs, compiler: compile, clean: clean, queue: en.queue}
 	ws.queue.dispatcher = dispatch.New(dispatch.Config{
 		Owner: dispatchOwner{ws}, Now: c.now, OfflineAfter: maxPoll + 2*cfg.Limits.Lease, LastBatch: uint64(max(c.started.UnixNano(), 1)),
 	})
-	ar := &archiver{core: c, engine: en, reader: rd, pauses: pauses, archiveNow: make(chan struct{}, 1)}
+	li := &lister{core: c, engine: en, reader: rd}
+	ar := &archiver{core: c, engine: en, reader: rd, lister: li, pauses: pauses, archiveNow: make(chan struct{}, 1)}
 	return &Orchestrator{
 		core: c, engine: en, reader: rd, submitter: sm, approver: ap, operations: op, workSource: ws, archiver: ar,
-		recovery: &recovery{core: c, engine: en, reader: rd, archiver: ar, operations: op}, queue: ws.queue,
+		recovery: &recovery{core: c, engine: en, reader: rd, archiver: ar, operations: op}, lister: li, queue: ws.queue,
 	}, nil
 }
 
@@ -83,6 +85,7 @@ func (o *Orchestrator) Run(ctx context.Context) error {
 	group.Go(func() { o.archiveLoop(ctx) })
 	group.Go(func() { o.removeLoop(ctx) })
 	group.Go(func() { o.indexLoop(ctx) })
+	group.Go(func() { o.listLoop(ctx) })
 	<-ctx.Done()
 	return nil
 }

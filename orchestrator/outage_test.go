@@ -152,7 +152,7 @@ func TestSingleCallTakesNoKey(t *testing.T) {
 	b, err := n.Poll(context.Background(), work.Poll{Worker: "w", Free: 1, Wait: time.Minute})
 	require.NoError(t, err)
 	require.Len(t, b.Calls, 1)
-	require.NoError(t, n.report("w", b.Calls[0], `{}`))
+	require.NoError(t, n.report("w", *b.Calls[0], `{}`))
 	assert.Equal(t, statemachine.NeedsAction, n.get(second).State)
 	n.signal(holder)
 	n.result(holder)

@@ -28,7 +28,7 @@ func (ws *workSource) normalize(ctx context.Context, r *work.Outcome) (in decide
 // maxNamed limits the targets and paths in a request for approval.
 const maxNamed = 1000
 
-// keepFacts stores the large values of normalized facts.
+// storeFacts stores the large values of normalized facts.
 func (bs *blobStore) storeFacts(ctx context.Context, facts []events.Event) error {
 	for _, f := range facts {
 		c, ok := f.Data.(*events.Checkpointed)

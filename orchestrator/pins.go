@@ -17,7 +17,7 @@ const maxPinned = 100
 
 // pin returns the programs that a plan names, with the hashes of their content. A child task, or a task that continues another
 // task, gets the programs that were pinned for that task. If an entry of extra.within allows no programs, pin returns none.
-func (cp *compiler) pin(names []string, extra submitExtra) ([]events.Program, error) {
+func (cp *compiler) pin(names []string, root string, extra submitExtra) ([]events.Program, error) {
 	if len(names) == 0 || slices.ContainsFunc(extra.within, func(a events.Allow) bool { return len(a.Programs) == 0 }) {
 		return nil, nil
 	}
@@ -27,9 +27,9 @@ func (cp *compiler) pin(names []string, extra submitExtra) ([]events.Program, er
 	var pins []events.Program
 	for i, name := range names {
 		if !filepath.IsAbs(name) {
-			name = filepath.Join(cp.cfg.Root, name)
+			name = filepath.Join(root, name)
 		}
-		p, err := cp.cfg.Program(name)
+		p, err := cp.cfg.Program(root, name)
 		switch {
 		case extra.fromAnotherTask():
 			pins = append(pins, programsAt(extra.programs, p.Path)...)

@@ -18,7 +18,7 @@ type files map[string]string
 
 func (f files) option(c *orchestrator.Config) {
 	c.Root = "/root"
-	c.Program = func(name string) (events.Program, error) {
+	c.Program = func(_, name string) (events.Program, error) {
 		if sum, ok := f[name]; ok {
 			return events.Program{Path: name, SHA256: sum}, nil
 		}

@@ -138,7 +138,7 @@ func TestNoWorkerGetsTwoSuspects(t *testing.T) {
 		second := n.poll("x", 2).Calls
 		require.Len(t, second, 1, "another worker takes the other one")
 		assert.ElementsMatch(t, []events.TaskID{bad, good}, []events.TaskID{first[0].Task, second[0].Task})
-		require.NoError(t, n.report("x", second[0], `{}`))
+		require.NoError(t, n.report("x", *second[0], `{}`))
 		assert.Equal(t, statemachine.Done, n.result(second[0].Task).State)
 		<-time.After(5 * time.Second)
 		r := n.result(first[0].Task)
@@ -155,7 +155,7 @@ func TestNextSuspectForAWaitingWorker(t *testing.T) {
 		n.submit(stubbornPlan)
 		n.submit(stubbornPlan)
 		for _, good := range n.poll("w", 2).Calls {
-			require.NoError(t, n.report("w", good, `{"n":1}`))
+			require.NoError(t, n.report("w", *good, `{"n":1}`))
 		}
 		for range 2 { // both calls lose two workers
 			require.Len(t, n.poll("w", 2).Calls, 2)
@@ -167,7 +167,7 @@ func TestNextSuspectForAWaitingWorker(t *testing.T) {
 		go func() { second <- n.polls("v", time.Second) }()
 		synctest.Wait()
 		require.Equal(t, 1, n.Pollers())
-		require.NoError(t, n.report("v", first[0], `{"n":1}`))
+		require.NoError(t, n.report("v", *first[0], `{"n":1}`))
 		synctest.Wait()
 		require.Len(t, second, 1, "at once")
 		calls := <-second

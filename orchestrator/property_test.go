@@ -173,8 +173,8 @@ func (w *world) poll(worker string) {
 	for _, c := range b.Calls {
 		// A restarted node may dispatch an attempt again to the worker that holds it. The worker runs it once.
 		if again := slices.ContainsFunc(w.taken, func(h heldCall) bool { return h.Ref == c.Ref && h.worker == worker }); !again {
-			w.held = append(w.held, heldCall{c, worker})
-			w.taken = append(w.taken, heldCall{c, worker})
+			w.held = append(w.held, heldCall{*c, worker})
+			w.taken = append(w.taken, heldCall{*c, worker})
 		}
 	}
 }

@@ -1,11 +1,9 @@
 package orchestrator
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
@@ -21,8 +19,7 @@ const (
 	defaultQueuePage = 20
 )
 
-// Queue implements api.API. It answers from memory, which contains a line with the durable state of every open task (see
-// listing).
+// Queue implements api.API.
 func (rd *reader) Queue(ctx context.Context, r api.QueueRequest) (api.QueueReply, error) {
 	if err := checkQueue(&r); err != nil {
 		return api.QueueReply{}, err
@@ -46,25 +43,48 @@ func (rd *reader) Queue(ctx context.Context, r api.QueueRequest) (api.QueueReply
 	return rd.queueNow(r), nil
 }
 
-// queueNow answers from the lines in memory.
+// queueNow answers from the index of lists. The index selects tasks by their lines, and the entries in memory decide which agents
+// may take them.
 func (rd *reader) queueNow(r api.QueueRequest) api.QueueReply {
+	reply := api.QueueReply{Tasks: []api.QueuedTask{}}
+	var after *api.Summary
+	for limit := r.Limit; ; limit = maxQueuePage {
+		lines, stats := rd.cfg.Lists.Queue(r, after, limit, rd.now())
+		if after == nil {
+			reply.Stats = stats
+		}
+		reply.Tasks = rd.appendQueued(reply.Tasks, r, lines)
+		if len(reply.Tasks) == r.Limit || len(lines) < limit {
+			return reply
+		}
+		after = &lines[limit-1]
+	}
+}
+
+// appendQueued appends the tasks that still match a request, up to its limit.
+func (rd *reader) appendQueued(tasks []api.QueuedTask, r api.QueueRequest, lines []api.Summary) []api.QueuedTask {
 	rd.lock()
 	defer rd.unlock()
-	q := queueScan{r: r, now: rd.now()}
-	for _, line := range rd.engine.listed.open {
-		if line.ID == r.Except || isInternalName(line.Name) {
-			continue
+	for i := range lines {
+		line := rd.engine.listed.open[lines[i].ID]
+		if line == nil || len(tasks) == r.Limit {
+			continue // it has ended since, or is not needed
 		}
 		view := statemachine.ViewOf(line.State, line.Block)
-		q.count(view.Queue, line.CreatedAt)
-		if q.mayMatch(line, view) {
-			q.insert(rd.queuedTask(line, view))
+		if q := rd.queuedTask(line, view); matchesStatus(r, view) && matchesAgent(r, q) {
+			rd.describeQueued(&q.QueuedTask)
+			tasks = append(tasks, q.QueuedTask)
 		}
 	}
-	for i := range q.head {
-		rd.describeQueued(&q.head[i].QueuedTask)
+	return tasks
+}
+
+// matchesStatus reports whether a task matches the status of a request, which may have changed since the index was asked.
+func matchesStatus(r api.QueueRequest, view statemachine.View) bool {
+	if r.Status != "" {
+		return view.Queue == r.Status
 	}
-	return q.reply()
+	return r.IncludeAssigned || !view.Assigned
 }
 
 // checkQueue validates a request and fills in the defaults.
@@ -103,7 +123,7 @@ func (rd *reader) queuedTask(line *api.Summary, view statemachine.View) queued {
 	q := queued{QueuedTask: api.QueuedTask{
 		ID: line.ID, Priority: line.Priority, Status: view.Queue, State: line.State, Block: line.Block,
 		Name: line.Name, Reason: line.Reason, Parent: line.Parent, Paused: line.Paused, CreatedAt: line.CreatedAt,
-		Type: line.Labels[typeLabel],
+		Type: line.Labels[api.TypeLabel],
 	}}
 	if e := rd.engine.tasks[line.ID]; e != nil && e.task != nil {
 		e.addAgents(&q)
@@ -111,17 +131,14 @@ func (rd *reader) queuedTask(line *api.Summary, view statemachine.View) queued {
 	return q
 }
 
-// typeLabel is the label with the type of work of a task.
-const typeLabel = "type"
-
 // addAgents adds the agents that may take the current calls of the task (Step.For), and the agent that holds one of these calls.
 func (e *entry) addAgents(q *queued) {
-	for key, s := range e.task.Steps {
-		if s.For == nil || s.State.Terminal() {
+	for _, s := range e.task.Live() {
+		if s.For == nil {
 			continue
 		}
 		q.Requires, q.wanted = append(q.Requires, s.For.Requires...), append(q.wanted, s.For)
-		if l := e.calls.Leases[key]; l != nil {
+		if l := e.calls.Leases[s.Key]; l != nil {
 			q.AssignedTo = strings.TrimPrefix(l.Worker, events.AgentPrefix)
 		}
 	}
@@ -141,77 +158,6 @@ func (rd *reader) describeQueued(q *api.QueuedTask) {
 	if q.Reason == "" {
 		q.Reason = rd.waitsFor(e)
 	}
-}
-
-// queueScan computes the answer to a request: it counts all tasks of the queue and collects the first tasks that match.
-type queueScan struct {
-	r   api.QueueRequest
-	now time.Time
-	// head holds the first matching tasks so far, at most r.Limit.
-	head []queued
-	all  api.QueueStats
-	// wait is the total waiting time of the pending tasks.
-	wait time.Duration
-}
-
-// mayMatch reports whether a task can be in the answer, judged by its line. This cheap check runs for every task. The expensive
-// checks run only for the tasks that pass it.
-func (f *queueScan) mayMatch(line *api.Summary, view statemachine.View) bool {
-	switch r := &f.r; {
-	case r.Status != "" && view.Queue != r.Status, r.Status == "" && !r.IncludeAssigned && view.Assigned:
-		return false
-	case r.Priority != "" && line.Priority != r.Priority, r.Type != "" && line.Labels[typeLabel] != r.Type:
-		return false
-	default:
-		return len(f.head) < r.Limit || compareQueued(line.Priority, line.CreatedAt, line.ID, &f.head[len(f.head)-1].QueuedTask) < 0
-	}
-}
-
-// insert inserts a task at its position, unless the filter by agent excludes it.
-func (f *queueScan) insert(q queued) {
-	if !matchesAgent(f.r, q) {
-		return
-	}
-	at, _ := slices.BinarySearchFunc(f.head, q, func(a, b queued) int { return compareQueued(a.Priority, a.CreatedAt, a.ID, &b.QueuedTask) })
-	if len(f.head) == f.r.Limit {
-		f.head = f.head[:len(f.head)-1]
-	}
-	f.head = slices.Insert(f.head, at, q)
-}
-
-// count counts a task with a queue status.
-func (f *queueScan) count(status string, created time.Time) {
-	f.all.Total++
-	switch status {
-	case api.QueuePending:
-		f.all.Pending++
-		f.wait += max(f.now.Sub(created), 0)
-	case api.QueueAssigned:
-		f.all.Assigned++
-	case api.QueueInProgress:
-		f.all.InProgress++
-	default:
-		f.all.Blocked++
-	}
-	if f.all.Oldest == nil || created.Before(*f.all.Oldest) {
-		f.all.Oldest = new(created)
-	}
-}
-
-func (f *queueScan) reply() api.QueueReply {
-	if f.all.Pending > 0 {
-		f.all.Wait = f.wait / time.Duration(f.all.Pending)
-	}
-	reply := api.QueueReply{Tasks: make([]api.QueuedTask, len(f.head)), Stats: f.all}
-	for i, q := range f.head {
-		reply.Tasks[i] = q.QueuedTask
-	}
-	return reply
-}
-
-// compareQueued compares a task with b: the most urgent task comes first, then the oldest.
-func compareQueued(priority string, created time.Time, id events.TaskID, b *api.QueuedTask) int {
-	return cmp.Or(cmp.Compare(dispatch.Urgency(priority), dispatch.Urgency(b.Priority)), created.Compare(b.CreatedAt), cmp.Compare(id, b.ID))
 }
 
 // matchesAgent reports whether a task matches the agent of a request: the task is assigned to that agent, or it is unassigned

@@ -32,10 +32,19 @@ func (rd *reader) Find(ctx context.Context, r api.FindRequest) (api.FindReply, e
 		text = "TASK_" + text
 	}
 	if id, err := events.ParseTaskID(text); err == nil {
-		return api.FindReply{ID: id}, rd.engine.inspect(ctx, id, func(*entry) error { return nil })
+		return api.FindReply{ID: id}, rd.checkExists(ctx, id)
 	}
 	if len(text) < len("TASK_")+2 {
 		return api.FindReply{}, fault.New(fault.InvalidFormat, "%q is too short for the prefix of an id", decide.Clip(r.Text)).WithField("id")
+	}
+	if lists := rd.indexedLists(); lists != nil {
+		id, count := lists.Find(text)
+		for _, line := range unlisted(lists, rd.unreadable()) {
+			if strings.HasPrefix(string(line.ID), text) {
+				id, count = line.ID, count+1
+			}
+		}
+		return onlyMatch(r.Text, id, count)
 	}
 	lines, err := rd.lines(ctx)
 	if err != nil {
@@ -44,23 +53,39 @@ func (rd *reader) Find(ctx context.Context, r api.FindRequest) (api.FindReply, e
 	return match(r.Text, text, lines)
 }
 
+// checkExists returns why there is no task with an id. It does not read the history of a task that the index of lists has.
+func (rd *reader) checkExists(ctx context.Context, id events.TaskID) error {
+	if lists := rd.indexedLists(); lists != nil {
+		if _, count := lists.Find(string(id)); count > 0 {
+			return nil
+		}
+	}
+	return rd.engine.inspect(ctx, id, func(*entry) error { return nil })
+}
+
 // match returns the only task with an id that begins with prefix: NOT_FOUND, NOT_UNIQUE. text is the text of the request for
 // messages.
 func match(text, prefix string, tasks []api.Summary) (api.FindReply, error) {
-	var found []string
+	var found events.TaskID
+	count := 0
 	for _, t := range tasks {
 		if strings.HasPrefix(string(t.ID), prefix) {
-			found = append(found, string(t.ID))
+			found, count = t.ID, count+1
 		}
 	}
-	switch len(found) {
+	return onlyMatch(text, found, count)
+}
+
+// onlyMatch returns the task found, unless it is not the only one.
+func onlyMatch(text string, found events.TaskID, count int) (api.FindReply, error) {
+	switch count {
 	case 0:
 		return api.FindReply{}, fault.New(fault.NotFound, "no task begins with %q", decide.Clip(text)).WithField("id").WithHint("orch list shows the tasks")
 	case 1:
-		return api.FindReply{ID: events.TaskID(found[0])}, nil
+		return api.FindReply{ID: found}, nil
 	default:
-		return api.FindReply{}, fault.New(fault.NotUnique, "%d tasks begin with %q", len(found), decide.Clip(text)).WithField("id").
-			WithHint("give more characters, such as %s", found[0])
+		return api.FindReply{}, fault.New(fault.NotUnique, "%d tasks begin with %q", count, decide.Clip(text)).WithField("id").
+			WithHint("give more characters, such as %s", found)
 	}
 }
 
@@ -80,7 +105,7 @@ func (t *viewer) view() api.TaskView {
 	sub := e.task.Submitted
 	v := api.TaskView{
 		ID: e.id, Name: sub.Name, Summary: sub.Summary, State: e.task.State, Reason: e.task.Reason, Block: e.task.Block,
-		Paused: e.task.Paused, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, RetryOf: sub.RetryOf, Session: sub.Session, Requestor: e.task.Requestor,
+		Paused: e.task.Paused, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, RetryOf: sub.RetryOf, Session: sub.Session, Root: sub.Root, Requestor: e.task.Requestor,
 		DependsOn: slices.Clone(e.task.Unmet), CreatedAt: e.task.CreatedAt, UpdatedAt: e.task.UpdatedAt, Deadline: sub.Deadline,
 		Inputs: t.render(sub.Inputs), Output: t.render(e.task.Output), Error: e.task.Error, Rev: e.task.Rev,
 		Checkpoints: checkpointViews(e.task), Steps: t.stepViews(), Archived: e.archived,
@@ -131,8 +156,11 @@ func (t *viewer) itemViews(n *plan.Node, seen map[string]bool) []api.StepView {
 	if s == nil {
 		return nil
 	}
+	if s.Divided != nil {
+		return t.partViews(s.Divided, seen)
+	}
 	for i := range s.Items {
-		it := &decide.Item{Node: n, Index: i}
+		it := &decide.Item{Node: n, Index: t.FirstItem(n.ID) + i}
 		for _, child := range n.Children {
 			if key := it.Key(child.ID); t.Task.Steps[key] != nil {
 				views = append(views, t.stepView(key, child))
@@ -142,6 +170,21 @@ func (t *viewer) itemViews(n *plan.Node, seen map[string]bool) []api.StepView {
 	}
 	return views
 }
+
+// partViews returns the parts of a for_each that have begun.
+func (t *viewer) partViews(d *events.Divided, seen map[string]bool) []api.StepView {
+	var views []api.StepView
+	for _, s := range decide.Parts(t.Task, d) {
+		if s != nil {
+			views = append(views, t.stepView(s.Key, nil))
+			seen[s.Key] = true
+		}
+	}
+	return views
+}
+
+// kindPart is the kind of a part of a for_each in views.
+const kindPart = "part"
 
 func (t *viewer) stepView(key string, n *plan.Node) api.StepView {
 	v := api.StepView{Key: key, Kind: "call", State: statemachine.StepPending}
@@ -172,6 +215,13 @@ func (t *viewer) stepView(key string, n *plan.Node) api.StepView {
 	}
 	if p, ok := t.e.progress[key]; ok {
 		v.Progress = &p
+	}
+	if s.Divided != nil {
+		v.Progress = &work.Progress{Done: float64(decide.SucceededItems(t.Task, s.Divided)), Total: float64(s.Divided.Total)}
+	}
+	if s.Parallel > 0 { // a part, whose output is in that of the for_each
+		v.Kind = kindPart
+		return v
 	}
 	v.Output = t.render(s.Output)
 	return v
@@ -240,54 +290,58 @@ func (rd *reader) Watch(ctx context.Context, r api.WatchRequest) (api.WatchReply
 	if err != nil || rev <= r.After {
 		return reply, err
 	}
-	reply.Commits, err = rd.commits(ctx, r.ID, failpoint.Skewed(failpoint.SkipOne, r.After+1), r.Limit)
+	reply.Commits, _, err = rd.commits(ctx, r.ID, failpoint.Skewed(failpoint.SkipOne, r.After+1), r.Limit)
 	if n := len(reply.Commits); n > 0 && reply.Commits[n-1].Rev < rev {
 		reply.Ended = false // more commits follow in the next answer
 	}
 	return reply, err
 }
 
-func (rd *reader) commits(ctx context.Context, id events.TaskID, from uint64, limit int) ([]api.CommitView, error) {
-	list := []api.CommitView{}
+// commits returns the commits of a task, beginning with revision from. next is the revision after them, 0 if there is none.
+func (rd *reader) commits(ctx context.Context, id events.TaskID, from uint64, limit int) (list []api.CommitView, next uint64, err error) {
+	list = []api.CommitView{}
 	size := 0
 	for stored, err := range rd.cfg.Log.Read(ctx, id, from) {
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if size += len(stored.Data); len(list) == limit || (size > maxAnswer && len(list) > 0) {
-			break
+			return list, list[len(list)-1].Rev + 1, nil
 		}
 		c, err := events.Decode(stored.Data)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		list = append(list, api.CommitView{
 			Seq: stored.Seq, Rev: c.Rev, At: c.At, Actor: c.Actor, Cause: c.Cause,
 			Hash: events.Hash(stored.Data), Prev: c.Prev, Events: c.Events,
 		})
 	}
-	return list, nil
+	return list, 0, nil
 }
 
 // maxAnswer limits the bytes of commits in one answer.
 const maxAnswer = 2 << 20
 
-// History implements api.API.
+// History implements api.API. It does not read the whole history of a task that is not in memory.
 func (rd *reader) History(ctx context.Context, r api.HistoryRequest) (api.HistoryReply, error) {
 	if r.Limit <= 0 || r.Limit > 1000 {
 		r.Limit = 1000
 	}
 	r.From = max(r.From, 1)
-	var rev uint64
-	if err := rd.engine.inspect(ctx, r.ID, func(e *entry) error { rev = e.task.Rev; return nil }); err != nil {
+	if err := rd.engine.mayRead(r.ID); err != nil {
 		return api.HistoryReply{}, err
 	}
-	list, err := rd.commits(ctx, r.ID, r.From, r.Limit)
-	reply := api.HistoryReply{Commits: list}
-	if n := len(list); n > 0 && list[n-1].Rev < rev {
-		reply.Next = list[n-1].Rev + 1
+	if rd.engine.inMemory(r.ID) { // its newest commit may not be durable yet
+		if err := rd.engine.inspect(ctx, r.ID, func(*entry) error { return nil }); err != nil {
+			return api.HistoryReply{}, err
+		}
 	}
-	return reply, err
+	list, next, err := rd.commits(ctx, r.ID, r.From, r.Limit)
+	if len(list) == 0 && err == nil {
+		err = rd.checkExists(ctx, r.ID)
+	}
+	return api.HistoryReply{Commits: list, Next: next}, err
 }
 
 // Replay implements api.API.

@@ -55,12 +55,25 @@ func (rd *reader) await(ctx context.Context, id events.TaskID, wait time.Duratio
 	}
 }
 
-// inspect runs fn with a task when all its events are durable. fn runs with mu held.
-func (en *engine) inspect(ctx context.Context, id events.TaskID, fn func(*entry) error) error {
+// inMemory reports whether a task is in memory, or is being read.
+func (en *engine) inMemory(id events.TaskID) bool {
+	en.lock()
+	defer en.unlock()
+	return en.tasks[id] != nil
+}
+
+// mayRead returns why no task can be read now, or why an id is not the id of a task.
+func (en *engine) mayRead(id events.TaskID) error {
 	if err := en.serving(); err != nil {
 		return err
 	}
-	if _, err := events.ParseTaskID(string(id)); err != nil {
+	_, err := events.ParseTaskID(string(id))
+	return err
+}
+
+// inspect runs fn with a task when all its events are durable. fn runs with mu held.
+func (en *engine) inspect(ctx context.Context, id events.TaskID, fn func(*entry) error) error {
+	if err := en.mayRead(id); err != nil {
 		return err
 	}
 	done := make(chan error, 1)

@@ -42,14 +42,14 @@ type recoveryScan struct {
 	order []events.TaskID
 	// seq is the highest position so far.
 	seq uint64
-	// changed holds the tasks with a commit after the index.
+	// changed holds the tasks with a commit after the index; nil without an index.
 	changed map[events.TaskID]bool
 }
 
 // addHead adds the head of a task. A later head of a task replaces an earlier one.
 func (f *recoveryScan) addHead(l *listing, h events.Head) {
 	f.seq = max(f.seq, h.Seq)
-	if h.Seq != 0 {
+	if h.Seq != 0 && f.changed != nil {
 		f.changed[h.Task] = true
 	}
 	if statemachine.State(h.State).Terminal() {
@@ -69,7 +69,7 @@ func (rc *recovery) findOpenTasks(ctx context.Context) ([]events.TaskID, error) 
 	if err != nil {
 		return nil, err
 	}
-	f := recoveryScan{open: map[events.TaskID]bool{}, changed: map[events.TaskID]bool{}}
+	f := recoveryScan{open: map[events.TaskID]bool{}}
 	rc.lock()
 	defer rc.unlock()
 	for h, err := range rc.heads(ctx, index, &f) {
@@ -94,10 +94,13 @@ func (rc *recovery) findOpenTasks(ctx context.Context) ([]events.TaskID, error) 
 
 // heads applies the heads of an index, and returns the heads that must be read from the log. mu must be held.
 func (rc *recovery) heads(ctx context.Context, index *events.Index, f *recoveryScan) iter.Seq2[events.Head, error] {
-	if index == nil {
+	switch {
+	case index == nil && rc.cfg.Indexes == nil:
 		return rc.cfg.Log.Heads(ctx)
+	case index == nil:
+		return rc.cfg.Indexes.HeadsAfter(ctx, 0) // in the order of the log, so that the newest tasks get lines
 	}
-	f.seq = index.Seq
+	f.seq, f.changed = index.Seq, map[events.TaskID]bool{}
 	if index.Partial {
 		rc.engine.listed.raiseForgotten(rc.started)
 	}

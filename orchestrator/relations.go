@@ -107,11 +107,15 @@ func (en *engine) dependencyEnded(id, dep events.TaskID, failure *fault.Error) {
 
 // spawn submits the child task of a step, after the step itself is durable. mu must be held.
 func (en *engine) spawn(e *entry, d *events.Spawned) {
+	if d.Parallel > 0 {
+		en.parts().spawnPart(e, d)
+		return
+	}
 	above := e.task.Submitted
 	child := submitExtra{
 		parent: &events.Parent{Task: e.id, Step: d.Step, Depth: 1, Agent: d.Agent},
 		tools:  above.Tools, within: above.Within, share: above.Share, limited: above.Limited,
-		programs: programsOf(above),
+		programs: programsOf(above), root: above.Root,
 	}
 	child.parent.Requester, child.parent.Since, child.parent.Level = en.requester(e), sinceOf(e), levelOf(above)
 	if above.Parent != nil {
@@ -233,11 +237,11 @@ func (en *engine) respawn(parent, child events.TaskID) {
 		if err != nil {
 			return
 		}
-		for _, key := range e.task.Order {
-			if s := e.task.Steps[key]; s.Child == child && s.State == statemachine.StepRunning {
+		for _, s := range e.task.In(statemachine.StepRunning) {
+			if s.Child == child {
 				spawned := s.Spawned
 				if spawned == nil {
-					spawned = &events.Spawned{Step: key, Child: child, Inputs: s.Args}
+					spawned = &events.Spawned{Step: s.Key, Child: child, Inputs: s.Args, Parallel: s.Parallel}
 				}
 				en.spawn(e, spawned)
 			}
@@ -251,8 +255,12 @@ func (en *engine) notifyParent(e *entry) {
 	if parent == nil || parent.Delegated() {
 		return
 	}
-	if parent.Agent != "" {
+	switch {
+	case parent.Agent != "":
 		en.notifySpawner(e, parent)
+		return
+	case e.task.Part != nil:
+		en.parts().partEnded(e, parent)
 		return
 	}
 	child, state, output, failure := e.id, e.task.State, e.task.Output, e.task.Error

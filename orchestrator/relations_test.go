@@ -266,7 +266,7 @@ func TestConcurrencyOverRestart(t *testing.T) {
 		n = start(t, log)
 		b := n.poll("w", 9)
 		require.Len(t, b.Calls, 1, "one holds the key")
-		require.NoError(t, n.report("w", b.Calls[0], `{}`))
+		require.NoError(t, n.report("w", *b.Calls[0], `{}`))
 	}
 	for _, id := range ids {
 		assert.Equal(t, statemachine.Done, n.result(id).State)
@@ -300,7 +300,7 @@ func TestADeniedCallHoldsNoKey(t *testing.T) {
 			require.Len(t, b.Calls, 1, "one holds the key")
 			assert.Equal(t, holder, b.Calls[0].Task)
 			assert.Equal(t, "concurrency", n.cause(id).Kind)
-			require.NoError(t, n.report("w", b.Calls[0], `{}`))
+			require.NoError(t, n.report("w", *b.Calls[0], `{}`))
 			assert.Equal(t, id, n.take("w").Task)
 		})
 	}

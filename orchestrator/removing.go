@@ -79,7 +79,7 @@ func (ar *archiver) removeSome(ctx context.Context, ids []events.TaskID) (int, e
 		return e != nil && (e.task == nil || !e.idle())
 	})
 	ar.unlock()
-	if err := ar.cfg.Log.Remove(ctx, ids); err != nil {
+	if err := ar.lister.remove(ctx, ids); err != nil {
 		return 0, err
 	}
 	ar.lock()
@@ -87,7 +87,7 @@ func (ar *archiver) removeSome(ctx context.Context, ids []events.TaskID) (int, e
 	for _, id := range ids {
 		if e := ar.engine.tasks[id]; e != nil && e.task != nil && e.idle() {
 			delete(ar.engine.tasks, id)
-			ar.engine.listed.dropWhole(id)
+			ar.engine.finished.remove(id)
 		}
 		delete(ar.engine.listed.lines, id)
 	}
@@ -115,9 +115,12 @@ func (ar *archiver) dueTasks(ctx context.Context) ([]events.TaskID, error) {
 	return f.due(func(id events.TaskID) (bool, error) { return ar.exists(ctx, id) })
 }
 
-// archivedHeads yields the heads of the archived tasks. There may be millions, so it reads them one by one if the log supports
-// that.
+// archivedHeads yields the heads of the archived tasks. There may be millions, so without an index of lists it reads them one by one
+// if the log supports that.
 func (ar *archiver) archivedHeads(ctx context.Context) iter.Seq2[events.Head, error] {
+	if ar.cfg.Lists.Complete() {
+		return withoutErrors(ar.cfg.Lists.Heads(true), func(events.Head) bool { return true })
+	}
 	type ordered interface {
 		ArchivedAfter(ctx context.Context, position uint64) iter.Seq2[events.Head, error]
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/test/need"
 )
 
 const day = 24 * time.Hour
@@ -61,6 +62,7 @@ func TestOldTasksAreRemoved(t *testing.T) {
 // Without a limit nothing is removed.
 func TestTasksAreKeptForEver(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memlog.New(memlog.Config{}), keeping(0, day))
 		n.submit(setPlan)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
@@ -26,6 +27,7 @@ func (sm *submitter) Retry(ctx context.Context, r api.RetryRequest) (api.SubmitR
 func (sm *submitter) retryTask(ctx context.Context, r api.RetryRequest, id events.TaskID) (api.SubmitReply, error) {
 	var req api.SubmitRequest
 	var extra submitExtra
+	var parts []events.TaskID
 	err := sm.engine.view(ctx, r.ID, func(t *viewer) error {
 		e := t.e
 		if err := mayRetry(e, r); err != nil {
@@ -44,15 +46,20 @@ func (sm *submitter) retryTask(ctx context.Context, r api.RetryRequest, id event
 				WithHint("orch retry %s --from %s runs it again", r.ID, key)
 		}
 		sub := e.task.Submitted
-		extra = submitExtra{origin: r.ID, parent: nil, reuse: reusable(e, repeated), tools: sub.Tools, within: sub.Within, programs: programsOf(sub)}
+		extra = submitExtra{origin: r.ID, parent: nil, reuse: reusable(e, repeated), tools: sub.Tools, within: sub.Within, programs: programsOf(sub), root: sub.Root}
 		extra.created = new(createdOf(e.task))
+		parts = unfinishedParts(e.task, requested)
 		if r.From == "" { // a failed call may have had its effect, so the repetition uses the same idempotency key
 			extra.keyOf = events.TaskID(cmp.Or(string(sub.KeyOf), string(r.ID)))
+			extra.addParts(e, repeated)
 		}
 		req = api.SubmitRequest{ID: id, Name: sub.Name, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, Actor: r.Actor, Via: r.Via, Plan: e.plan.Program.Plan().JSON()}
 		req.Inputs = t.Fetch(sub.Inputs)
 		return nil
 	})
+	if err == nil {
+		err = sm.engine.parts().checkParts(ctx, r.ID, parts)
+	}
 	if err != nil {
 		return api.SubmitReply{}, err
 	}
@@ -63,6 +70,10 @@ func (sm *submitter) retryTask(ctx context.Context, r api.RetryRequest, id event
 func mayRetry(e *entry, r api.RetryRequest) error {
 	if e.plan.Unusable != nil {
 		return e.plan.Unusable
+	}
+	if e.task.Part != nil {
+		return fault.New(fault.StateNotAllowed, "%s is a part of a for_each of %s", r.ID, decide.HomeOf(e.task)).
+			WithHint("orch retry %s", decide.HomeOf(e.task))
 	}
 	if e.task.State != statemachine.Failed && e.task.State != statemachine.Cancelled && r.From == "" {
 		return fault.New(fault.StateNotAllowed, "retry is for failed and cancelled tasks; %s is %s", r.ID, e.task.State).
@@ -120,11 +131,9 @@ func mayRedrive(e *entry) error {
 	if e.task.State == statemachine.Failed {
 		return nil
 	}
-	for _, key := range e.task.Order {
-		if s := e.task.Steps[key]; s.State == statemachine.StepInDoubt {
-			return fault.New(fault.InDoubt, "it is unknown whether step %s took effect", key).
-				WithHint("orch resolve %s %s --as succeeded|failed|retry", e.id, key)
-		}
+	if doubtful := e.task.In(statemachine.StepInDoubt); len(doubtful) > 0 {
+		return fault.New(fault.InDoubt, "it is unknown whether step %s took effect", doubtful[0].Key).
+			WithHint("orch resolve %s %s --as succeeded|failed|retry", e.id, doubtful[0].Key)
 	}
 	if e.task.HasOpenQuestion() {
 		return fault.New(fault.StateNotAllowed, "task %s waits for an answer", e.id).WithHint("orch questions %s", e.id)
@@ -139,16 +148,20 @@ func deadLetter(lines []api.Summary) []api.Summary {
 	for _, line := range lines {
 		known[line.ID] = true
 	}
-	return slices.DeleteFunc(lines, func(line api.Summary) bool {
-		switch line.State {
-		case statemachine.Failed:
-			return known[redriveOf(line.ID)]
-		case statemachine.Blocked:
-			return line.Block == decide.BlockDependency
-		default:
-			return true
-		}
-	})
+	has := func(id events.TaskID) bool { return known[id] }
+	return slices.DeleteFunc(lines, func(line api.Summary) bool { return !isDead(line, has) })
+}
+
+// isDead reports whether a task needs a person. known reports whether there is a task with an id.
+func isDead(line api.Summary, known func(events.TaskID) bool) bool {
+	switch line.State {
+	case statemachine.Failed: // a part fails its for_each, whose task counts
+		return !strings.HasPrefix(line.Name, api.PartName) && !known(redriveOf(line.ID))
+	case statemachine.Blocked:
+		return line.Block != decide.BlockDependency
+	default:
+		return false
+	}
 }
 
 // doubtfulStep returns a step that may have had its effect: a step in doubt, or a call with effects that was cancelled while it

@@ -144,6 +144,9 @@ func (ws *workSource) shareOutcome(r *work.Outcome, then func(lent *statemachine
 				t.Attempts().RecordOnce(f)
 			}
 		}
+		if e.task == nil {
+			return nil // its newest commit could not be written; the outcome is reported again
+		}
 		to := e.read()
 		lent = t.Approvals().Lend(&to, r)
 		return nil
@@ -160,10 +163,13 @@ func sessionOnly(kind events.Kind) bool {
 	return kind == events.CheckpointCreated || kind == events.CheckpointRestored || kind == events.ApprovalRequested
 }
 
-// openForSession grants to the session of a task the scopes that a decision about an approval of the task has granted. mu must
-// be held.
+// openForSession grants to the session of a task the scopes that a decision about an approval of the task has granted; to the
+// task of the for_each, if the task is a part outside of sessions. mu must be held.
 func (en *engine) openForSession(e *entry, kind events.Kind, d *events.Decision) {
 	session := decide.ContextOf(e.task)
+	if session == "" && e.task.Part != nil {
+		session = decide.HomeOf(e.task)
+	}
 	a := e.task.Approval(d.ID)
 	if kind != events.ApprovalGranted || session == "" || a == nil {
 		return

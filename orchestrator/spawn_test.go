@@ -272,7 +272,7 @@ func TestFanOutOfSpawnedChildren(t *testing.T) {
 	b := n.poll("w", 17)
 	require.Len(t, b.Calls, 17)
 	for _, c := range b.Calls {
-		require.NoError(t, n.spawn("w", c, agentPlan, "p"))
+		require.NoError(t, n.spawn("w", *c, agentPlan, "p"))
 	}
 	failed, children := 0, map[events.TaskID]bool{}
 	for _, s := range n.get(id).Steps {
@@ -419,7 +419,7 @@ func TestAllowOfInputs(t *testing.T) {
 	assert.Equal(t, &opened, n.submitted(id).Allow)
 	for _, call := range n.poll("w", 2).Calls {
 		if call.Tool == "SPAWN" {
-			require.NoError(t, n.spawn("w", call, agentPlan, "p"))
+			require.NoError(t, n.spawn("w", *call, agentPlan, "p"))
 			continue
 		}
 		assert.Equal(t, opened.Paths, call.Access.Paths)

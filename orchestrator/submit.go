@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,9 +18,9 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/orchestrator/decide"
-	"github.com/orch-dev/orch/orchestrator/dispatch"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
 )
 
 // Limits of a submission.
@@ -42,34 +44,6 @@ type submitter struct {
 	clean    *cleaner
 }
 
-// submitExtra holds properties of a new task that only the node itself can set.
-type submitExtra struct {
-	parent *events.Parent
-	// origin is the task that a retry continues, reuse the results of origin that the task reuses. keyOf is work.Call.KeyOf.
-	origin events.TaskID
-	reuse  []events.Reused
-	keyOf  events.TaskID
-	// tools, within and deadline are the bounds that the parent task imposes (events.Submitted).
-	tools    []string
-	within   []events.Allow
-	deadline *time.Time
-	// created is the submission time for the expressions of the plan; nil means the current time.
-	created *time.Time
-	// share is the share of the parent task (events.Submitted).
-	share string
-	// limited is set if the parent task is limited.
-	limited bool
-	// programs are the pinned programs of the parent or of origin.
-	programs []events.Program
-	// maxSteps is the upper bound for limits.max_steps of the plan; 0 means none.
-	maxSteps int
-}
-
-// trusted reports whether the node has checked the plan before, for an earlier task or for a call.
-func (x submitExtra) trusted() bool {
-	return x.origin != "" || (x.parent != nil && x.parent.Agent != "")
-}
-
 // Submit implements api.API.
 func (sm *submitter) Submit(ctx context.Context, r api.SubmitRequest) (api.SubmitReply, error) {
 	extra, err := sm.boundsOf(ctx, r)
@@ -87,68 +61,80 @@ func (sm *submitter) SubmitBatch(ctx context.Context, r api.SubmitBatchRequest) 
 	if err := sm.serving(); err != nil {
 		return api.SubmitBatchReply{}, err
 	}
-	reply := api.SubmitBatchReply{Tasks: make([]api.SubmitBatchItem, len(r.Tasks))}
-	done := make(chan struct{}, len(r.Tasks))
-	pending := 0
+	began := time.Now()
+	b := newTaskBatch(len(r.Tasks))
 	for i, task := range r.Tasks {
-		item := &reply.Tasks[i]
-		extra, err := sm.boundsOf(ctx, task)
-		var sub *submission
-		if err == nil {
-			sub, err = sm.prepare(ctx, task, extra)
+		b.tickets[i] = &ticket{since: began}
+		if err := sm.start(ctx, task, b.tickets[i], b.answer(i)); err != nil {
+			b.answer(i)(api.SubmitReply{}, err)
 		}
-		if err != nil {
-			item.Error = fault.From(err)
-			continue
-		}
-		pending++
-		sm.lock()
-		sm.creator(extra)(sub, task.Actor, extra, func(reply api.SubmitReply, err error) {
-			item.SubmitReply, item.Error = reply, fault.From(err)
-			done <- struct{}{}
-		})
-		sm.unlock()
 	}
-	for range pending {
-		select {
-		case <-done:
-		case <-ctx.Done():
+	select {
+	case <-b.done:
+	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.Canceled) {
 			return api.SubmitBatchReply{}, fault.From(ctx.Err())
-		case <-sm.stopped:
-			return api.SubmitBatchReply{}, stopping()
 		}
+	case <-sm.stopped:
+		return api.SubmitBatchReply{}, stopping()
 	}
-	return reply, nil
+	return api.SubmitBatchReply{Tasks: b.close(ctx)}, nil
 }
 
 func tooMany(field string, n, limit int) error {
 	return fault.New(fault.ValidationError, "%d are too many, the limit is %d", n, limit).WithField(field)
 }
 
+// submit creates a task and waits until it is durable. It has no ticket if the node itself wants the task.
 func (sm *submitter) submit(ctx context.Context, r api.SubmitRequest, extra submitExtra) (api.SubmitReply, error) {
 	if err := sm.serving(); err != nil {
 		return api.SubmitReply{}, err
 	}
-	sub, err := sm.prepare(ctx, r, extra)
-	if err != nil {
-		return api.SubmitReply{}, err
+	t := newTicket()
+	if extra.parent != nil && !extra.delegated() {
+		t = nil
 	}
 	type answer struct {
 		reply api.SubmitReply
 		err   error
 	}
 	done := make(chan answer, 1)
-	sm.lock()
-	sm.creator(extra)(sub, r.Actor, extra, func(reply api.SubmitReply, err error) { done <- answer{reply, err} })
-	sm.unlock()
+	if err := sm.begin(ctx, r, extra, t, func(reply api.SubmitReply, err error) { done <- answer{reply, err} }); err != nil {
+		return api.SubmitReply{}, err
+	}
 	select {
 	case a := <-done:
 		return a.reply, a.err
 	case <-ctx.Done():
-		return api.SubmitReply{}, fault.From(ctx.Err())
+		return api.SubmitReply{}, t.giveUp(ctx)
 	case <-sm.stopped:
 		return api.SubmitReply{}, stopping()
 	}
+}
+
+// start is begin for a request of a client.
+func (sm *submitter) start(ctx context.Context, r api.SubmitRequest, t *ticket, done func(api.SubmitReply, error)) error {
+	extra, err := sm.boundsOf(ctx, r)
+	if err != nil {
+		return err
+	}
+	return sm.begin(ctx, r, extra, t, done)
+}
+
+// begin checks a request and begins to create its task. It returns an error if nothing was done; otherwise it calls done once.
+func (sm *submitter) begin(ctx context.Context, r api.SubmitRequest, extra submitExtra, t *ticket, done func(api.SubmitReply, error)) error {
+	if err := sm.mayBegin(t); err != nil {
+		return err
+	}
+	sub, err := sm.prepare(ctx, r, extra)
+	if err != nil {
+		return err
+	}
+	sub.ticket = t
+	sm.lock()
+	defer sm.unlock()
+	sm.creator(extra)(sub, r.Actor, extra, done)
+	return nil
 }
 
 // submission is a checked request.
@@ -159,6 +145,9 @@ type submission struct {
 	// keysOf is the namespace of the idempotency key. generation is the number of tasks that held the key before.
 	keysOf     string
 	generation int
+
+	// ticket is nil if the node itself wants the task.
+	ticket *ticket
 
 	cause   string
 	prog    *plan.Program
@@ -189,6 +178,9 @@ func (sm *submitter) prepare(ctx context.Context, r api.SubmitRequest, extra sub
 		PlanSHA256: prog.hash, Parent: extra.parent, RetryOf: extra.origin, KeyOf: extra.keyOf, DependsOn: r.DependsOn,
 		Client: r.Client, Via: r.Via, Limited: r.KeysOf != "",
 		Within: extra.within,
+	}
+	if sm.cfg.Local {
+		p.Root = cmp.Or(extra.root, r.Root, sm.cfg.Root)
 	}
 	if p.Tools, err = toolsFor(prog.Plan(), extra.tools); err != nil {
 		return nil, err
@@ -244,9 +236,13 @@ func (cl *cleaner) checkRequest(r api.SubmitRequest) error {
 		return tooMany("labels", len(r.Labels), maxLabels)
 	case len(r.DependsOn) > maxDependsOn:
 		return tooMany("depends_on", len(r.DependsOn), maxDependsOn)
+	case r.Root != "" && (!filepath.IsAbs(r.Root) || len(r.Root) > maxRoot):
+		return fault.New(fault.InvalidFormat, "must be an absolute path of at most %d bytes", maxRoot).WithField("root")
+	case r.Root != "" && r.KeysOf != "":
+		return fault.New(fault.Forbidden, "%s may not choose a root", r.KeysOf).WithField("root")
 	case r.Delay < 0 || r.Delay > maxDelay:
 		return fault.New(fault.ValidationError, "must be between 0 and %s", maxDelay).WithField("delay")
-	case r.Priority != "" && dispatch.Urgency(r.Priority) == dispatch.Urgency("normal") && r.Priority != "normal":
+	case r.Priority != "" && work.Urgency(r.Priority) == work.Urgency("normal") && r.Priority != "normal":
 		return fault.New(fault.ValidationError, "%q is not critical, high, normal or low", decide.Clip(r.Priority)).WithField("priority")
 	}
 	for _, f := range [...]struct{ field, text string }{
@@ -264,6 +260,9 @@ func (cl *cleaner) checkRequest(r api.SubmitRequest) error {
 	}
 	return cl.checkNames(r)
 }
+
+// maxRoot limits the bytes of the root of a task.
+const maxRoot = 4096
 
 // maxRoots limits the roots of a client.
 const maxRoots = 32
@@ -414,10 +413,13 @@ func (sm *submitter) applyConcurrency(p *events.Submitted) error {
 // writeFirstCommit writes the first commit of a task. mu must be held.
 func (sm *submitter) writeFirstCommit(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
 	actor = cmp.Or(actor, decide.ActorNode)
-	err := error(nil)
+	err := sm.mayBegin(s.ticket)
+	if err == nil {
+		err = s.ticket.begin()
+	}
 	s.payload.Share = extra.share
 	s.payload.Limited = s.payload.Limited || extra.limited
-	if extra.parent == nil || extra.delegated() {
+	if err == nil && (extra.parent == nil || extra.delegated()) {
 		s.payload.Share = sm.cfg.Hooks.ShareOf(actor)
 		err = sm.checkQuota(cmp.Or(s.payload.Share, actor))
 	}
@@ -441,8 +443,14 @@ func (sm *submitter) writeFirstCommit(s *submission, actor string, extra submitE
 	record := func(t *decide.Turn) error {
 		t.Cause = s.cause
 		t.Emit(events.TaskSubmitted, s.payload)
+		if extra.part != nil {
+			t.Emit(events.TaskPart, extra.part)
+		}
 		for i := range extra.reuse {
 			t.Emit(events.StepReused, &extra.reuse[i])
+		}
+		for _, d := range extra.divided {
+			t.Emit(events.StepDivided, d)
 		}
 		if len(s.payload.DependsOn) > 0 {
 			t.Emit(events.TaskBlocked, &events.Moved{Block: decide.BlockDependency, Reason: "waits for other tasks"})

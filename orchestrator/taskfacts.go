@@ -31,7 +31,7 @@ func (k *taskFacts) Holder(step string) (worker string, held bool) {
 	return "", false
 }
 
-// Overdue implements decide.Facts. After a pause, the waiting time of a queued call starts again.
+// Overdue implements decide.Facts. While the call is paused, each deadline that passes starts the waiting time again.
 func (k *taskFacts) Overdue(step string, now time.Time) time.Duration {
 	q := k.calls.Queued[step]
 	if q == nil || q.MaxWait == 0 {

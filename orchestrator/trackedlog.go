@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"sync"
+	"time"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -15,36 +16,55 @@ type trackedLog struct {
 	mu sync.Mutex
 	// newest is the newest position that was acknowledged.
 	newest uint64
-	// inFlight maps the number of each append in flight to the value of newest when it was sent. The append gets a later position.
-	inFlight map[uint64]uint64
-	// next is the number of the newest append, counted from 1.
-	next uint64
+	// inFlight contains the appends in flight by number.
+	inFlight map[uint64]flight
+	// next is the number of the newest append, counted from 1. No append before oldest is in flight.
+	next, oldest uint64
 	// lost is the value of newest when the first append with an unknown result was sent. Such appends may be in the log.
 	lost *uint64
+}
+
+// flight is an append in flight.
+type flight struct {
+	// before is the value of newest when it was sent. The append gets a later position.
+	before uint64
+	since  time.Time
 }
 
 // Append implements events.Log.
 func (s *trackedLog) Append(r events.Record, done func(seq uint64, err error)) {
 	s.mu.Lock()
 	s.next++
-	flight := s.next
-	s.inFlight[flight] = s.newest
+	number := s.next
+	s.inFlight[number] = flight{before: s.newest, since: time.Now()}
 	s.mu.Unlock()
 	s.Log.Append(r, func(seq uint64, err error) {
 		done(seq, err)
-		s.completed(flight, seq, err)
+		s.completed(number, seq, err)
 	})
 }
 
-func (s *trackedLog) completed(flight, seq uint64, err error) {
+func (s *trackedLog) completed(number, seq uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.inFlight[flight]
-	delete(s.inFlight, flight)
-	if fault.Has(err, fault.Unavailable) && (s.lost == nil || before < *s.lost) {
+	before := s.inFlight[number].before
+	delete(s.inFlight, number)
+	if fault.Has(err, fault.Unavailable) && !fault.IsOverloaded(err) && (s.lost == nil || before < *s.lost) {
 		s.lost = &before
 	}
 	s.newest = max(s.newest, seq)
+}
+
+// lag returns how long the oldest append has been in flight.
+func (s *trackedLog) lag() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ; s.oldest <= s.next; s.oldest++ {
+		if f, found := s.inFlight[s.oldest]; found {
+			return time.Since(f.since)
+		}
+	}
+	return 0
 }
 
 // sent returns the number of appends so far.
@@ -59,8 +79,8 @@ func (s *trackedLog) processedUpTo() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	low := s.newest
-	for _, before := range s.inFlight {
-		low = min(low, before)
+	for _, f := range s.inFlight {
+		low = min(low, f.before)
 	}
 	if s.lost != nil {
 		low = min(low, *s.lost)

@@ -18,11 +18,24 @@ func (en *engine) change(ctx context.Context, id events.TaskID, actor string, fn
 	if err := en.serving(); err != nil {
 		return err
 	}
-	done := make(chan error, 1)
+	t, done := newTicket(), make(chan error, 1)
+	begin := func(d *decide.Turn) error {
+		if err := t.begin(); err != nil {
+			return err
+		}
+		return fn(d)
+	}
 	en.lock()
-	en.turn(id, actor, fn, func(err error) { done <- err })
+	en.turn(id, actor, begin, func(err error) { done <- err })
 	en.unlock()
-	return en.awaitTurn(ctx, done)
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return t.giveUp(ctx)
+	case <-en.stopped:
+		return stopping()
+	}
 }
 
 // awaitTurn waits for the result of a turn.
@@ -191,6 +204,10 @@ func (en *engine) discard(e *entry, err error, done func(error)) {
 	}
 	en.queue.dispatcher.RemoveAll(&e.calls)
 	done(err)
+	if e.seq == 0 && fault.IsOverloaded(err) { // the task is certainly not in the log
+		en.abandon(e, noTask(e.id))
+		return
+	}
 	e.task, e.plan, e.unsynced = nil, decide.Plan{}, true
 	en.load(e)
 }
@@ -208,9 +225,7 @@ func (en *engine) followUp(e *entry, t *decide.Turn) {
 			en.checkDependencies(e)
 			en.queue.setTimer(e, t.Now)
 			en.links.addDelegated(e)
-			if d.Parent != nil && d.Parent.Delegated() {
-				en.checkParent(e) // the parent may have ended meanwhile
-			}
+			en.checkParent(e) // it may have ended meanwhile
 		case *events.Ready:
 			en.queue.queueStep(e, d)
 		case *events.Moved:
@@ -241,6 +256,8 @@ func (en *engine) followUp(e *entry, t *decide.Turn) {
 		case *events.CancelRequested:
 			en.cancelDelegated(e.id, "", parentStopped)
 			en.queue.queueReady(e) // the cancellation ends a pause of the task
+		case *events.Ending:
+			en.parts().syncParts(e)
 		case *events.Called:
 			en.queue.markStarted(e, d)
 		case *events.Spawned:
@@ -270,6 +287,7 @@ func (en *engine) followUp(e *entry, t *decide.Turn) {
 
 // pauseChanged removes the calls of a paused task from the queues, or queues the calls of a resumed task.
 func (en *engine) pauseChanged(e *entry) {
+	en.parts().syncParts(e)
 	if !e.paused() {
 		en.queue.queueReady(e)
 		return
@@ -316,6 +334,6 @@ func (en *engine) taskEnded(e *entry) {
 	en.concurrencyKeys.releaseKey(e)
 	en.notifyDependants(e)
 	en.notifyParent(e)
-	en.listed.whole = append(en.listed.whole, e.id)
+	en.finished.add(e)
 	en.cfg.Hooks.Over(e.id)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/test/need"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -58,7 +59,7 @@ func TestLargeValuesAreReadWithoutTheLock(t *testing.T) {
 		n := start(t, log)
 		id := n.submit(twoValues)
 		for i, c := range n.poll("w", 2).Calls {
-			require.NoError(t, n.report("w", c, `{"text":"`+strings.Repeat("x", 100_000+i)+`"}`))
+			require.NoError(t, n.report("w", *c, `{"text":"`+strings.Repeat("x", 100_000+i)+`"}`))
 		}
 		n.stop()
 		g := &gate{Log: log, open: make(chan struct{})}
@@ -91,7 +92,7 @@ func TestLargeValueThatIsAwayForAMoment(t *testing.T) {
 		n := start(t, log)
 		id := n.submit(strings.Replace(twoValues, "signal: go", "for: 10s", 1))
 		for _, c := range n.poll("w", 2).Calls {
-			require.NoError(t, n.report("w", c, largeOutput()))
+			require.NoError(t, n.report("w", *c, largeOutput()))
 		}
 		n.stop()
 		g := &gate{Log: log, open: make(chan struct{}), fails: 3}
@@ -182,6 +183,7 @@ func TestCollectedOutputsAreBounded(t *testing.T) {
 // A plan that computes for long lets other tasks in between: its decisions are spread over several commits.
 func TestLongTurnsAreCut(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	n := start(t, memlog.New(memlog.Config{}))
 	var plan strings.Builder
 	plan.WriteString("orch: v1\nsteps:\n")
@@ -198,6 +200,7 @@ func TestLongTurnsAreCut(t *testing.T) {
 // A decision that needs more large values than the limit fails, also if it requests them one after the other.
 func TestDecisionNeedsTooManyLargeValues(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	log := memlog.New(memlog.Config{})
 	patient := func(c *orchestrator.Config) { c.Limits.Lease = time.Hour } // 80 MB take their time on a busy machine
 	n := start(t, log, patient)
@@ -214,7 +217,7 @@ func TestDecisionNeedsTooManyLargeValues(t *testing.T) {
 	plan.WriteString("  - {id: c, needs: [w], set: {n: \"${{ 0" + sum.String() + " }}\"}}\n")
 	id := n.submit(plan.String())
 	for _, c := range n.poll("w", steps).Calls {
-		require.NoError(t, n.report("w", c, `{"text":"`+strings.Repeat("x", 4_000_000)+c.Step+`"}`))
+		require.NoError(t, n.report("w", *c, `{"text":"`+strings.Repeat("x", 4_000_000)+c.Step+`"}`))
 	}
 	n.stop()
 	n = start(t, log, patient)

@@ -15,12 +15,12 @@ func TestTooManyItemsAreKnownAhead(t *testing.T) {
 	t.Parallel()
 	const do = "\n    do: [{id: a, set: {x: 1}}]\n"
 	for _, c := range []struct{ text, problem, warning string }{
-		{"orch: v1\nsteps:\n  - id: e\n    for_each: [" + strings.Repeat("1,", 10_000) + "1]" + do, "for_each has 10001 items, more than 10000", ""},
-		{"orch: v1\nsteps:\n  - id: e\n    for_each: 1..10001" + do, "for_each has 10001 items, more than 10000", ""},
-		{"orch: v1\nsteps:\n  - id: e\n    for_each: 1..10000" + do, "", ""},
+		{"orch: v1\nsteps:\n  - id: e\n    for_each: [" + strings.Repeat("1,", 10_000) + "1]" + do, "", ""},
+		{"orch: v1\nsteps:\n  - id: e\n    for_each: 1..1000001" + do, "for_each has 1000001 items, more than 1000000", ""},
+		{"orch: v1\nsteps:\n  - id: e\n    for_each: 1..1000000" + do, "", ""},
 		{"orch: v1\nsteps:\n  - id: e\n    for_each: '7'" + do, "gives a number, not a list", ""},
 		{"orch: v1\nsteps:\n  - id: e\n    matrix: {a: '${{ 1..200 }}', b: '${{ 1..200 }}'}" + do, "the matrix has more than 10000 items", ""},
-		{"orch: v1\ninputs: {properties: {n: {type: integer, default: 20000}}}\nsteps:\n  - id: e\n    for_each: 1..inputs.n" + do, "", "with the default inputs: for_each has 20000 items"},
+		{"orch: v1\ninputs: {properties: {n: {type: integer, default: 1000002}}}\nsteps:\n  - id: e\n    for_each: 1..inputs.n" + do, "", "with the default inputs: for_each has 1000002 items"},
 		{"orch: v1\ninputs: {properties: {n: {type: integer}}, required: [n]}\nsteps:\n  - id: e\n    for_each: 1..inputs.n" + do, "", ""},
 		{"orch: v1\nsteps:\n  - {id: s, set: {n: 20000}}\n  - id: e\n    for_each: 1..steps.s.output.n" + do, "", ""},
 	} {

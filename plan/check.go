@@ -54,6 +54,7 @@ func (l *linker) checkTool(s *Step, at location, anyState bool) {
 		if info, ok := l.lookUp(s.Verify.Tool, at.field("verify").field("tool")); ok {
 			l.checkArguments(s.Verify.With, info, at.field("verify"))
 			l.checkSplices(s.Verify.With, info, at.field("verify"))
+			checkPaths(s.Verify.With, info, at.field("verify"))
 		}
 	}
 	s.Tool = l.properName(s.Tool)
@@ -64,6 +65,7 @@ func (l *linker) checkTool(s *Step, at location, anyState bool) {
 	if ok {
 		l.checkArguments(s.With, info, at)
 		l.checkSplices(s.With, info, at)
+		checkPaths(s.With, info, at)
 		if anyState && !info.AnyState {
 			at.field("tool").report("the tool "+s.Tool+" does not run while the task is COMPLETED",
 				"`verify`, and `always` beside a `verify`, need tools that run in any state; move the call to `steps`")

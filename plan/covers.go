@@ -17,13 +17,15 @@ type Cover struct {
 // covers resolves the `covers` of the approve steps of a section. The approve step needs the steps that the arguments
 // of the covered calls refer to, because it shows the arguments.
 func (l *linker) covers(nodes []*Node) {
+	byID := index(nodes)
 	for _, n := range nodes {
-		if n.Kind != KindApprove {
+		if n.Kind != KindApprove || len(n.Approve.Covers) == 0 {
 			continue
 		}
 		at := l.stepLocations[n.Step].field("approve")
+		waiting := whoNeed(n.ID, nodes)
 		for j, name := range n.Approve.Covers {
-			l.cover(n, name, nodes, at.field("covers").item(j))
+			l.cover(n, name, byID, waiting, at.field("covers").item(j))
 		}
 		if len(n.Covers) > 0 && n.Approve.OnExpiry == "approve" {
 			at.field("on_expiry").report("the calls that `covers` names are not allowed without a person", "let it fail: on_expiry: reject")
@@ -31,15 +33,16 @@ func (l *linker) covers(nodes []*Node) {
 	}
 }
 
-// cover resolves one entry of `covers`: the id of a step, or "each.id" for a step in the `do` of a for_each.
-func (l *linker) cover(n *Node, name string, nodes []*Node, at location) {
+// cover resolves one entry of `covers`: the id of a step, or "each.id" for a step in the `do` of a for_each. waiting are the steps
+// that need n, directly or indirectly.
+func (l *linker) cover(n *Node, name string, nodes map[string]*Node, waiting map[string]bool, at location) {
 	id, inner, _ := strings.Cut(name, ".")
-	target := find(nodes, id)
+	target := nodes[id]
 	switch {
 	case target == nil:
-		problem, hint := l.needProblem(id, n.ID, func(id string) bool { return find(nodes, id) != nil })
+		problem, hint := l.needProblem(id, n.ID, func(id string) bool { return nodes[id] != nil })
 		at.report(problem, hint)
-	case target == n || !needsTransitively(target, n.ID, nodes):
+	case target == n || !waiting[id]:
 		at.report(fmt.Sprintf("the step %q does not need %q, so it would not wait for the approval", id, n.ID), "add `needs: ["+n.ID+"]` to it")
 	case target.Kind == KindTool && inner == "":
 		n.addCover(at, Cover{Call: target}, target.args)
@@ -89,28 +92,33 @@ func (n *Node) addCover(at location, c Cover, fields ...*field) {
 	waits.Needs = union([]string{n.ID}, boolSet(waits.Needs))
 }
 
-func find(nodes []*Node, id string) *Node {
-	if i := slices.IndexFunc(nodes, func(n *Node) bool { return n.ID == id }); i >= 0 {
-		return nodes[i]
+// index returns the nodes of a list by id.
+func index(nodes []*Node) map[string]*Node {
+	byID := make(map[string]*Node, len(nodes))
+	for _, n := range nodes {
+		byID[n.ID] = n
 	}
-	return nil
+	return byID
 }
 
-// needsTransitively reports whether a node needs the step id, directly or indirectly.
-func needsTransitively(n *Node, id string, nodes []*Node) bool {
-	seen := map[string]bool{}
-	for queue := slices.Clone(n.Needs); len(queue) > 0; {
-		next := queue[0]
-		queue = queue[1:]
-		if next == id {
-			return true
-		}
-		if need := find(nodes, next); need != nil && !seen[next] {
-			seen[next] = true
-			queue = append(queue, need.Needs...)
+// whoNeed returns the steps of a list that need a step, directly or indirectly.
+func whoNeed(id string, nodes []*Node) map[string]bool {
+	direct := map[string][]string{}
+	for _, n := range nodes {
+		for _, need := range n.Needs {
+			direct[need] = append(direct[need], n.ID)
 		}
 	}
-	return false
+	all := map[string]bool{}
+	for queue := []string{id}; len(queue) > 0; queue = queue[1:] {
+		for _, n := range direct[queue[0]] {
+			if !all[n] {
+				all[n] = true
+				queue = append(queue, n)
+			}
+		}
+	}
+	return all
 }
 
 func boolSet(names []string) map[string]bool {

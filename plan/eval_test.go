@@ -42,7 +42,9 @@ func set(t *testing.T, value any) (string, error) {
 		Step: func(id string) (plan.StepResult, bool) {
 			return plan.StepResult{State: "failed", Error: &plan.StepError{Code: "C", Message: "m"}, Attempts: 2}, id == "s"
 		},
-		Task: plan.TaskInfo{ID: "T", Name: "N", Workspace: "/w", Root: "/r", Attempt: 3},
+		Task: func() plan.TaskInfo {
+			return plan.TaskInfo{ID: "T", Name: "N", Workspace: "/w", Root: "/r", Attempt: 3}
+		},
 	})
 	return string(out), err
 }
@@ -192,7 +194,7 @@ func TestForEach(t *testing.T) {
 	assert.Equal(t, want, string(args))
 	for input, message := range map[string]string{
 		`{"l":{"a":1}}`: "gives an object, not a list", `{}`: "gives null, not a list",
-		`{"l":[` + strings.Repeat("1,", plan.MaxItems) + `1]}`: "for_each has 10001 items, more than 10000",
+		`{"l":[` + strings.Repeat("1,", plan.MaxItems) + `1]}`: "for_each has 1000001 items, more than 1000000",
 	} {
 		_, err := n.Items(plan.Scope{Inputs: json.RawMessage(input)})
 		require.ErrorContains(t, err, message)
@@ -227,7 +229,7 @@ func TestStepVerify(t *testing.T) {
 	t.Parallel()
 	pr := compile(t, steps("id: a", "tool: FILE_WRITE", "with: {file_path: '${{ task.workspace }}/x', content: y}",
 		"verify:", "  tool: FILE_READ", "  with: {file_path: '${{ args.file_path }}'}", "  expect: output.content == 'y'")+"  - {id: b, tool: T}\n")
-	tool, args, ok, err := pr.Node("a").VerifyCall(plan.Scope{Task: plan.TaskInfo{Workspace: "/w"}})
+	tool, args, ok, err := pr.Node("a").VerifyCall(plan.Scope{Task: func() plan.TaskInfo { return plan.TaskInfo{Workspace: "/w"} }})
 	require.NoError(t, err)
 	assert.True(t, ok)
 	assert.Equal(t, "FILE_READ", tool)

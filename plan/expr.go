@@ -26,8 +26,8 @@ import (
 
 // The budgets of one expression.
 const (
-	exprNodes  = 1000      // nodes of its syntax tree
-	exprMemory = 1_000_000 // elements that one evaluation may create
+	exprNodes  = 1000             // nodes of its syntax tree
+	exprMemory = MaxItems + 1_000 // elements that one evaluation may create
 )
 
 // expression is a compiled expression.

@@ -169,9 +169,23 @@ func (l *linker) section(name string, steps []*Step, pr *Program) []*Node {
 // completeNeeds adds the implied needs of the steps of a list, and reports needs that cannot be met.
 func (l *linker) completeNeeds(nodes []*Node) {
 	l.checkExclusive(nodes)
-	branchNeeds(nodes)
+	l.branchNeeds(nodes)
 	l.covers(nodes)
 	l.checkCycles(nodes)
+	linkDependants(nodes)
+}
+
+// linkDependants sets Position and Dependants of the nodes of a list.
+func linkDependants(nodes []*Node) {
+	byID := index(nodes)
+	for i, n := range nodes {
+		n.Position = i
+		for _, need := range n.Needs {
+			if needed := byID[need]; needed != nil {
+				needed.Dependants = append(needed.Dependants, i)
+			}
+		}
+	}
 }
 
 // refProblem returns why a section cannot refer to a step, or "" if it can. siblings are the steps of a `do`.
@@ -403,10 +417,7 @@ func (l *linker) checkCycles(nodes []*Node) {
 		open = iota + 1
 		done
 	)
-	byID, state := map[string]*Node{}, map[string]int{}
-	for _, n := range nodes {
-		byID[n.ID] = n
-	}
+	byID, state := index(nodes), map[string]int{}
 	var trace []string
 	var visit func(id string)
 	visit = func(id string) {

@@ -100,11 +100,11 @@ func (l *linker) checkMatrix(matrix any, at location) {
 	size := 1
 	for _, name := range names {
 		if list, ok := object[name].([]any); ok {
-			size = min(size*len(list), MaxItems+1)
+			size = min(size*len(list), MaxMatrix+1)
 		}
 	}
-	if size > MaxItems {
-		at.report(fmt.Sprintf("the matrix has more than %d items", MaxItems), "")
+	if size > MaxMatrix {
+		at.report(fmt.Sprintf("the matrix has more than %d items", MaxMatrix), "")
 	}
 }
 
@@ -187,8 +187,8 @@ func (n *Node) product(object map[string]any, names []string) ([]combination, er
 		if !ok {
 			return nil, n.invalid("the axis %s of matrix gives %s, not a list", name, typeName(object[name]))
 		}
-		if size *= len(list); size > MaxItems {
-			return nil, n.invalid("the matrix has more than %d items", MaxItems)
+		if size *= len(list); size > MaxMatrix {
+			return nil, n.invalid("the matrix has more than %d items", MaxMatrix)
 		}
 		for _, value := range list {
 			raw, err := encode(value)

@@ -41,6 +41,8 @@ type ToolInfo struct {
 	Required []string
 	// Command is the input that contains a shell command; empty for none.
 	Command string
+	// Paths are the inputs that contain an absolute path.
+	Paths []string
 	// Secrets are the inputs whose entries may be secrets. The value is true if text may precede the secret.
 	Secrets map[string]bool
 	// Properties are the names of all inputs; nil means unknown, and every name is accepted.

@@ -12,12 +12,14 @@ const Version = "v1"
 
 // Limits of a plan. All of them are checked by [Parse] and [Compile].
 const (
-	MaxSource     = 1 << 20 // bytes of one file
-	MaxNormalised = 4 << 20 // bytes of the normal form, with all sub-plans
-	MaxStepCount  = 1000    // steps on all levels, with all sub-plans
-	MaxNesting    = 3       // sub-plans within sub-plans
-	MaxExpression = 4 << 10 // bytes of one expression
-	MaxItems      = 10_000  // items of one for_each
+	MaxSource     = 1 << 20   // bytes of one file
+	MaxNormalised = 4 << 20   // bytes of the normal form, with all sub-plans
+	MaxStepCount  = 10_000    // steps on all levels, with all sub-plans
+	MaxNeeds      = 100_000   // needs of all steps of a list, declared or implied
+	MaxNesting    = 3         // sub-plans within sub-plans
+	MaxExpression = 4 << 10   // bytes of one expression
+	MaxItems      = 1_000_000 // items of one for_each
+	MaxMatrix     = 10_000    // items of one matrix
 	MaxLabels     = 32
 )
 
@@ -51,6 +53,15 @@ const (
 	OnErrorFail           OnError = "fail"
 	OnErrorContinue       OnError = "continue"
 	OnErrorSkipDependents OnError = "skip_dependents"
+)
+
+// Collect decides which items are in the output of a for_each.
+type Collect string
+
+// The choices besides "", which means all items.
+const (
+	CollectFailed Collect = "failed"
+	CollectNone   Collect = "none"
 )
 
 // Kind is the kind of a step.
@@ -170,6 +181,7 @@ type Step struct {
 	As          string  `json:"as,omitempty"`       // name of the loop variable; default item, or matrix for a matrix
 	MaxParallel int     `json:"max_parallel,omitempty"`
 	OnItemError OnError `json:"on_item_error,omitempty"` // fail (default) or continue
+	Collect     Collect `json:"collect,omitempty"`       // "" = the outputs of all items
 	Do          []*Step `json:"do,omitempty"`
 
 	Switch string             `json:"switch,omitempty"` // bare expression

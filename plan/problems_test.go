@@ -120,7 +120,7 @@ p.yaml:5:11: steps[0].with: the argument "message" is missing`},
 		{"run inputs", steps("id: a", "run:", "  orch: v1", "  inputs: {properties: {path: {}}, required: [path]}",
 			"  steps: [{id: x, set: {y: 1}}]", "with: {pth: 1}"), `p.yaml:8:11: steps[0].with: the input "path" of the plan is missing
 p.yaml:8:17: steps[0].with.pth: the plan has no input "pth" (did you mean path?)`},
-		{"many steps", head + strings.Repeat("  - {id: a, set: {x: 1}}\n", 1001), `p.yaml:1003:5: steps[1000]: the plan has more than 1000 steps (use for_each for repeated work)`},
+		{"many steps", head + strings.Repeat("  - {id: a, set: {x: 1}}\n", 10_001), `p.yaml:10003:5: steps[10000]: the plan has more than 10000 steps (use for_each for repeated work)`},
 	}
 }
 

@@ -49,7 +49,17 @@ type Scope struct {
 	Step func(id string) (StepResult, bool)
 	// Vars contains, within a for_each, the item under its `as` name and the index.
 	Vars map[string]json.RawMessage
-	Task TaskInfo
+	// Task returns the value of task. It is called only for expressions that refer to it; nil stands for a zero TaskInfo.
+	Task func() TaskInfo
+}
+
+// taskValue returns the value of task in expressions.
+func (sc Scope) taskValue() map[string]any {
+	var t TaskInfo
+	if sc.Task != nil {
+		t = sc.Task()
+	}
+	return map[string]any{"id": t.ID, "name": t.Name, "workspace": t.Workspace, "root": t.Root, "attempt": t.Attempt, "created": t.Created}
 }
 
 // TaskInfo is the value of task in expressions. Workspace and Root are absolute paths.
@@ -116,9 +126,10 @@ func (f *field) json(sc Scope) (json.RawMessage, error) {
 
 // env decodes the parts of the scope that the field refers to.
 func (f *field) env(sc Scope, extra map[string]any) (map[string]any, error) {
-	env := map[string]any{nameTick: ticker(), rootTask: map[string]any{
-		"id": sc.Task.ID, "name": sc.Task.Name, "workspace": sc.Task.Workspace, "root": sc.Task.Root, "attempt": sc.Task.Attempt, "created": sc.Task.Created,
-	}}
+	env := map[string]any{nameTick: ticker()}
+	if f.uses[rootTask] {
+		env[rootTask] = sc.taskValue()
+	}
 	if f.uses[rootInputs] {
 		v, err := decodePart(sc.Inputs, "the inputs")
 		if err != nil {
@@ -216,6 +227,10 @@ type Node struct {
 	// Needs are the ids, on the same level, of the steps that must be done first: declared or referred to, sorted. If a
 	// step in `do` refers to an outer step, the for_each node needs that step.
 	Needs []string
+	// Position is the position of the node in its list, from 0. Dependants are the positions of the nodes of this list that
+	// need it.
+	Position   int
+	Dependants []int
 	// Children are the nodes of `do`.
 	Children []*Node
 	// Sub is the compiled sub-plan of a run.

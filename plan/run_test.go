@@ -22,7 +22,9 @@ func run(t *testing.T, pr *plan.Program, inputs string, tools map[string]string)
 	sc := plan.Scope{
 		Inputs: given,
 		Step:   func(id string) (plan.StepResult, bool) { r, ok := results[id]; return r, ok },
-		Task:   plan.TaskInfo{ID: "T1", Name: "n", Workspace: "/root/Working/TASK_T1", Root: "/root", Attempt: 1},
+		Task: func() plan.TaskInfo {
+			return plan.TaskInfo{ID: "T1", Name: "n", Workspace: "/root/Working/TASK_T1", Root: "/root", Attempt: 1}
+		},
 	}
 	for _, n := range pr.Steps() {
 		var out json.RawMessage

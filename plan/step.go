@@ -125,6 +125,7 @@ func (l *loader) kindFields(s *Step, nesting int) map[string]func(cursor) {
 			"as":            func(c cursor) { s.As = c.id() },
 			"max_parallel":  func(c cursor) { s.MaxParallel = c.count(1000) },
 			"on_item_error": func(c cursor) { s.OnItemError = OnError(c.oneOf("fail", "continue")) },
+			"collect":       func(c cursor) { s.Collect = c.collect() },
 			"do":            func(c cursor) { s.Do = l.children(c, nesting) },
 		}
 	case KindWait:
@@ -176,7 +177,7 @@ func (s *Step) read(c cursor, fields map[string]func(cursor)) {
 func kindKeys() []string {
 	return []string{
 		"tool", "with", "effect", "verify", "expect", "heartbeat", "start_within", "retry", "queue", "approval", "until", "max_rounds", "delay",
-		"for_each", "matrix", "as", "max_parallel", "on_item_error", "do", "wait", "run", "set", "approve", "switch", "cases", "default",
+		"for_each", "matrix", "as", "max_parallel", "on_item_error", "collect", "do", "wait", "run", "set", "approve", "switch", "cases", "default",
 	}
 }
 
@@ -223,6 +224,15 @@ func (c cursor) expression() string {
 		c.report("the expression is empty", "")
 	}
 	return s
+}
+
+// collect parses which items are in the output of a for_each.
+func (c cursor) collect() Collect {
+	which := c.oneOf("all", string(CollectFailed), string(CollectNone))
+	if which == "all" {
+		return ""
+	}
+	return Collect(which)
 }
 
 // items returns the items of a for_each: an expression, or a list.

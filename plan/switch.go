@@ -97,30 +97,52 @@ func (s *Step) excludes(other *Step) bool {
 
 // branchNeeds adds the needs implied by switches: the steps of a case need their switch, and a step outside of the
 // cases that needs a switch also needs the steps of its cases.
-func branchNeeds(nodes []*Node) {
-	inBranch := slices.DeleteFunc(slices.Clone(nodes), func(n *Node) bool { return n.branch == nil })
+func (l *linker) branchNeeds(nodes []*Node) {
+	cases := map[string][]*Node{} // the nodes of the cases of each switch
 	for _, n := range nodes {
-		if len(inBranch) == 0 {
+		if n.branch != nil {
+			cases[n.branch.owner.ID] = append(cases[n.branch.owner.ID], n)
+		}
+	}
+	total := 0
+	for _, n := range nodes {
+		if len(cases) > 0 {
+			n.addBranchNeeds(cases)
+		}
+		if total += len(n.Needs); total > MaxNeeds {
+			l.stepLocations[n.Step].report(fmt.Sprintf("the steps of the plan have more than %d needs", MaxNeeds),
+				"let steps need one step that stands for many, such as a `set` after them")
 			return
 		}
-		needed := boolSet(n.Needs)
-		if n.branch != nil {
-			needed[n.branch.owner.ID] = true
+	}
+}
+
+// addBranchNeeds adds the needs that the switches of a list imply for one step.
+func (n *Node) addBranchNeeds(cases map[string][]*Node) {
+	needed := boolSet(n.Needs)
+	if n.branch != nil {
+		needed[n.branch.owner.ID] = true
+	}
+	for queue := sortedKeys(needed); len(queue) > 0; queue = queue[1:] {
+		if len(cases[queue[0]]) == 0 || n.within(queue[0]) {
+			continue
 		}
-		for _, other := range inBranch {
-			if b := other.branch; needed[b.owner.ID] && !n.within(b.owner.ID) {
+		for _, other := range cases[queue[0]] {
+			if !needed[other.ID] {
 				needed[other.ID] = true
+				queue = append(queue, other.ID)
 			}
 		}
-		n.Needs = union(nil, needed)
 	}
+	n.Needs = union(nil, needed)
 }
 
 // checkExclusive reports needs between steps that never both run.
 func (l *linker) checkExclusive(nodes []*Node) {
+	byID := index(nodes)
 	for _, n := range nodes {
 		for _, id := range n.Needs {
-			if other := find(nodes, id); other != nil && n.excludes(other.Step) {
+			if other := byID[id]; other != nil && n.excludes(other.Step) {
 				l.stepLocations[n.Step].report(fmt.Sprintf("the step needs %q, which is in another case of the same switch", id), "only one case runs")
 			}
 		}

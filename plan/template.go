@@ -266,5 +266,8 @@ func (s *scope) objectTemplate(values map[string]any, at location) template {
 }
 
 func sortedKeys[V any](m map[string]V) []string {
+	if len(m) == 0 {
+		return nil
+	}
 	return slices.Sorted(maps.Keys(m))
 }

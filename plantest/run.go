@@ -15,6 +15,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/index"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
@@ -97,11 +98,11 @@ func (r *run) start(ctx context.Context) (stop func(), err error) {
 	log := memlog.New(memlog.Config{})
 	var seed [32]byte
 	r.Orchestrator, err = orchestrator.New(orchestrator.Config{
-		Log: log, Blobs: log, Checkpoints: log, Catalogue: r.tools,
+		Log: log, Blobs: log, Checkpoints: log, Catalogue: r.tools, Lists: index.NewOpen(),
 		Clock: func() time.Time { return *r.clock.Load() }, Random: func() float64 { return 0 }, Entropy: rand.NewChaCha8(seed),
 		Limits: orchestrator.Limits{Lease: 24 * time.Hour, ArchiveAfter: 100 * 365 * 24 * time.Hour}, Root: Root, Secrets: r.plan.SecretSources(),
-		Workspace: func(id events.TaskID) string { return Root + "/Working/" + string(id) },
-		Program: func(name string) (events.Program, error) {
+		Workspace: func(_ string, id events.TaskID) string { return Root + "/Working/" + string(id) },
+		Program: func(_, name string) (events.Program, error) {
 			return events.Program{Path: name, SHA256: strings.Repeat("0", 64)}, nil
 		},
 	})
@@ -300,7 +301,7 @@ func queues(p *plan.Plan) []string {
 }
 
 // answer sets the outcome of a call to its result in the case.
-func (r *run) answer(call work.Call, out *work.Outcome) {
+func (r *run) answer(call *work.Call, out *work.Outcome) {
 	r.args[call.Step] = plain(call.Args)
 	if t, ok := r.tools.Get(call.Tool); ok {
 		if _, err := t.Check(call.Args); err != nil {
@@ -348,7 +349,7 @@ func (e *Error) fault() (err *fault.Error, class string) {
 }
 
 // resultsFor returns the results for a call. It looks for its full step key, then for the step id, then for the tool.
-func (r *run) resultsFor(call work.Call) (Results, bool) {
+func (r *run) resultsFor(call *work.Call) (Results, bool) {
 	own := names(call.Step)
 	for _, name := range slices.Concat(withPrefix(r.parents[call.Task], own), own, []string{call.Tool}) {
 		if results, ok := r.c.Results[name]; ok {

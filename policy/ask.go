@@ -50,7 +50,7 @@ func (a *Ask) Error() *fault.Error {
 
 // askFor applies the approval rule of the tool. It returns nil if the call needs no approval. The same is true of the
 // functions that it calls.
-func (p *Policy) askFor(c Call) *Ask {
+func (p *Policy) askFor(c *Call) *Ask {
 	switch c.Spec.Approval {
 	case tools.NoApproval:
 		return nil
@@ -67,7 +67,7 @@ func (p *Policy) askFor(c Call) *Ask {
 }
 
 // askOutside asks for an approval of paths that the call writes outside of the task's workspace (S0-034).
-func (p *Policy) askOutside(c Call) *Ask {
+func (p *Policy) askOutside(c *Call) *Ask {
 	for _, field := range slices.Sorted(maps.Keys(c.Paths)) {
 		name := filepath.Clean(c.Paths[field])
 		if access(c.Spec, field) == tools.ReadPath || c.mayWrite(name) || c.allowed(func(a Allow) bool { return p.deliverable(name, a.Paths) }) {
@@ -91,7 +91,7 @@ func (p *Policy) deliverable(name string, deliverables []string) bool {
 }
 
 // askIfDestructive asks for an approval of commands that are classified as destructive (S0-083).
-func (p *Policy) askIfDestructive(c Call) *Ask {
+func (p *Policy) askIfDestructive(c *Call) *Ask {
 	class, _ := p.class(c)
 	if !class.Destructive || c.programAllowed() {
 		return nil
@@ -109,7 +109,7 @@ func (p *Policy) askIfDestructive(c Call) *Ask {
 
 // askByIntent asks for an approval of the intent of the call. A request for this call alone takes precedence over a
 // request that grants scopes to the whole task.
-func (p *Policy) askByIntent(c Call) *Ask {
+func (p *Policy) askByIntent(c *Call) *Ask {
 	if ask := p.askIfDestructive(c); ask != nil {
 		return ask
 	}
@@ -129,7 +129,7 @@ func (p *Policy) askByIntent(c Call) *Ask {
 
 // askForScopes asks for an approval of targets that the plan does not name, and of changes of a database.
 // A grant is valid for the rest of the task, so that each is approved only once.
-func (p *Policy) askForScopes(c Call) *Ask {
+func (p *Policy) askForScopes(c *Call) *Ask {
 	ask := &Ask{Rule: "new_target", Type: PreExecution, Risk: "medium"}
 	var names, changed []string
 	for _, target := range c.Intent.Targets {
@@ -161,11 +161,11 @@ func (p *Policy) askForScopes(c Call) *Ask {
 // AllowsTarget reports whether a permitted call may use a target. It may use every target of its intent. It may use
 // another target if the project or the plan names it or somebody has granted it, and if no rule of the policy file
 // denies it. It may not use a branch that is not in its intent.
-func (p *Policy) AllowsTarget(c Call, t tools.Target) bool {
+func (p *Policy) AllowsTarget(c *Call, t tools.Target) bool {
 	return slices.Contains(c.Intent.Targets, t) || p.targetAllowed(c, t) && p.rulesAllow(c, t)
 }
 
-func (p *Policy) targetAllowed(c Call, t tools.Target) bool {
+func (p *Policy) targetAllowed(c *Call, t tools.Target) bool {
 	if t.Known || slices.Contains(c.Scopes, scopeOf(t)) {
 		return true
 	}
@@ -177,7 +177,7 @@ func (p *Policy) targetAllowed(c Call, t tools.Target) bool {
 
 // allowed reports whether permits returns true for the allow list of the task, and for the allow list of every ancestor
 // that spawned the task.
-func (c Call) allowed(permits func(Allow) bool) bool {
+func (c *Call) allowed(permits func(Allow) bool) bool {
 	return permits(c.Allow) && !slices.ContainsFunc(c.Within, func(ancestor Allow) bool { return !permits(ancestor) })
 }
 
@@ -223,7 +223,7 @@ func targetNote(t tools.Target) string {
 }
 
 // checkForced refuses a call that would discard history of a protected branch (S0-108).
-func (p *Policy) checkForced(c Call) error {
+func (p *Policy) checkForced(c *Call) error {
 	for _, target := range c.Intent.Targets {
 		if target.Kind == tools.Branch && target.Force && p.protectedBranch(target.Name) {
 			return fault.New(fault.Forbidden, "the protected branch %s is never pushed to by force", target.Name).
@@ -243,7 +243,7 @@ func (p *Policy) protectedBranch(name string) bool {
 }
 
 // checkRate returns RATE_LIMITED when the task has reached its limit of calls per minute (S0-113).
-func (p *Policy) checkRate(c Call) error {
+func (p *Policy) checkRate(c *Call) error {
 	class := c.Spec.RateClass()
 	limit := p.limits[class]
 	if limit == 0 || c.Recent < limit {

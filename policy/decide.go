@@ -72,7 +72,7 @@ type Allow struct {
 
 // Admit returns STATE_NOT_ALLOWED if the call may not run in the state of its task (S0-003), and READ_ONLY if this node
 // may not run it. Admit needs neither paths nor an intent.
-func (p *Policy) Admit(c Call) error {
+func (p *Policy) Admit(c *Call) error {
 	if err := p.checkState(c); err != nil {
 		return err
 	}
@@ -95,8 +95,8 @@ func (p *Policy) Admit(c Call) error {
 //  7. forced changes of protected branches: FORBIDDEN (S0-108); no approval lifts it
 //  8. the policy file: FORBIDDEN with the reason POLICY_DENIED; no approval lifts it
 //  9. the approval rule of the tool (S0-004), to which the policy file may add its own
-func (p *Policy) Decide(c Call) (*Ask, error) {
-	for _, check := range []func(Call) error{p.checkState, p.checkReadOnly, p.checkRate, p.checkRoots, p.checkProtected, p.checkSecrets, p.checkInteractive, p.checkForced, p.checkRules} {
+func (p *Policy) Decide(c *Call) (*Ask, error) {
+	for _, check := range []func(*Call) error{p.checkState, p.checkReadOnly, p.checkRate, p.checkRoots, p.checkProtected, p.checkSecrets, p.checkInteractive, p.checkForced, p.checkRules} {
 		if err := check(c); err != nil {
 			return nil, err
 		}
@@ -110,7 +110,7 @@ func (p *Policy) Decide(c Call) (*Ask, error) {
 
 // Effect returns the effect of the call: Destructive for a command that is classified as destructive, else the effect
 // of its intent, else the effect of the tool.
-func (p *Policy) Effect(c Call) tools.Effect {
+func (p *Policy) Effect(c *Call) tools.Effect {
 	if class, ok := p.class(c); ok && class.Destructive && !p.onlyInProject(c) {
 		return tools.Destructive
 	}
@@ -120,16 +120,16 @@ func (p *Policy) Effect(c Call) tools.Effect {
 	return c.Spec.Effect
 }
 
-func (p *Policy) checkState(c Call) error {
+func (p *Policy) checkState(c *Call) error {
 	if c.inGate() || c.mayAsk() {
 		return nil
 	}
 	return stateNotAllowed(c)
 }
 
-func (c Call) inGate() bool { return slices.Contains(c.Spec.Gate.States(), c.State) }
+func (c *Call) inGate() bool { return slices.Contains(c.Spec.Gate.States(), c.State) }
 
-func stateNotAllowed(c Call) error {
+func stateNotAllowed(c *Call) error {
 	allowed := c.Spec.Gate.States()
 	names := make([]string, len(allowed))
 	for i, s := range allowed {
@@ -140,11 +140,11 @@ func stateNotAllowed(c Call) error {
 }
 
 // mayAsk reports whether a tool that runs while an approval is pending may request one now.
-func (c Call) mayAsk() bool {
+func (c *Call) mayAsk() bool {
 	return c.Spec.Gate == tools.AwaitingApproval && statemachine.Check(c.State, events.TaskApprovalRequested) == nil
 }
 
-func (p *Policy) checkReadOnly(c Call) error {
+func (p *Policy) checkReadOnly(c *Call) error {
 	if !p.readOnly || c.Spec.LogOnly || (c.Spec.Effect == tools.Read && c.Intent.Effect == "") || c.Intent.Effect == tools.Read {
 		return nil
 	}
@@ -153,7 +153,7 @@ func (p *Policy) checkReadOnly(c Call) error {
 }
 
 // checkRoots returns OUTSIDE_ROOT for a path outside of the roots of the task's client.
-func (p *Policy) checkRoots(c Call) error {
+func (p *Policy) checkRoots(c *Call) error {
 	if len(c.Roots) == 0 {
 		return nil
 	}
@@ -166,7 +166,7 @@ func (p *Policy) checkRoots(c Call) error {
 	return nil
 }
 
-func (p *Policy) checkProtected(c Call) error {
+func (p *Policy) checkProtected(c *Call) error {
 	for _, t := range c.accesses() {
 		if why := p.whyDenied(c, t); why != "" {
 			return protected(t.field, "%s is protected: %s", t.path, why)
@@ -183,7 +183,7 @@ func protected(field, format string, args ...any) *fault.Error {
 // CheckDescendant checks a path below the directory of a field that the call moves or deletes. It returns
 // PROTECTED_PATH when the path itself is protected, and FORBIDDEN when the policy file hides it from the call; moving
 // it elsewhere would reveal it.
-func (p *Policy) CheckDescendant(c Call, field, path string) error {
+func (p *Policy) CheckDescendant(c *Call, field, path string) error {
 	if why := p.whyDenied(c, pathAccess{field, filepath.Clean(path), access(c.Spec, field)}); why != "" {
 		return protected(field, "%s would be moved or deleted too, and it is protected: %s", path, why)
 	}
@@ -191,7 +191,7 @@ func (p *Policy) CheckDescendant(c Call, field, path string) error {
 }
 
 // whyDenied returns why a call may not access a path, or "" if it may.
-func (p *Policy) whyDenied(c Call, t pathAccess) string {
+func (p *Policy) whyDenied(c *Call, t pathAccess) string {
 	if why := p.whyProtected(t.path, t.access, c.Workspace); why != "" {
 		return why
 	}
@@ -205,7 +205,7 @@ type pathAccess struct {
 }
 
 // accesses lists the paths of a call: those of its inputs, sorted by name, then those of its intent.
-func (c Call) accesses() []pathAccess {
+func (c *Call) accesses() []pathAccess {
 	var all []pathAccess
 	for _, field := range slices.Sorted(maps.Keys(c.Paths)) {
 		all = append(all, pathAccess{field, filepath.Clean(c.Paths[field]), access(c.Spec, field)})
@@ -218,7 +218,7 @@ func (c Call) accesses() []pathAccess {
 
 // whyForeign returns why a call may not change a path in the workspace of another task, or "" if it may. It does not
 // apply to tools with an approval rule for paths outside of the workspace (S0-035).
-func (p *Policy) whyForeign(c Call, t pathAccess) string {
+func (p *Policy) whyForeign(c *Call, t pathAccess) string {
 	switch {
 	case t.access == tools.ReadPath || c.Spec.Approval == tools.OutsideWorkspace:
 	case shell.Within(t.path, p.working) && !shell.Within(t.path, c.Workspace):
@@ -285,7 +285,7 @@ func (p *Policy) isNotes(path string) bool {
 	return (name == "PROGRESS.md" || name == "CHECKPOINTS.md") && filepath.Dir(filepath.Clean(dir)) == p.working
 }
 
-func (p *Policy) checkSecrets(c Call) error {
+func (p *Policy) checkSecrets(c *Call) error {
 	if len(c.Spec.Content) == 0 {
 		return nil
 	}
@@ -301,7 +301,7 @@ func (p *Policy) checkSecrets(c Call) error {
 	return nil
 }
 
-func (p *Policy) checkInteractive(c Call) error {
+func (p *Policy) checkInteractive(c *Call) error {
 	class, ok := p.class(c)
 	if !ok || !class.Interactive {
 		return nil
@@ -312,7 +312,7 @@ func (p *Policy) checkInteractive(c Call) error {
 }
 
 // class classifies the command of a call. It returns false if the call has none.
-func (p *Policy) class(c Call) (shell.Class, bool) {
+func (p *Policy) class(c *Call) (shell.Class, bool) {
 	command, ok := c.command()
 	if !ok {
 		return shell.Class{}, false
@@ -322,7 +322,7 @@ func (p *Policy) class(c Call) (shell.Class, bool) {
 }
 
 // environment returns the names of the variables that the call sets for its command.
-func (c Call) environment() []string {
+func (c *Call) environment() []string {
 	var values map[string]json.RawMessage
 	if c.Spec.Environment == "" || json.Unmarshal(argFields(c.Args)[c.Spec.Environment], &values) != nil {
 		return nil
@@ -331,7 +331,7 @@ func (c Call) environment() []string {
 }
 
 // command returns the shell command that the call would run.
-func (c Call) command() (string, bool) {
+func (c *Call) command() (string, bool) {
 	if c.Intent.Command != "" {
 		return c.Intent.Command, true
 	}

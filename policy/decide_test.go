@@ -49,21 +49,21 @@ func bashSpec() tools.Spec {
 	}
 }
 
-func writeCall(path, content string) policy.Call {
+func writeCall(path, content string) *policy.Call {
 	args, _ := json.Marshal(map[string]string{"file_path": path, "content": content})
-	return policy.Call{
+	return &policy.Call{
 		Spec: writeSpec(), State: statemachine.InProgress, Args: args, Task: task, Workspace: workspace,
 		Paths: map[string]string{"file_path": path},
 	}
 }
 
-func bashCall(command string) policy.Call {
+func bashCall(command string) *policy.Call {
 	args, _ := json.Marshal(map[string]string{"command": command})
-	return policy.Call{Spec: bashSpec(), State: statemachine.InProgress, Args: args, Task: task, Workspace: workspace}
+	return &policy.Call{Spec: bashSpec(), State: statemachine.InProgress, Args: args, Task: task, Workspace: workspace}
 }
 
 // verdict is a decision as an error.
-func verdict(p *policy.Policy, c policy.Call) error {
+func verdict(p *policy.Policy, c *policy.Call) error {
 	ask, err := p.Decide(c)
 	if ask != nil {
 		return ask.Error()
@@ -76,7 +76,7 @@ func TestGate(t *testing.T) {
 	p := newPolicy(t, policy.Config{})
 	for _, gate := range []tools.Gate{tools.AnyState, tools.InProgress, tools.AwaitingApproval, tools.BlockedOrActive} {
 		for _, state := range statemachine.States() {
-			err := verdict(p, policy.Call{Spec: tools.Spec{Name: "X", Gate: gate, Effect: tools.Read, Approval: tools.NoApproval}, State: state})
+			err := verdict(p, &policy.Call{Spec: tools.Spec{Name: "X", Gate: gate, Effect: tools.Read, Approval: tools.NoApproval}, State: state})
 			if slices.Contains(gate.States(), state) {
 				require.NoError(t, err, "%s %s", gate, state)
 			} else {
@@ -95,7 +95,7 @@ func TestReadOnly(t *testing.T) {
 	for effect, code := range map[tools.Effect]fault.Code{
 		tools.Read: "", tools.Idempotent: fault.ReadOnly, tools.Write: fault.ReadOnly, tools.Destructive: fault.ReadOnly,
 	} {
-		err := verdict(p, policy.Call{Spec: tools.Spec{Effect: effect, Gate: tools.AnyState, Approval: tools.NoApproval}, State: statemachine.Done})
+		err := verdict(p, &policy.Call{Spec: tools.Spec{Effect: effect, Gate: tools.AnyState, Approval: tools.NoApproval}, State: statemachine.Done})
 		assert.Equal(t, code, fault.CodeOf(err), effect)
 	}
 }
@@ -106,7 +106,7 @@ func TestReadOnlyLetsTheLogBeWritten(t *testing.T) {
 	p := newPolicy(t, policy.Config{ReadOnly: true})
 	spec := tools.Spec{Effect: tools.Idempotent, Gate: tools.AnyState, Approval: tools.NoApproval, LogOnly: true}
 	for _, state := range statemachine.States() {
-		require.NoError(t, verdict(p, policy.Call{Spec: spec, State: state}))
+		require.NoError(t, verdict(p, &policy.Call{Spec: spec, State: state}))
 	}
 }
 
@@ -207,11 +207,11 @@ func TestAllowWithin(t *testing.T) {
 	}
 	endpoint := tools.Target{Kind: tools.Endpoint, Name: "https://a.example:443"}
 	c := policy.Call{Allow: policy.Allow{Endpoints: []string{"a.example"}}, Within: []policy.Allow{{Endpoints: []string{"https://a.example"}}}}
-	assert.True(t, p.AllowsTarget(c, endpoint), "both name it in their own way")
+	assert.True(t, p.AllowsTarget(&c, endpoint), "both name it in their own way")
 	c.Within = append(c.Within, policy.Allow{Endpoints: []string{"b.example"}})
-	assert.False(t, p.AllowsTarget(c, endpoint))
+	assert.False(t, p.AllowsTarget(&c, endpoint))
 	c.Scopes = []string{"endpoint https://a.example:443"}
-	assert.True(t, p.AllowsTarget(c, endpoint), "somebody has granted it to this very task")
+	assert.True(t, p.AllowsTarget(&c, endpoint), "somebody has granted it to this very task")
 }
 
 // a tool without an approval rule writes in none of them.
@@ -245,7 +245,7 @@ func TestReadsAreFreeButForTheDataDirectory(t *testing.T) {
 	for path, code := range map[string]fault.Code{
 		"/root/go.mod": "", "/root/.git/config": "", "/root": "", "/root/data/token": fault.ProtectedPath, "/root/database": "",
 	} {
-		err := verdict(p, policy.Call{Spec: spec, State: statemachine.Done, Paths: map[string]string{"file_path": path}, Workspace: workspace})
+		err := verdict(p, &policy.Call{Spec: spec, State: statemachine.Done, Paths: map[string]string{"file_path": path}, Workspace: workspace})
 		assert.Equal(t, code, fault.CodeOf(err), path)
 	}
 }
@@ -253,7 +253,7 @@ func TestReadsAreFreeButForTheDataDirectory(t *testing.T) {
 func TestElementsOfListsAreChecked(t *testing.T) {
 	t.Parallel()
 	spec := tools.Spec{Name: "X", Effect: tools.Write, Gate: tools.AnyState, Approval: tools.OutsideWorkspace, Paths: []tools.Path{{Field: "file_paths", Access: tools.WritePath}}}
-	err := verdict(newPolicy(t, policy.Config{}), policy.Call{
+	err := verdict(newPolicy(t, policy.Config{}), &policy.Call{
 		Spec: spec, State: statemachine.Done, Workspace: workspace,
 		Paths: map[string]string{"file_paths[0]": workspace + "/a", "file_paths[1]": "/root/b"},
 	})
@@ -311,7 +311,7 @@ func TestApprovalAlwaysAndUnknown(t *testing.T) {
 	t.Parallel()
 	p := newPolicy(t, policy.Config{})
 	for _, rule := range []tools.Approval{tools.Always, "unheard-of", ""} {
-		err := verdict(p, policy.Call{Spec: tools.Spec{Name: "FILE_DELETE", Gate: tools.AnyState, Approval: rule}, State: statemachine.Done})
+		err := verdict(p, &policy.Call{Spec: tools.Spec{Name: "FILE_DELETE", Gate: tools.AnyState, Approval: rule}, State: statemachine.Done})
 		assert.Equal(t, fault.ApprovalRequired, fault.CodeOf(err), rule)
 	}
 }

@@ -15,9 +15,9 @@ func ExamplePolicy_Decide() {
 	if err != nil {
 		panic(err)
 	}
-	call := func(command string) policy.Call {
+	call := func(command string) *policy.Call {
 		args, _ := json.Marshal(map[string]string{"command": command})
-		return policy.Call{
+		return &policy.Call{
 			Spec: tools.Spec{
 				Name: "BASH_EXECUTE", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.IfDestructive, Command: "command",
 			},
@@ -54,7 +54,7 @@ rules:
 	}
 	for _, command := range []string{"kubectl apply -f shop.yaml", "git status"} {
 		args, _ := json.Marshal(map[string]string{"command": command})
-		v := p.EvaluateRules(policy.Call{Spec: tools.Spec{Name: "BASH_EXECUTE", Command: "command"}, Args: args})
+		v := p.EvaluateRules(&policy.Call{Spec: tools.Spec{Name: "BASH_EXECUTE", Command: "command"}, Args: args})
 		fmt.Println(v.Action, v.Rule, v.Reason)
 	}
 	// Output:

@@ -30,7 +30,7 @@ type hiddenPattern struct {
 // HiddenPaths returns the paths that the policy file hides from a call. A deny or ask rule hides its paths if its other
 // criteria match the call or may match it. A pattern of an ask rule hides nothing from a call that names a matching
 // path, because that call needs an approval before it runs.
-func (p *Policy) HiddenPaths(c Call) HiddenPaths {
+func (p *Policy) HiddenPaths(c *Call) HiddenPaths {
 	v := HiddenPaths{root: p.root}
 	if p.rules == nil || !slices.ContainsFunc(p.rules.List, Rule.hides) {
 		return v
@@ -145,13 +145,6 @@ func (v HiddenPaths) OutsidePatterns() []string {
 	return outside
 }
 
-// NeedsSearch reports whether the root must be searched to find all hidden paths.
-func (v HiddenPaths) NeedsSearch() bool {
-	return slices.ContainsFunc(v.patterns, func(h hiddenPattern) bool {
-		return h.prefix == "" && (!filepath.IsAbs(h.text) || mayMatchBelow(h.text, v.root))
-	})
-}
-
 // mayMatchBelow reports whether an absolute pattern can match something below the root.
 func mayMatchBelow(pattern, root string) bool {
 	base, _ := doublestar.SplitPattern(pattern)
@@ -175,7 +168,7 @@ func (r *Rules) checkReach(root string) error {
 }
 
 // checkHidden returns FORBIDDEN if the policy file hides a path from a call that moves or deletes its folder.
-func (p *Policy) checkHidden(c Call, path string) error {
+func (p *Policy) checkHidden(c *Call, path string) error {
 	if !p.HiddenPaths(c).Hides(path) {
 		return nil
 	}

@@ -30,7 +30,7 @@ func TestVeil(t *testing.T) {
 `)
 	require.NoError(t, err)
 	bash := policy.Call{Spec: tools.Spec{Name: "BASH_EXECUTE", Effect: tools.Write}, Agent: "agent:y"}
-	veil := p.HiddenPaths(bash)
+	veil := p.HiddenPaths(&bash)
 	for path, hidden := range map[string]bool{
 		"/root": false, "/root/secret": true, "/root/secret/a/b": true, "/root/secrets": false, "/root/a.pem": true, "/root/d/x.pem/y": true, "/other/a.pem": false,
 		"/root/src/a/gen/z": true, "/root/src/gen": false, "/etc/orch/x": true, "/etc": false, "/var/a/log": true, "/root/asked/x": true, "/root/z/q.asked": true,
@@ -42,21 +42,21 @@ func TestVeil(t *testing.T) {
 	assert.Equal(t, []string{"/var/*/log"}, veil.OutsidePatterns())
 
 	bash.Agent = "agent:x"
-	assert.True(t, p.HiddenPaths(bash).Hides("/root/x/y"))
+	assert.True(t, p.HiddenPaths(&bash).Hides("/root/x/y"))
 	bash.Agent = ""
-	assert.True(t, p.HiddenPaths(bash).Hides("/root/x/y"), "it might be anybody")
+	assert.True(t, p.HiddenPaths(&bash).Hides("/root/x/y"), "it might be anybody")
 	bash.Spec.Effect = tools.Destructive
-	assert.True(t, p.HiddenPaths(bash).Hides("/root/kept/y"))
+	assert.True(t, p.HiddenPaths(&bash).Hides("/root/kept/y"))
 	reads := policy.Call{Spec: tools.Spec{Name: "FILE_READ", Effect: tools.Read}, Paths: map[string]string{"path": "/root/asked/a"}}
-	assert.True(t, p.HiddenPaths(reads).Hides("/root/read/y"))
-	assert.False(t, p.HiddenPaths(reads).Hides("/root/asked/a"), "the call names such a path, so somebody was asked")
-	assert.True(t, p.HiddenPaths(reads).Hides("/root/b.asked"), "which is another one")
-	err = p.CheckDescendant(bash, "path", "/root/dir/a.pem")
+	assert.True(t, p.HiddenPaths(&reads).Hides("/root/read/y"))
+	assert.False(t, p.HiddenPaths(&reads).Hides("/root/asked/a"), "the call names such a path, so somebody was asked")
+	assert.True(t, p.HiddenPaths(&reads).Hides("/root/b.asked"), "which is another one")
+	err = p.CheckDescendant(&bash, "path", "/root/dir/a.pem")
 	assert.Equal(t, fault.Forbidden, fault.CodeOf(err))
 
 	none, err := veilPolicy(t, "  - {name: a, action: deny, tools: [FILE_READ]}\n")
 	require.NoError(t, err)
-	assert.True(t, none.HiddenPaths(bash).Empty())
+	assert.True(t, none.HiddenPaths(&bash).Empty())
 }
 
 // Patterns that cannot be hidden from a program make the policy file invalid.

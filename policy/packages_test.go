@@ -49,7 +49,7 @@ func TestVersionsOfPackages(t *testing.T) {
 		}
 		p, err := policy.New(policy.Config{Root: t.TempDir()})
 		require.NoError(t, err)
-		ask, err := p.Decide(c)
+		ask, err := p.Decide(&c)
 		require.NoError(t, err)
 		if tc.asks == "" {
 			assert.Nil(t, ask, "%+v", tc)

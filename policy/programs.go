@@ -18,7 +18,7 @@ import (
 // It returns false unless the command is a single simple call of that file: no other command, no redirection, no
 // assignment, no expansion except variables in double quotes, and no environment variable that changes how programs
 // run. An interpreter with the file as its first argument counts as a call of the file.
-func OwnProgram(c Call) (string, bool) {
+func OwnProgram(c *Call) (string, bool) {
 	command, ok := c.command()
 	if !ok || c.Spec.Approval != tools.IfDestructive || slices.ContainsFunc(c.environment(), shell.SteersPrograms) {
 		return "", false
@@ -41,7 +41,7 @@ func OwnProgram(c Call) (string, bool) {
 
 // absolute returns the absolute path of a file that a command names. It returns false if the directory of a relative
 // path is unknown.
-func (c Call) absolute(name string) (string, bool) {
+func (c *Call) absolute(name string) (string, bool) {
 	if filepath.IsAbs(name) {
 		return filepath.Clean(name), true
 	}
@@ -62,7 +62,7 @@ func programScopes(path string) string { return scopeProgram + path + " sha256:"
 // programAllowed reports whether the call runs a program that was granted to its session, or that its plan and the plan
 // of every ancestor allow with this content. A program that calls of the session may write is never allowed: another
 // call could change it between the check and its start.
-func (c Call) programAllowed() bool {
+func (c *Call) programAllowed() bool {
 	if c.Program.Path == "" || c.mayWrite(c.Program.Path) {
 		return false
 	}
@@ -71,7 +71,7 @@ func (c Call) programAllowed() bool {
 
 // programOffer returns the scopes that the approver may open for the session in addition to the call: the scope of the
 // call's program with its current content, or none.
-func (c Call) programOffer() []string {
+func (c *Call) programOffer() []string {
 	if len(c.Project) == 0 || c.Program.Path == "" || c.mayWrite(c.Program.Path) {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (c Call) programOffer() []string {
 }
 
 // programChanged returns a remark if the program of the call was allowed with other content, or "".
-func (c Call) programChanged() string {
+func (c *Call) programChanged() string {
 	switch path := c.Program.Path; {
 	case path == "" || c.programAllowed():
 	case slices.ContainsFunc(c.Allow.Programs, func(p events.Program) bool { return p.Path == path && p != c.Program }):

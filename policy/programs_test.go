@@ -14,7 +14,7 @@ import (
 )
 
 // scriptCall is a call of a shell with a working directory.
-func scriptCall(t *testing.T, command string, env ...string) policy.Call {
+func scriptCall(t *testing.T, command string, env ...string) *policy.Call {
 	t.Helper()
 	values := map[string]string{}
 	for _, name := range env {
@@ -22,7 +22,7 @@ func scriptCall(t *testing.T, command string, env ...string) policy.Call {
 	}
 	args, err := json.Marshal(map[string]any{"command": command, "env": values})
 	require.NoError(t, err)
-	return policy.Call{
+	return &policy.Call{
 		Spec: tools.Spec{
 			Name: "BASH_EXECUTE", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.IfDestructive, Command: "command", Environment: "env",
 			Paths: []tools.Path{{Field: "working_directory", Access: tools.ReadPath}},
@@ -86,7 +86,7 @@ func TestPinnedProgram(t *testing.T) {
 	decide := func(change func(*policy.Call)) *policy.Ask {
 		c := scriptCall(t, "./score.sh a")
 		c.Program, c.Allow = mine, names
-		change(&c)
+		change(c)
 		ask, err := p.Decide(c)
 		require.NoError(t, err)
 		return ask

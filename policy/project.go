@@ -23,7 +23,7 @@ const scopePath = "path "
 
 // Writable returns the paths outside of the workspace below which the call may write: those granted to its session, and
 // its project if Writes is WritesAllow.
-func (c Call) Writable() []string {
+func (c *Call) Writable() []string {
 	var paths []string
 	if c.Writes == WritesAllow {
 		paths = append(paths, c.Project...)
@@ -37,12 +37,12 @@ func (c Call) Writable() []string {
 }
 
 // mayWrite reports whether a call may write at a clean path without an approval.
-func (c Call) mayWrite(path string) bool {
+func (c *Call) mayWrite(path string) bool {
 	return shell.Within(path, c.Workspace) || slices.ContainsFunc(c.Writable(), func(place string) bool { return shell.Within(path, place) })
 }
 
 // inProject returns the folder of the project that contains a path, or "".
-func (c Call) inProject(path string) string {
+func (c *Call) inProject(path string) string {
 	for _, folder := range c.Project {
 		if shell.Within(path, folder) {
 			return folder
@@ -52,18 +52,19 @@ func (c Call) inProject(path string) string {
 }
 
 // onlyInProject reports whether a command is destructive only because it writes in the project of its session.
-func (p *Policy) onlyInProject(c Call) bool {
+func (p *Policy) onlyInProject(c *Call) bool {
 	if len(c.Project) == 0 || c.Writes == WritesAllow {
 		return false
 	}
-	c.Writes = WritesAllow
-	class, ok := p.class(c)
+	allowed := *c
+	allowed.Writes = WritesAllow
+	class, ok := p.class(&allowed)
 	return ok && !class.Destructive
 }
 
 // newOutsideAsk returns the request for a call that writes at a path outside of its workspace. With WritesSession the
 // grant opens the project for the session; with WritesAsk the approver may choose that.
-func (p *Policy) newOutsideAsk(c Call, field, path, reason string) *Ask {
+func (p *Policy) newOutsideAsk(c *Call, field, path, reason string) *Ask {
 	ask := &Ask{
 		Rule: "outside_workspace", Field: field, Type: Checkpoint, Risk: "medium", Reason: reason,
 		Instead: "write inside task.workspace (" + c.Workspace + ")",

@@ -44,7 +44,7 @@ func TestWritesInTheProject(t *testing.T) {
 		if tc.outOfASession {
 			c.Project, c.Start = nil, ""
 		}
-		ask, err := p.Decide(c)
+		ask, err := p.Decide(&c)
 		assert.Equal(t, tc.refusal, err != nil, "%s: %v", name, err)
 		require.Equal(t, tc.asks, ask != nil, name)
 		if ask != nil {
@@ -71,7 +71,7 @@ func TestCommandsInTheProject(t *testing.T) {
 		"curl x | sh":           {"destructive", "destructive", "destructive"},
 	} {
 		for i, writes := range []string{policy.WritesAsk, policy.WritesSession, policy.WritesAllow} {
-			ask, err := p.Decide(policy.Call{
+			ask, err := p.Decide(&policy.Call{
 				Spec: run, State: statemachine.InProgress, Args: []byte(`{"command":"` + command + `"}`), Paths: map[string]string{},
 				Workspace: "/project/Working/TASK_1", Project: []string{"/project"}, Start: "/project", Writes: writes,
 			})
@@ -116,7 +116,7 @@ func askedBy(t *testing.T, text string, c policy.Call) string {
 	require.NoError(t, err)
 	p, err := policy.New(policy.Config{Root: "/project", Working: "/project/Working", DataDir: "/data", Rules: rules})
 	require.NoError(t, err)
-	ask, err := p.Decide(c)
+	ask, err := p.Decide(&c)
 	require.NoError(t, err)
 	if ask == nil {
 		return ""

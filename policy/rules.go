@@ -94,7 +94,7 @@ const (
 
 // EvaluateRules evaluates the policy file for a call, independently of the checks of the node itself. It uses Spec,
 // Args, Paths, Intent, Agent and Workspace of the call.
-func (p *Policy) EvaluateRules(c Call) Verdict {
+func (p *Policy) EvaluateRules(c *Call) Verdict {
 	if p.rules == nil {
 		return Verdict{Action: RuleAllow}
 	}
@@ -145,7 +145,7 @@ type facts struct {
 	recipients []recipient
 }
 
-func (p *Policy) facts(c Call) facts {
+func (p *Policy) facts(c *Call) facts {
 	f := facts{
 		tool: c.Spec.Name, agent: c.Agent, effect: p.Effect(c), root: p.root, paths: c.accesses(), hosts: peers(c.Intent.Targets),
 		recipients: c.recipients(),
@@ -218,7 +218,7 @@ func (r *Rule) byAgent(agent string) answer {
 }
 
 // checkRules returns FORBIDDEN for a call that the policy file denies.
-func (p *Policy) checkRules(c Call) error { return p.EvaluateRules(c).denial(c.Spec.Name) }
+func (p *Policy) checkRules(c *Call) error { return p.EvaluateRules(c).denial(c.Spec.Name) }
 
 // denial returns FORBIDDEN for a verdict that denies a call of a tool, or nil.
 func (v Verdict) denial(tool string) error {
@@ -242,7 +242,7 @@ func (v Verdict) sentence(tool, verb string) string {
 
 // addRulesAsk merges the request of the policy file with the request of the node. The grant is then valid only for this
 // call and offers no scopes, because the file asks every time.
-func (p *Policy) addRulesAsk(c Call, ask *Ask) *Ask {
+func (p *Policy) addRulesAsk(c *Call, ask *Ask) *Ask {
 	v := p.EvaluateRules(c)
 	if v.Action != RuleAsk {
 		return ask
@@ -258,13 +258,13 @@ func (p *Policy) addRulesAsk(c Call, ask *Ask) *Ask {
 
 // rulesAllow reports whether the policy file permits a target that is not in the call's intent, such as the target of a
 // redirect. The rule that decided about the call itself does not count again, unless it is about hosts.
-func (p *Policy) rulesAllow(c Call, t tools.Target) bool {
+func (p *Policy) rulesAllow(c *Call, t tools.Target) bool {
 	if p.rules == nil {
 		return true
 	}
-	own := p.EvaluateRules(c)
-	c.Intent.Targets = []tools.Target{t}
-	v := p.EvaluateRules(c)
+	own, other := p.EvaluateRules(c), *c
+	other.Intent.Targets = []tools.Target{t}
+	v := p.EvaluateRules(&other)
 	if v.Action == RuleAllow {
 		return true
 	}

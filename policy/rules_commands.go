@@ -9,7 +9,7 @@ import (
 )
 
 // commands returns the simple commands of a call: those of its script, or the program that it starts without a shell.
-func (c Call) commands() shell.Found {
+func (c *Call) commands() shell.Found {
 	if text, ok := c.command(); ok {
 		return shell.Commands(text, c.environment())
 	}

@@ -97,8 +97,8 @@ func (p *Policy) tryExample(r *Rule, e Example, want bool, catalogue *tools.Cata
 // CallFromLog reconstructs a call from the log: the tool, the arguments and the submitter of the task. Symbolic links
 // and the intent of the tool are not recorded. CallFromLog therefore uses the paths as they are written. For a tool
 // that uses the network, the targets are the URLs in its arguments.
-func (p *Policy) CallFromLog(spec tools.Spec, task events.TaskID, args json.RawMessage, agent string) Call {
-	c := Call{
+func (p *Policy) CallFromLog(spec tools.Spec, task events.TaskID, args json.RawMessage, agent string) *Call {
+	c := &Call{
 		Spec: spec, State: statemachine.InProgress, Args: args, Agent: agent, Task: task,
 		Paths: map[string]string{}, Workspace: filepath.Join(p.working, string(task)),
 	}

@@ -27,7 +27,7 @@ type recipient struct {
 
 // recipients returns the recipients of a call. For a call that names no recipients it returns one recipient that may be
 // any agent or user.
-func (c Call) recipients() []recipient {
+func (c *Call) recipients() []recipient {
 	switch {
 	case c.Spec.ForAgents:
 		return []recipient{recipientSelected(c.Args)}

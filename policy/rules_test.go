@@ -28,7 +28,7 @@ func one(action, criterion, pattern string) string {
 	return fmt.Sprintf("default: %s\nrules: [{name: r, action: %s, %s: [%q]}]\n", map[bool]string{true: "deny", false: "allow"}[action == "allow"], action, criterion, pattern)
 }
 
-func hostCall(targets ...string) policy.Call {
+func hostCall(targets ...string) *policy.Call {
 	c := policy.Call{Spec: tools.Spec{Name: "HTTP_REQUEST", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.ByIntent, OpenWorld: true}, State: statemachine.InProgress}
 	for _, name := range targets {
 		kind := tools.Endpoint
@@ -37,10 +37,10 @@ func hostCall(targets ...string) policy.Call {
 		}
 		c.Intent.Targets = append(c.Intent.Targets, tools.Target{Kind: kind, Name: name})
 	}
-	return c
+	return &c
 }
 
-func pathCall(access tools.Access, paths ...string) policy.Call {
+func pathCall(access tools.Access, paths ...string) *policy.Call {
 	c := policy.Call{
 		Spec:  tools.Spec{Name: "X", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.NoApproval, Paths: []tools.Path{{Field: "path", Access: access}}},
 		State: statemachine.InProgress, Workspace: workspace, Paths: map[string]string{},
@@ -48,7 +48,7 @@ func pathCall(access tools.Access, paths ...string) policy.Call {
 	for i, path := range paths {
 		c.Paths[fmt.Sprintf("path[%d]", i)] = path
 	}
-	return c
+	return &c
 }
 
 // commandCase is a command, a rule, and the expected action.
@@ -441,7 +441,7 @@ func TestRulesOfArguments(t *testing.T) {
 		`{}`:                                   "allow",
 	} {
 		c := policy.Call{Spec: tools.Spec{Name: "shell_exec"}, Args: json.RawMessage(args)}
-		assert.Equal(t, want, p.EvaluateRules(c).Action, args)
+		assert.Equal(t, want, p.EvaluateRules(&c).Action, args)
 	}
 }
 

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 
 	"github.com/orch-dev/orch/fault"
@@ -40,7 +41,8 @@ type batchItem[Out any] struct {
 	done    chan batchAnswer[Out]
 }
 
-// do sends one request and returns its answer. If ctx ends first, do returns an error, but the request may still be executed.
+// do sends one request and returns its answer. If ctx ends first, do returns an error, with the reason OutcomeUnknown if the request
+// was sent.
 func (b *batcher[Out]) do(ctx context.Context, request any) (Out, error) {
 	item := &batchItem[Out]{request: request, done: make(chan batchAnswer[Out], 1)}
 	if b.tryStart(item) {
@@ -53,8 +55,19 @@ func (b *batcher[Out]) do(ctx context.Context, request any) (Out, error) {
 	case a := <-item.done:
 		return a.out, a.err
 	case <-ctx.Done():
-		return *new(Out), fault.From(ctx.Err())
+		return *new(Out), b.giveUp(ctx, item)
 	}
+}
+
+// giveUp removes a request from the queue and returns the error of its caller, whose context has ended.
+func (b *batcher[Out]) giveUp(ctx context.Context, item *batchItem[Out]) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if i := slices.Index(b.waiting, item); i >= 0 {
+		b.waiting = slices.Delete(b.waiting, i, i+1)
+		return fault.From(ctx.Err())
+	}
+	return fault.From(callFault("the request", ctx.Err()))
 }
 
 // tryStart returns true if the request may be sent at once. Otherwise it queues the request and returns false.

@@ -18,6 +18,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/rpc"
+	"github.com/orch-dev/orch/test/need"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -93,6 +94,7 @@ func TestRequestsShareMessages(t *testing.T) {
 // small enough is not refused because of them.
 func TestTooLargeRequestFailsAlone(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	const trips = 4
 	c, remote := newBatchOwner(t)
 	submit := func(bytes int) error {
@@ -134,7 +136,7 @@ func TestSharedRequestsFailTogether(t *testing.T) {
 // miscountingOwner panics for some outcomes.
 type miscountingOwner struct{ work.Source }
 
-func (miscountingOwner) ReportThen(_ context.Context, o work.Outcome, done func(error)) {
+func (miscountingOwner) ReportThen(_ context.Context, o *work.Outcome, done func(error)) {
 	if o.Step == "bad" {
 		panic("boom")
 	}

@@ -18,6 +18,19 @@ type batchSubmission struct {
 	answers []api.SubmitBatchItem
 }
 
+// run submits the open tasks until each has an answer. While an overloaded node accepts some of them, run does not give up.
+func (b *batchSubmission) run(ctx context.Context) error {
+	for {
+		before := len(b.open)
+		err := untilAccepted(ctx, func() error {
+			return untilAnswered(ctx, b.conn, submitBatch, func() error { return b.submit(ctx) })
+		})
+		if !fault.IsOverloaded(err) || len(b.open) == before || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
 // submit submits the open tasks once. Tasks that failed but may be submitted again remain open; submit then returns the error of
 // the first of these.
 func (b *batchSubmission) submit(ctx context.Context) error {
@@ -55,7 +68,7 @@ func (b *batchSubmission) storeAnswers(answers []api.SubmitBatchItem) error {
 	var again []int
 	for n, i := range b.open {
 		b.answers[i] = answers[n]
-		if e := answers[n].Error; e != nil && noNode(b.conn, submitBatch, e) {
+		if e := answers[n].Error; e != nil && (fault.IsOverloaded(e) || noNode(b.conn, submitBatch, e)) {
 			again = append(again, i)
 		}
 	}

@@ -13,5 +13,7 @@
 //   - An error of a method reaches the caller without its cause and without secrets; everything else is unchanged.
 //   - If the outcome of a request is unknown and repeating it is harmless (see api.Repeat), it is repeated at the active node.
 //     Otherwise it fails with the reason [bus.OutcomeUnknown].
+//   - An endpoint with [EndpointConfig.BeginWithin] begins a request in time or refuses it with the reason [fault.Overloaded], and
+//     ends a request that it has begun before the patience of its caller. [Remote] repeats what was refused.
 //   - A node that has lost its lease answers no requests.
 package rpc

@@ -54,8 +54,8 @@ func (i identified) Status(ctx context.Context, r api.StatusRequest) (api.Status
 type Owner interface {
 	work.Source
 	// ReportThen is an asynchronous Report. It calls done once with the result, possibly before it returns. After the owner has
-	// stopped, it may never call done. done must not block.
-	ReportThen(ctx context.Context, o work.Outcome, done func(error))
+	// stopped, it may never call done. done must not block. The outcome belongs to the owner after the call.
+	ReportThen(ctx context.Context, o *work.Outcome, done func(error))
 }
 
 // ServeOwner serves workers at the subjects below WorkPrefix. If nobody receives the answer to a poll, its calls are requeued at
@@ -86,11 +86,15 @@ func answerless[In any](fn func(context.Context, In) error) func(context.Context
 }
 
 // reportAll records many outcomes in one request, and answers with an error or null for each.
-func reportAll(owner Owner, cfg EndpointConfig) func(context.Context, []work.Outcome) ([]*fault.Error, error) {
-	return func(ctx context.Context, outcomes []work.Outcome) ([]*fault.Error, error) {
+func reportAll(owner Owner, cfg EndpointConfig) func(context.Context, []*work.Outcome) ([]*fault.Error, error) {
+	return func(ctx context.Context, outcomes []*work.Outcome) ([]*fault.Error, error) {
 		t := newErrorCollector(len(outcomes))
 		for i, o := range outcomes {
 			done := func(err error) { t.record(i, err) }
+			if o == nil {
+				done(fault.New(fault.RequiredField, "outcome %d is null", i+1))
+				continue
+			}
 			if err := cfg.guard(ctx, bus.WorkPrefix+".report", func() error { owner.ReportThen(ctx, o, done); return nil }); err != nil {
 				done(err)
 			}
@@ -194,13 +198,15 @@ func (r *Remote) Ask(ctx context.Context, method string, in, out any) error {
 	return Call(ctx, r.conn, method, in, out)
 }
 
-// send sends a request of the API to the node. If the node may hold the request open for c.Wait, send waits that much longer.
+// send sends a request of the API to the node. It waits for CallWithin, and longer if the node may hold the request open for c.Wait.
 func (r *Remote) send(ctx context.Context, c api.Call) error {
-	if c.Wait > 0 {
-		limited, stop := context.WithTimeout(ctx, c.Wait+CallWithin)
-		defer stop()
-		ctx = limited
-	}
+	return untilAccepted(ctx, func() error { return r.sendOnce(ctx, c) })
+}
+
+// sendOnce is send without a repetition for an overloaded node.
+func (r *Remote) sendOnce(ctx context.Context, c api.Call) error {
+	ctx, stop := context.WithTimeout(ctx, max(c.Wait, 0)+CallWithin)
+	defer stop()
 	return Call(ctx, r.conn, bus.CommandPrefix+"."+c.Name, c.In, c.Out)
 }
 
@@ -216,27 +222,29 @@ func (r *Remote) withID(in api.SubmitRequest) api.SubmitRequest {
 // Submit implements api.API.
 func (r *Remote) Submit(ctx context.Context, in api.SubmitRequest) (reply api.SubmitReply, err error) {
 	in = r.withID(in)
-	err = untilAnswered(ctx, r.conn, submitBatch, func() (err error) {
-		reply, err = r.submits.do(ctx, in)
-		return err
+	err = untilAccepted(ctx, func() error {
+		return untilAnswered(ctx, r.conn, submitBatch, func() (err error) {
+			reply, err = r.submits.do(ctx, in)
+			return err
+		})
 	})
 	return reply, err
 }
 
-// SubmitBatch implements api.API. If the result of a task is unknown because its node has stopped, only that task is submitted
-// again.
+// SubmitBatch implements api.API. If the result of a task is unknown because its node has stopped, or if an overloaded node has
+// refused a task, only that task is submitted again.
 func (r *Remote) SubmitBatch(ctx context.Context, in api.SubmitBatchRequest) (api.SubmitBatchReply, error) {
 	b := batchSubmission{conn: r.conn, tasks: slices.Clone(in.Tasks), open: make([]int, len(in.Tasks))}
 	for i := range b.tasks {
 		b.tasks[i], b.open[i] = r.withID(b.tasks[i]), i
 	}
-	if err := untilAnswered(ctx, r.conn, submitBatch, func() error { return b.submit(ctx) }); err != nil && b.answers == nil {
+	if err := b.run(ctx); err != nil && b.answers == nil {
 		return api.SubmitBatchReply{}, err
 	}
 	return api.SubmitBatchReply{Tasks: b.answers}, nil
 }
 
-// Verify makes the node check its whole store, see bus.Store.Verify. It has no time limit.
+// Verify makes the node check its whole store, see bus.Store.Verify. That may take a day.
 func (r *Remote) Verify(ctx context.Context) (bus.Report, error) {
 	const within = 24 * time.Hour
 	ctx, stop := context.WithTimeout(ctx, within)

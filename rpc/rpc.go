@@ -19,6 +19,9 @@ const (
 	errorHeader = "Orch-Error"
 	// timeoutHeader contains the time in milliseconds that the caller waits for the answer.
 	timeoutHeader = "Orch-Timeout"
+	// untilHeader contains the time, in milliseconds of the Unix epoch, until which the caller waits. Only a caller on the machine of
+	// the node sends it, because other clocks may differ.
+	untilHeader = "Orch-Until"
 	// statusHeader is set by the NATS server. Its value is nobodyThere if a subject has no subscriber.
 	statusHeader = "Status"
 	nobodyThere  = "503"
@@ -81,6 +84,9 @@ func request(ctx context.Context, c *bus.Conn, method string, body []byte) (*nat
 	m := &nats.Msg{Subject: method, Data: body}
 	if deadline, ok := ctx.Deadline(); ok {
 		m.Header = nats.Header{timeoutHeader: {strconv.FormatInt(time.Until(deadline).Milliseconds(), 10)}}
+		if !c.External() {
+			m.Header[untilHeader] = []string{strconv.FormatInt(deadline.UnixMilli(), 10)}
+		}
 	}
 	reply, err := c.NATS().RequestMsgWithContext(ctx, m)
 	if err != nil && errors.Is(context.Cause(ctx), nats.ErrDisconnected) {

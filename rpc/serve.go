@@ -60,6 +60,10 @@ type EndpointConfig struct {
 	// Everyone delivers each request to every node that serves the subject; the caller gets the first answer. If it is not set,
 	// each request is delivered to one of the nodes, and remains unanswered if that node is stalled.
 	Everyone bool
+	// BeginWithin is how long a request may wait before it begins. Then it is refused with UNAVAILABLE and reason OVERLOADED. The
+	// context of its method ends a little before the caller's timeout, so that the caller still gets the answer. 0 means that requests
+	// may wait as long as their callers.
+	BeginWithin time.Duration
 	// Logger receives the causes of internal errors; nil discards them.
 	Logger *slog.Logger
 
@@ -171,10 +175,15 @@ func (e *Endpoint) subscribe(subject string) error {
 // would receive a share of the requests. Without a queue group both nodes receive a request; the former one notices that its
 // lease is lost, and does not answer.
 func (e *Endpoint) listen(subject string) (*nats.Subscription, error) {
+	group := "orch"
 	if e.conn.Leased() || e.cfg.Everyone {
-		return e.conn.NATS().Subscribe(subject, e.accept)
+		group = ""
 	}
-	return e.conn.NATS().QueueSubscribe(subject, "orch", e.accept)
+	sub, err := e.conn.NATS().QueueSubscribe(subject, group, e.accept)
+	if err != nil {
+		return nil, err
+	}
+	return sub, sub.SetPendingLimits(-1, -1) // beyond limits the client drops requests without an answer
 }
 
 func (e *Endpoint) unsubscribe() {
@@ -232,10 +241,10 @@ func (e *Endpoint) accept(m *nats.Msg) {
 	}
 	select {
 	case e.slots <- struct{}{}:
-		e.cfg.pool.Go(func() { e.answer(m) }) // ends before Close returns, which takes all slots
+		arrived := time.Now()
+		e.cfg.pool.Go(func() { e.answer(m, arrived) }) // ends before Close returns, which takes all slots
 	default:
-		e.reply(m, response{}, fault.New(fault.Unavailable, "the node has %d requests in work", e.cfg.MaxRequests).
-			WithHint("try again in a moment"))
+		e.reply(m, response{}, fault.NewOverloaded(time.Now(), "the node has %d requests in work", e.cfg.MaxRequests))
 	}
 }
 
@@ -251,10 +260,15 @@ func (e *Endpoint) background(job func(context.Context)) {
 	}
 }
 
-func (e *Endpoint) answer(m *nats.Msg) {
+func (e *Endpoint) answer(m *nats.Msg, arrived time.Time) {
 	defer func() { <-e.slots }()
 	base := e.parent(m.Subject)
-	ctx, cancel := e.context(base, m)
+	timeout, left := patience(m.Header, arrived, time.Now())
+	if waited := timeout - left; e.cfg.BeginWithin > 0 && waited > e.cfg.BeginWithin {
+		e.reply(m, response{}, fault.NewOverloaded(time.Now(), "the node has too much to do: the request has waited %s", waited.Round(time.Second)))
+		return
+	}
+	ctx, cancel := e.context(base, timeout, left)
 	defer cancel()
 	if !e.conn.AwaitLease(ctx) {
 		return
@@ -292,16 +306,33 @@ func (e *Endpoint) parent(subject string) context.Context {
 	return e.base
 }
 
-// context returns a context that ends when the caller's timeout expires or base ends.
-func (e *Endpoint) context(base context.Context, m *nats.Msg) (context.Context, context.CancelFunc) {
-	within := CallWithin
-	if ms, err := strconv.Atoi(m.Header.Get(timeoutHeader)); err == nil && ms > 0 {
-		within = time.Duration(ms) * time.Millisecond
+// patience returns the timeout of the caller of a request, and how much of it is left now. arrived is when the request arrived here.
+func patience(h nats.Header, arrived, now time.Time) (timeout, left time.Duration) {
+	timeout = CallWithin
+	if ms, err := strconv.Atoi(h.Get(timeoutHeader)); err == nil && ms > 0 {
+		timeout = time.Duration(ms) * time.Millisecond
+	}
+	left = timeout - now.Sub(arrived)
+	if ms, err := strconv.ParseInt(h.Get(untilHeader), 10, 64); err == nil {
+		left = min(left, time.UnixMilli(ms).Sub(now))
+	}
+	return timeout, left
+}
+
+// answerSlack is how much earlier than the caller's timeout the context of a request ends if BeginWithin is set; at most a fifth
+// of the timeout.
+const answerSlack = 10 * time.Second
+
+// context returns the context of a request. It ends in time for an answer to the caller, or when base ends.
+func (e *Endpoint) context(base context.Context, timeout, left time.Duration) (context.Context, context.CancelFunc) {
+	if e.cfg.BeginWithin > 0 {
+		const part = 5
+		left -= min(answerSlack, timeout/part)
 	}
 	if e.cfg.Identity != "" {
 		base = withCaller(base, e.cfg.Identity)
 	}
-	return context.WithTimeout(base, within)
+	return context.WithTimeout(base, left)
 }
 
 // invoke calls the method of a request. It converts a panic to an INTERNAL error.

@@ -38,7 +38,7 @@ func (w workersOnly) Heartbeat(ctx context.Context, b work.Heartbeat) (work.Hear
 }
 
 // ReportThen implements Owner.
-func (w workersOnly) ReportThen(ctx context.Context, o work.Outcome, done func(error)) {
+func (w workersOnly) ReportThen(ctx context.Context, o *work.Outcome, done func(error)) {
 	if err := noAgent(o.Worker, o.HandTo != nil); err != nil {
 		done(err)
 		return

@@ -48,6 +48,7 @@ func StepTable() []StepTransition {
 		{events.StepReady, []StepState{StepPending, StepParked}, StepReady, "needs are met and arguments are fixed; or its approval is granted, or its questions are answered"},
 		{events.StepCalled, []StepState{StepReady}, StepRunning, "a worker starts the call"},
 		{events.StepExpanded, []StepState{StepPending}, StepRunning, "the items of a for_each are fixed"},
+		{events.StepDivided, []StepState{StepPending}, StepRunning, "the items of a for_each are fixed, and divided into parts, each a child task"},
 		{events.StepWaiting, []StepState{StepPending}, StepRunning, "a timer or a wait for a signal starts"},
 		{events.StepSpawned, []StepState{StepPending, StepRunning}, StepRunning, "a child task starts, for a sub-plan or instead of the result of a call"},
 		{events.StepNoted, []StepState{StepRunning}, StepPending, "the call has started an operation elsewhere; the step is ready again in the same commit, unless the call also asks questions"},
@@ -114,12 +115,19 @@ type Step struct {
 	// Elsewhere is true when the note is about an operation that continues outside of the worker.
 	Elsewhere bool           `json:"away,omitempty"`
 	Items     []events.Value `json:"items,omitempty"`
-	Since     time.Time      `json:"since,omitzero"`
-	CalledAt  time.Time      `json:"called_at,omitzero"`
+	// Divided are the items of a for_each that is divided into parts. Parallel is how many items of this part may be under
+	// way at a time.
+	Divided  *events.Divided `json:"divided,omitempty"`
+	Parallel int             `json:"parallel,omitempty"`
+	Since    time.Time       `json:"since,omitzero"`
+	CalledAt time.Time       `json:"called_at,omitzero"`
 	// Due is when a retry, a timer or the timeout of a signal fires, or up to when a call in doubt may still be
 	// running. It is zero when nothing is timed.
 	Due      time.Time     `json:"due,omitzero"`
 	Duration time.Duration `json:"duration,omitempty"`
+
+	// position is the index of the step in Task.Order, from 0.
+	position int
 }
 
 // isStepEvent reports whether events of the kind change the state of a step.
@@ -210,6 +218,8 @@ func (s *Step) apply(at time.Time, p events.Payload) {
 		s.resolve(at, d)
 	case *events.Expanded:
 		s.Items = d.Items
+	case *events.Divided:
+		s.Divided = d
 	case *events.Waiting:
 		s.Signal, s.Default = d.Signal, d.Default
 		if d.Until != nil {
@@ -235,7 +245,7 @@ func (s *Step) park(d *events.Parked) {
 
 // spawn records the child of the step. If a call requested the child, the step keeps the arguments of the call.
 func (s *Step) spawn(d *events.Spawned) {
-	s.Child = d.Child
+	s.Child, s.Parallel = d.Child, d.Parallel
 	if d.Agent != "" {
 		s.Spawned = d
 		return

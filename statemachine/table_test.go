@@ -150,7 +150,7 @@ func stepStates() []statemachine.StepState {
 func stepEvent(kind events.Kind) events.Event {
 	data := map[events.Kind]events.Payload{
 		events.StepReady: &events.Ready{Step: "a", Attempt: 1}, events.StepCalled: &events.Called{Step: "a"},
-		events.StepExpanded: &events.Expanded{Step: "a"}, events.StepWaiting: &events.Waiting{Step: "a"},
+		events.StepExpanded: &events.Expanded{Step: "a"}, events.StepDivided: &events.Divided{Step: "a"}, events.StepWaiting: &events.Waiting{Step: "a"},
 		events.StepSpawned: &events.Spawned{Step: "a"}, events.StepSucceeded: &events.Succeeded{Step: "a"},
 		events.StepReused: &events.Reused{Step: "a"}, events.StepFailed: &events.StepError{Step: "a"},
 		events.StepRetrying: &events.Retrying{Step: "a"}, events.StepInDoubt: &events.InDoubt{Step: "a"},

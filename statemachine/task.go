@@ -25,6 +25,8 @@ type Task struct {
 	Submitted *events.Submitted `json:"submitted"`
 	CreatedAt time.Time         `json:"created_at"`
 	UpdatedAt time.Time         `json:"updated_at"`
+	// Part is set if the task runs a part of a for_each of its parent.
+	Part *events.Part `json:"part,omitempty"`
 	// Steps maps keys to the step instances that have had an event. Order lists the keys in the order of their first
 	// events.
 	Steps map[string]*Step `json:"steps,omitempty"`
@@ -59,6 +61,8 @@ type Task struct {
 	Questions []*Question  `json:"questions,omitempty"`
 	Output    events.Value `json:"output,omitzero"`
 	Error     *fault.Error `json:"error,omitempty"`
+
+	live *liveSteps
 }
 
 // Fold applies the events of a commit. It returns DATA_LOSS if c does not follow the newest folded commit. encoded is
@@ -150,6 +154,7 @@ func (t *Task) move(at time.Time, kind events.Kind, d *events.Moved) error {
 }
 
 func (t *Task) step(at time.Time, key string, e events.Event) error {
+	live := t.indexed()
 	s := t.Steps[key]
 	from := StepPending
 	if s != nil {
@@ -163,11 +168,13 @@ func (t *Task) step(at time.Time, key string, e events.Event) error {
 		if t.Steps == nil { // a snapshot from before the first step
 			t.Steps = map[string]*Step{}
 		}
-		s = &Step{Key: key}
+		s = &Step{Key: key, position: len(t.Order)}
 		t.Steps[key] = s
 		t.Order = append(t.Order, key)
 	}
+	live.remove(s, from)
 	s.State, s.Since = to, at
+	live.add(s)
 	resumes := len(s.Questions) > 0 || s.RunsElsewhere()
 	s.apply(at, e.Data)
 	switch e.Kind {
@@ -182,7 +189,10 @@ func (t *Task) step(at time.Time, key string, e events.Event) error {
 			t.reserveGrant(s)
 		}
 	case events.StepSucceeded:
+		t.Calls += callsOf(e.Data)
 		t.consume(s)
+	case events.StepFailed:
+		t.Calls += callsOf(e.Data)
 	case events.StepSpawned:
 		if s.Spawned != nil {
 			t.Spawned++
@@ -193,6 +203,18 @@ func (t *Task) step(at time.Time, key string, e events.Event) error {
 		t.reserveGrant(s)
 	}
 	return nil
+}
+
+// callsOf returns how many calls the part of a for_each that has ended with an event has made.
+func callsOf(p events.Payload) int {
+	switch d := p.(type) {
+	case *events.Succeeded:
+		return d.Calls
+	case *events.StepError:
+		return d.Calls
+	default:
+		return 0
+	}
 }
 
 // consume removes the signal that a wait step was waiting for.
@@ -219,6 +241,8 @@ func (t *Task) applyOther(e events.Event) {
 		}
 	case *events.CancelRequested:
 		t.Cancelling, t.CancelReason = true, d.Reason
+	case *events.Part:
+		t.Part = d
 	case *events.Ending:
 		t.Ending, t.Error = true, d.Error
 	case *events.Signal:

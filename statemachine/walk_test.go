@@ -60,6 +60,7 @@ func anyEvent(t *rapid.T) events.Event {
 		&events.StepError{Step: step}, &events.Retrying{Step: step, Counts: true}, &events.Skipped{Step: step}, &events.InDoubt{Step: step},
 		&events.Resolved{Step: step, As: rapid.SampledFrom([]string{"retry", "failed", "succeeded", "?"}).Draw(t, "as")},
 		&events.Expanded{Step: step, Items: []events.Value{raw}}, &events.Waiting{Step: step, Signal: name}, &events.Spawned{Step: step},
+		&events.Divided{Step: step, Lists: []events.Value{raw}, Chunk: 2, Total: 2, Size: 1}, &events.Part{Step: step, List: raw, Count: 1},
 		&events.Reused{Step: step}, &events.Signal{Name: name, Data: raw}, &events.Met{Task: events.KeyedTaskID("", name)},
 		&events.Read{Path: name}, &events.Logged{}, &events.Checkpointed{ID: name, State: raw}, &events.Restored{ID: name}, &events.Refused{Step: step},
 		&events.Parked{Step: step, Approval: name}, &events.Parked{Step: step, Questions: []string{name}},

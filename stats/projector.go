@@ -9,6 +9,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -49,12 +50,15 @@ type Projector struct {
 	// past is the position of the archive up to which everything is counted. It and the fields below are only used by
 	// the goroutine of Run.
 	past uint64
-	// saved is the newest position in the last snapshot. stuck is the first missing position at the previous interval.
-	saved, stuck uint64
+	// saved is the newest position in the last snapshot, savedUpTo the first one missing there. stuck is the first missing
+	// position at the previous interval.
+	saved, savedUpTo, stuck uint64
 	// warned is true when a problem has been logged.
 	warned bool
 	// tasks are the tasks that the current catch-up has folded.
 	tasks map[events.TaskID]*statemachine.Task
+	// share keeps the catch-up to a tenth of a core, because it may have to read the whole log.
+	share pause.Share
 }
 
 // NewProjector returns a projector with the newest snapshot loaded. The orchestrator may pass it commits from now on.
@@ -82,7 +86,7 @@ func NewProjector(ctx context.Context, cfg ProjectorConfig) (*Projector, error) 
 	}
 	if s, ok := decode(data, live); ok {
 		p.restore(s)
-		p.past, p.saved = s.Past, s.Positions.newest()
+		p.past, p.saved, p.savedUpTo = s.Past, s.Positions.newest(), p.missing()
 	}
 	return p, nil
 }
@@ -140,10 +144,16 @@ func (p *Projector) saveSnapshot(ctx context.Context) {
 	default:
 		p.stuck = gap
 	}
+	p.writeSnapshot(ctx)
+}
+
+// writeSnapshot writes a snapshot if anything changed.
+func (p *Projector) writeSnapshot(ctx context.Context) {
+	upTo := p.missing()
 	data, newest, err := p.encode(p.past)
-	if err == nil && newest != p.saved {
+	if err == nil && (newest != p.saved || upTo != p.savedUpTo) {
 		if err = p.cfg.Snapshots.SaveStats(ctx, data); err == nil {
-			p.saved, p.warned = newest, false
+			p.saved, p.savedUpTo, p.warned = newest, upTo, false
 		}
 	}
 	if err != nil {
@@ -186,8 +196,13 @@ func (p *Projector) catchUp(ctx context.Context) bool {
 	return true
 }
 
+// scan counts the live commits. From time to time it writes a snapshot, so that the next start continues there.
 func (p *Projector) scan(ctx context.Context) error {
+	written := time.Now()
 	for stored, err := range p.cfg.Log.Scan(ctx, p.missing()) {
+		if err == nil {
+			err = p.share.Yield(ctx)
+		}
 		if err != nil {
 			return err
 		}
@@ -196,6 +211,10 @@ func (p *Projector) scan(ctx context.Context) error {
 		}
 		if err := p.skipDamaged(ctx, p.countCommit(ctx, stored)); err != nil {
 			return err
+		}
+		if time.Since(written) >= p.cfg.SnapshotInterval {
+			p.writeSnapshot(ctx)
+			written = time.Now()
 		}
 	}
 	return nil
@@ -291,6 +310,9 @@ func (p *Projector) countArchived(ctx context.Context) error {
 			return err
 		}
 		if err := p.skipDamaged(ctx, p.countHistory(ctx, head.Task)); err != nil {
+			return err
+		}
+		if err := p.share.Yield(ctx); err != nil {
 			return err
 		}
 	}

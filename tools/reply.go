@@ -5,10 +5,8 @@ import "encoding/json"
 // TaskMode specifies whether a call becomes a task of an MCP client (S2-026). In every mode the call is a task of orch.
 type TaskMode string
 
-// The modes.
+// The modes. In the zero value a client that supports it decides itself; otherwise a slow call becomes a task.
 const (
-	// MayBeTask is the zero value. A client that supports it decides itself; otherwise a slow call becomes a task.
-	MayBeTask TaskMode = ""
 	// AtOnce: if the client lets the server decide, the call becomes a task immediately, because such calls usually
 	// take long.
 	AtOnce TaskMode = "at_once"

@@ -95,6 +95,8 @@ type Call struct {
 	// Session is the session that provides the context of the call: workspace, reads, checkpoints and approvals belong to it. It
 	// is empty for a call in the context of its task.
 	Session events.TaskID `json:"session,omitempty"`
+	// Home is the task whose workspace the call uses, if it is not its own: the call is in a part of a for_each of that task.
+	Home events.TaskID `json:"home,omitempty"`
 	// Writes is the rule for writes of the session in its project: ask, session or allow (policy.Call).
 	Writes string `json:"writes,omitempty"`
 	// Name is the name of the task, for logs and workspace notes.
@@ -183,9 +185,9 @@ func (c Call) Key() string {
 	return string(c.Task) + "/" + c.Step
 }
 
-// Context returns the session in which the call works, or else its task.
+// Context returns the session in which the call works, or else the task whose workspace it uses.
 func (c Call) Context() events.TaskID {
-	return cmp.Or(c.Session, c.Task)
+	return cmp.Or(c.Session, c.Home, c.Task)
 }
 
 // DefaultQueue is the queue of calls without a queue.
@@ -217,6 +219,11 @@ type Poll struct {
 	// LastBatch is the number of the newest batch with calls that the worker has received, 1 before the first. The calls of a
 	// later batch were lost on their way, and the owner requeues them at once. 0 means unknown.
 	LastBatch uint64 `json:"got,omitempty"`
+	// Root is the folder that the worker confines its calls to, if it runs on the machine of the node: it receives only the
+	// calls of tasks with this root, and those of tasks without a root. Empty means any root.
+	Root string `json:"root,omitempty"`
+	// Last is set in the last poll of a worker that stops: from then on it counts as offline.
+	Last bool `json:"last,omitempty"`
 	// Agent is set if a registered agent polls. The agent receives only calls for agents like it (events.Agents).
 	Agent *Agent `json:"agent,omitempty"`
 }
@@ -237,8 +244,8 @@ func (a *Agent) WorksFor(requester string) bool { return a.For == "" || a.For ==
 // Batch answers a poll. It may be empty.
 type Batch struct {
 	// Number is the number of a batch with calls; 0 without calls. It is unique for the worker, also across restarts of the owner.
-	Number uint64 `json:"no,omitempty"`
-	Calls  []Call `json:"calls,omitempty"`
+	Number uint64  `json:"no,omitempty"`
+	Calls  []*Call `json:"calls,omitempty"`
 	// Cancel lists running calls of this worker that must stop now.
 	Cancel []Ref `json:"cancel,omitempty"`
 }

@@ -37,7 +37,7 @@ func (r *access) confine(a *attempt) {
 // earlier: a forbidden one is refused instead of reported as missing. The contents of git repositories are hidden as well, as
 // for programs.
 func (r *access) hidePaths(a *attempt) {
-	hidden := r.rules.HiddenPaths(a.policyCall)
+	hidden := r.rules.HiddenPaths(&a.policyCall)
 	if !hidden.Empty() {
 		a.env.Root = a.root.Without(func(rel string) bool {
 			path := r.cfg.Root.Abs(rel)
@@ -53,7 +53,7 @@ func (r *access) forOperator(a *attempt) bool {
 
 // bounds returns which files the programs of a call can access now.
 func (r *access) bounds(a *attempt) (proc.Bounds, error) {
-	hidden := r.rules.HiddenPaths(a.policyCall)
+	hidden := r.rules.HiddenPaths(&a.policyCall)
 	b := proc.Bounds{Show: r.shown(a, hidden)}
 	if !r.forOperator(a) || !hidden.Empty() {
 		b.Hidden = []string{r.workspaces.Name()}

@@ -24,7 +24,7 @@ import (
 
 // attempt is one call in this worker.
 type attempt struct {
-	work.Call
+	*work.Call
 	tool tools.Tool
 	spec tools.Spec
 	args json.RawMessage

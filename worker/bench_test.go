@@ -38,10 +38,11 @@ func (o *fastOwner) Poll(ctx context.Context, p work.Poll) (work.Batch, error) {
 		<-ctx.Done()
 		return work.Batch{}, ctx.Err()
 	}
-	calls := make([]work.Call, min(p.Free, o.left))
+	calls := make([]*work.Call, min(p.Free, o.left))
 	for i := range calls {
-		calls[i] = call("NOOP", "{}")
-		calls[i].Step = strconv.Itoa(o.next)
+		c := call("NOOP", "{}")
+		c.Step = strconv.Itoa(o.next)
+		calls[i] = &c
 		o.next++
 	}
 	o.left -= len(calls)

@@ -166,7 +166,7 @@ func (x *executor) admit(_ context.Context, a *attempt) error {
 	if len(a.policyCall.Project) > 0 {
 		a.policyCall.Start = a.env.Start()
 	}
-	return x.rules.Admit(a.policyCall)
+	return x.rules.Admit(&a.policyCall)
 }
 
 // queryIntent sets the intent of the call, if the tool can determine it from the arguments.
@@ -182,7 +182,7 @@ func (x *executor) queryIntent(ctx context.Context, a *attempt) error {
 		return err
 	}
 	a.policyCall.Intent = intent
-	a.env.Allows = func(t tools.Target) bool { return x.rules.AllowsTarget(a.policyCall, t) }
+	a.env.Allows = func(t tools.Target) bool { return x.rules.AllowsTarget(&a.policyCall, t) }
 	return nil
 }
 
@@ -190,7 +190,7 @@ func (x *executor) queryIntent(ctx context.Context, a *attempt) error {
 // call that needs an approval and has none. A grant for different arguments does not count (M-3).
 func (x *executor) decide(_ context.Context, a *attempt) error {
 	a.policyCall.Program = x.program(a)
-	ask, err := x.rules.Decide(a.policyCall)
+	ask, err := x.rules.Decide(&a.policyCall)
 	if err != nil || ask == nil {
 		return err
 	}
@@ -284,7 +284,7 @@ func existing(places []string) []string {
 // the stricter of both counts. Calls without effects wait only if the owner requests it. A call that continues work outside the
 // worker was announced when it started that work, and is never in doubt.
 func (x *executor) announce(ctx context.Context, a *attempt) error {
-	effect := x.rules.Effect(a.policyCall)
+	effect := x.rules.Effect(&a.policyCall)
 	if effect != a.spec.Effect {
 		a.effect.Store(&effect)
 	}

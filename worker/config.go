@@ -19,17 +19,17 @@ import (
 // Policy decides about calls before they change anything, and redacts their results. *policy.Policy implements it.
 type Policy interface {
 	// Admit returns why the call must not run. It checks only the rules that do not depend on the effect of the call.
-	Admit(c policy.Call) error
+	Admit(c *policy.Call) error
 	// CheckDescendant returns why the call must not affect a path below the directory in a field.
-	CheckDescendant(c policy.Call, field, path string) error
+	CheckDescendant(c *policy.Call, field, path string) error
 	// Decide returns why the call must not run, or which approval it needs first.
-	Decide(c policy.Call) (*policy.Ask, error)
+	Decide(c *policy.Call) (*policy.Ask, error)
 	// AllowsTarget reports whether the task of a call may access a target.
-	AllowsTarget(c policy.Call, t tools.Target) bool
+	AllowsTarget(c *policy.Call, t tools.Target) bool
 	// HiddenPaths returns the paths to hide from the tool of the call and from its programs.
-	HiddenPaths(c policy.Call) policy.HiddenPaths
+	HiddenPaths(c *policy.Call) policy.HiddenPaths
 	// Effect returns the effect that the call would have.
-	Effect(c policy.Call) tools.Effect
+	Effect(c *policy.Call) tools.Effect
 	// Redact returns data without secrets, and whether there were any. Valid JSON remains valid JSON.
 	Redact(data []byte) ([]byte, bool)
 }
@@ -46,6 +46,8 @@ type Config struct {
 	Concurrency int
 	// Root confines the paths of all tools. Required.
 	Root *pathguard.Root
+	// Local is set if the worker runs on the machine of the node. It then takes only calls of tasks with its root.
+	Local bool
 	// Working is the folder for workspaces, inside Root; default "Working".
 	Working string
 	// Operator is the identity that sees the workspaces of all identities, such as user:ada; empty for none.

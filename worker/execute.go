@@ -34,7 +34,7 @@ func newExecutor(co *core, cleaner *cleaner, leases *leaseKeeper, catalogue *too
 	}
 }
 
-func (x *executor) newAttempt(c work.Call) *attempt {
+func (x *executor) newAttempt(c *work.Call) *attempt {
 	a := &attempt{Call: c, ended: make(chan struct{})}
 	a.renewed.Store(int64(x.cfg.Uptime()))
 	a.env = tools.Env{
@@ -87,7 +87,7 @@ func (x *executor) invoke(ctx context.Context, a *attempt) (json.RawMessage, err
 		return nil, context.Cause(ctx)
 	}
 	a.inTool.Store(true)
-	a.env.Log = slog.New(callHandler{redactingHandler{x.cfg.Logger.Handler(), x.cleaner.cleanerOf(a)}, &a.Call})
+	a.env.Log = slog.New(callHandler{redactingHandler{x.cfg.Logger.Handler(), x.cleaner.cleanerOf(a)}, a.Call})
 	a.startedAt = x.cfg.Clock()
 	disarm := context.AfterFunc(ctx, func() {
 		time.AfterFunc(x.cfg.Grace, func() { x.abandon(ctx, a) })

@@ -50,7 +50,7 @@ func (o *owner) Poll(ctx context.Context, p work.Poll) (work.Batch, error) {
 	defer timer.Stop()
 	select {
 	case c := <-calls:
-		return work.Batch{Calls: c}, nil
+		return work.Batch{Calls: pointers(c)}, nil
 	case refs := <-o.cancels:
 		return work.Batch{Cancel: refs}, nil
 	case <-timer.C:
@@ -126,4 +126,13 @@ type lateOwner struct{ *owner }
 
 func (o *lateOwner) Poll(ctx context.Context, p work.Poll) (work.Batch, error) {
 	return o.owner.Poll(context.WithoutCancel(ctx), p)
+}
+
+// pointers returns pointers to calls, as a batch has them.
+func pointers(calls []work.Call) []*work.Call {
+	all := make([]*work.Call, len(calls))
+	for i := range calls {
+		all[i] = &calls[i]
+	}
+	return all
 }

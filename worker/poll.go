@@ -17,7 +17,7 @@ const linger = 2 * time.Millisecond
 
 // poll polls the owner, which dispatches the calls, until ctx ends or the owner refuses this worker. It launches every
 // call. There is always one poll open, even without a free slot, so that cancellations arrive at once.
-func (w *Worker) poll(ctx context.Context, launch func(work.Call)) error {
+func (w *Worker) poll(ctx context.Context, launch func(*work.Call)) error {
 	for failures := 0; ctx.Err() == nil; {
 		if w.attempts.stuck() {
 			return fault.New(fault.Unavailable, "calls that still run after their end hold every slot of the worker").
@@ -77,7 +77,11 @@ func (w *Worker) pollCancellations(ctx context.Context) (work.Batch, error) {
 }
 
 func (w *Worker) request(free int) work.Poll {
-	return work.Poll{Worker: w.cfg.Name, Queues: w.cfg.Queues, Tools: w.cfg.Tools, Free: free, Slots: w.cfg.Concurrency, Wait: w.cfg.PollWait, LastBatch: w.lastBatch}
+	p := work.Poll{Worker: w.cfg.Name, Queues: w.cfg.Queues, Tools: w.cfg.Tools, Free: free, Slots: w.cfg.Concurrency, Wait: w.cfg.PollWait, LastBatch: w.lastBatch}
+	if w.cfg.Local {
+		p.Root = w.cfg.Root.Name()
+	}
+	return p
 }
 
 // finalPoll sends a poll for no calls. It replaces an aborted poll that may still be open at the owner, so that the owner
@@ -86,20 +90,20 @@ func (w *Worker) finalPoll(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, finalPollTimeout)
 	defer cancel()
 	final := w.request(0)
-	final.Wait = 0
+	final.Wait, final.Last = 0, true
 	batch, err := w.owner.Poll(ctx, final)
 	if err != nil {
 		w.cfg.Logger.WarnContext(ctx, "the owner could not be told that the worker stops", slog.Any("cause", err))
 		return
 	}
-	w.acceptBatch(batch, func(work.Call) {})
+	w.acceptBatch(batch, func(*work.Call) {})
 }
 
 // finalPollTimeout is how long a stopping worker waits for the answer to its final poll.
 const finalPollTimeout = time.Second
 
 // acceptBatch ends the calls that a batch cancels, and launches its new calls.
-func (w *Worker) acceptBatch(b work.Batch, launch func(work.Call)) {
+func (w *Worker) acceptBatch(b work.Batch, launch func(*work.Call)) {
 	if b.Number != 0 {
 		w.lastBatch = b.Number
 	}
@@ -115,7 +119,7 @@ func (w *Worker) acceptBatch(b work.Batch, launch func(work.Call)) {
 
 // launch starts the goroutine of a call. The call runs with callsCtx and is reported with reportsCtx. If
 // stopCtx has ended already, the call is cancelled at once and reported with class "shutdown".
-func (w *Worker) launch(stopCtx, callsCtx, reportsCtx context.Context, c work.Call) {
+func (w *Worker) launch(stopCtx, callsCtx, reportsCtx context.Context, c *work.Call) {
 	failpoint.Pass(failpoint.Taken)
 	attemptCtx, cancel := context.WithCancelCause(callsCtx)
 	a := w.executor.newAttempt(c)

@@ -23,7 +23,7 @@ func (x *executor) program(a *attempt) events.Program {
 	if len(a.policyCall.Allow.Programs) == 0 && len(a.policyCall.Project) == 0 {
 		return events.Program{}
 	}
-	name, ok := policy.OwnProgram(a.policyCall)
+	name, ok := policy.OwnProgram(&a.policyCall)
 	if !ok {
 		return events.Program{}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/test/need"
 	"github.com/orch-dev/orch/tools/builtin"
 	"github.com/orch-dev/orch/work"
 	"github.com/orch-dev/orch/worker"
@@ -21,6 +22,7 @@ import (
 // tasks and paths outside the root stay closed, also if the plan or a person has opened the connection.
 func TestFilesOfSQLite(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	b := newBench(t, worker.Config{}, builtin.All(builtin.Config{})...)
 	outside := t.TempDir()
 	for _, dir := range []string{".git", ".orch", "proj/.GIT", "Working/TASK_01JD0000000000000000000001/workspace", "db"} {

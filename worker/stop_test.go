@@ -38,7 +38,7 @@ func (o *endlessOwner) Poll(ctx context.Context, p work.Poll) (work.Batch, error
 		calls[i] = call("ECHO", `{"text":"x"}`)
 		calls[i].Attempt = o.taken
 	}
-	return work.Batch{Calls: calls}, nil
+	return work.Batch{Calls: pointers(calls)}, nil
 }
 
 func (o *endlessOwner) Start(context.Context, work.Started) error { return nil }

@@ -24,7 +24,7 @@ func (x *executor) checkTree(ctx context.Context, a *attempt) error {
 
 // checkDescendants checks the paths below a directory, and, if p.Into names a target, the paths that they would get there.
 func (x *executor) checkDescendants(ctx context.Context, a *attempt, p tools.Path, path string) error {
-	if err := x.rules.CheckDescendant(a.policyCall, p.Field, path); err != nil {
+	if err := x.rules.CheckDescendant(&a.policyCall, p.Field, path); err != nil {
 		return nil //nolint:nilerr // the policy reports it for the path itself
 	}
 	rel, err := x.cfg.Root.ResolveEntry(path)
@@ -35,9 +35,9 @@ func (x *executor) checkDescendants(ctx context.Context, a *attempt, p tools.Pat
 		return nil //nolint:nilerr // a missing directory contains nothing; the tool reports it
 	}
 	return x.cfg.Root.Walk(ctx, rel, func(at string, _ fs.DirEntry) error {
-		err := x.rules.CheckDescendant(a.policyCall, p.Field, x.cfg.Root.Abs(at))
+		err := x.rules.CheckDescendant(&a.policyCall, p.Field, x.cfg.Root.Abs(at))
 		if into := a.paths[p.Into]; err == nil && into != "" {
-			err = x.rules.CheckDescendant(a.policyCall, p.Into, filepath.Join(into, at[len(rel):]))
+			err = x.rules.CheckDescendant(&a.policyCall, p.Into, filepath.Join(into, at[len(rel):]))
 		}
 		return err
 	})

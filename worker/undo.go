@@ -79,7 +79,7 @@ func (u *undoKeeper) logNotSaved(ctx context.Context, a *attempt, err error) {
 // changedPaths returns the paths, relative to the root, that a call of a session may change outside its workspace. ok is false
 // if the call needs no undo. Without paths, ok is true for a program that may change any file.
 func (u *undoKeeper) changedPaths(a *attempt) (paths []string, ok bool) {
-	if a.Session == "" || u.store == nil || u.rules.Effect(a.policyCall) == tools.Read || a.spec.NoWorkspace {
+	if a.Session == "" || u.store == nil || u.rules.Effect(&a.policyCall) == tools.Read || a.spec.NoWorkspace {
 		return nil, false
 	}
 	for _, p := range a.spec.Paths {

@@ -58,9 +58,12 @@ func New(owner work.Owner, catalogue *tools.Catalogue, rules Policy, cfg Config)
 	cleaner := &cleaner{co}
 	leases := &leaseKeeper{core: co, cleaner: cleaner, wake: make(chan struct{}, 1)}
 	return &Worker{
-		core: co, leases: leases, executor: newExecutor(co, cleaner, leases, catalogue), cleaner: cleaner, pool: gopool.New(cfg.Concurrency), lastBatch: 1,
+		core: co, leases: leases, executor: newExecutor(co, cleaner, leases, catalogue), cleaner: cleaner, pool: gopool.New(idlePerSlot * cfg.Concurrency), lastBatch: 1,
 	}, nil
 }
+
+// idlePerSlot is how many idle goroutines the worker keeps for each slot. Calls that wait for the log have ended, and hold no slot.
+const idlePerSlot = 4
 
 // Name returns the unique name of the worker.
 func (w *Worker) Name() string { return w.cfg.Name }
@@ -80,7 +83,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if !w.cfg.WithOwner {
 		beats.Go(func() { w.owner.watchClock(reports) })
 	}
-	err := w.poll(ctx, func(c work.Call) { w.launch(ctx, calls, reports, c) })
+	err := w.poll(ctx, func(c *work.Call) { w.launch(ctx, calls, reports, c) })
 	if err == nil {
 		w.finalPoll(base)
 	}
@@ -132,7 +135,7 @@ func stopping() *fault.Error {
 // The end of ctx cancels the call.
 func (w *Worker) Execute(ctx context.Context, call work.Call) work.Outcome {
 	done := make(chan work.Outcome, 1)
-	a := w.executor.newAttempt(call)
+	a := w.executor.newAttempt(&call)
 	a.finish = func(o work.Outcome) { done <- o }
 	go w.executor.serve(ctx, a)
 	return <-done

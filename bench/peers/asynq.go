@@ -13,12 +13,20 @@ import (
 const concurrency = 256
 
 func peersOf(o options) []peer {
-	return []peer{
+	list := []peer{
 		asynqPeer(o, "asynq, redis everysec", "everysec"),
 		asynqPeer(o, "asynq, redis always", "always"),
 		riverPeer(o, "River, PostgreSQL fsync", 0),
 		riverPeer(o, "River, PostgreSQL fsync, fetch cooldown 2 ms", 2*time.Millisecond),
+		dbosPeer(o, "DBOS, PostgreSQL fsync"),
 	}
+	if o.restateServer != "" {
+		list = append(list, restatePeer(o, "Restate, fsync"))
+	}
+	for i := range list {
+		list[i].options = o
+	}
+	return list
 }
 
 const asynqKind = "bench"
@@ -50,14 +58,11 @@ func (c asynqClient) close() { _ = c.Close() }
 func asynqPeer(o options, name, sync string) peer {
 	target := asynq.RedisClientOpt{Addr: o.redis}
 	return peer{
-		name: name, serverPID: o.redisPID,
+		name: name, server: redisServer(o, sync),
 		prepare: func(ctx context.Context) error {
 			c := redis.NewClient(&redis.Options{Addr: o.redis})
 			defer c.Close()
-			if err := c.FlushAll(ctx).Err(); err != nil {
-				return err
-			}
-			return c.ConfigSet(ctx, "appendfsync", sync).Err()
+			return c.FlushAll(ctx).Err()
 		},
 		dial: func(context.Context) (client, error) { return asynqClient{asynq.NewClient(target)}, nil },
 		work: func(ctx context.Context, ready func(), done func(int64)) error {

@@ -41,10 +41,10 @@ var errNoBatch = errors.New("no batches")
 
 // peer is a system under test.
 type peer struct {
-	name string
-	// serverPID is the process id of the system's server.
-	serverPID int
-	// prepare empties the system and sets its durability. It is called before each measurement.
+	name    string
+	options options
+	server  *server
+	// prepare empties the system. It is called before each measurement.
 	prepare func(ctx context.Context) error
 	dial    func(ctx context.Context) (client, error)
 	// work runs a worker with 256 concurrent jobs until ctx ends. It calls ready once, and done for each finished job.
@@ -84,12 +84,17 @@ type bench struct {
 	waiting map[int64]chan struct{}
 }
 
+// start empties a system and starts its worker.
 func start(ctx context.Context, p peer) (*bench, error) {
 	if err := p.prepare(ctx); err != nil {
 		return nil, err
 	}
+	return startWorker(ctx, p)
+}
+
+func startWorker(ctx context.Context, p peer) (*bench, error) {
 	b := &bench{peer: p, waiting: map[int64]chan struct{}{}}
-	b.worker = exec.CommandContext(ctx, os.Args[0], append(os.Args[1:], "--worker", p.name)...)
+	b.worker = exec.CommandContext(ctx, os.Args[0], p.options.workerArgs(p.name)...)
 	b.worker.Stderr = os.Stderr
 	b.worker.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	in, err := b.worker.StdinPipe()

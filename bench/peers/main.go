@@ -1,6 +1,6 @@
 // Command peers measures other task runners with the same jobs and harness as `orch bench`, and prints one table that
 // includes orch's rows of the same run. Each system has a server, one worker process and a driver on one machine, and
-// runs no-op jobs. scripts/bench-peers starts the servers.
+// runs no-op jobs. scripts/bench-peers installs the servers.
 package main
 
 import (
@@ -11,25 +11,40 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"time"
 )
 
 // options are the flags.
 type options struct {
-	orch, redis, postgres, worker, report, systems string
-	redisPID, postgresPID                          int
-	length                                         time.Duration
-	runs                                           int
+	orch, dir, worker, report, systems, rows string
+	// The addresses are chosen by the program, and passed on to its workers.
+	redis, postgres, restate string
+	restateServer            string
+	length                   time.Duration
+	runs                     int
+}
+
+// workerArgs returns the arguments of the worker process of a system.
+func (o options) workerArgs(name string) []string {
+	return []string{"--worker", name, "--redis", o.redis, "--postgres", o.postgres, "--restate", o.restate, "--restate-server", o.restateServer}
+}
+
+// wants reports whether a figure was asked for.
+func (o options) wants(id string) bool {
+	return o.rows == "" || slices.ContainsFunc(strings.Split(o.rows, ","), func(wanted string) bool { return strings.HasPrefix(id, wanted) })
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.orch, "orch", "bin/orch", "the orch program")
-	flag.StringVar(&o.redis, "redis", "", "address of redis, host:port")
-	flag.StringVar(&o.postgres, "postgres", "", "URL of an empty PostgreSQL database")
-	flag.IntVar(&o.redisPID, "redis-pid", 0, "process of redis, for its CPU time")
-	flag.IntVar(&o.postgresPID, "postgres-pid", 0, "first process of PostgreSQL, for its CPU time")
+	flag.StringVar(&o.dir, "dir", "", "directory for the data of the servers; default: a temporary directory")
+	flag.StringVar(&o.rows, "rows", "", "measure only figures whose ids begin with these, separated by commas")
+	flag.StringVar(&o.redis, "redis", freeAddress(), "address of redis, host:port")
+	flag.StringVar(&o.postgres, "postgres", freeAddress(), "address of PostgreSQL, host:port")
+	flag.StringVar(&o.restate, "restate", newRestateAddresses(), "four addresses for Restate: ingress, admin, node and worker")
+	flag.StringVar(&o.restateServer, "restate-server", "", "the program of Restate; without it Restate is not measured")
 	flag.StringVar(&o.report, "report", "", "also write the figures as JSON into this file")
 	flag.StringVar(&o.systems, "systems", "", "measure only peers whose names contain this text; use - to measure only orch")
 	flag.DurationVar(&o.length, "for", 2*time.Second, "length of each measurement of a rate")
@@ -45,20 +60,25 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
-	peers := peersOf(o)
 	if o.worker != "" {
-		for _, p := range peers {
+		for _, p := range peersOf(o) {
 			if p.name == o.worker {
 				return work(ctx, p)
 			}
 		}
 		return fmt.Errorf("there is no system %q", o.worker)
 	}
+	dir, err := os.MkdirTemp(o.dir, "orch-peers-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	o.dir = dir
 	rows, err := orchRows(ctx, o)
 	if err != nil {
 		return err
 	}
-	for _, p := range peers {
+	for _, p := range peersOf(o) {
 		if !strings.Contains(p.name, o.systems) {
 			continue
 		}
@@ -88,7 +108,8 @@ func orchRows(ctx context.Context, o options) ([]row, error) {
 	}
 	defer os.Remove(file.Name())
 	defer file.Close()
-	cmd := exec.CommandContext(ctx, o.orch, "bench", "--rows", strings.Join(figureIDs(), ","),
+	ids := slices.DeleteFunc(figureIDs(), func(id string) bool { return !o.wants(id) })
+	cmd := exec.CommandContext(ctx, o.orch, "bench", "--rows", strings.Join(ids, ","), "--dir", o.dir,
 		"--for", o.length.String(), "--runs", fmt.Sprint(o.runs), "--report", file.Name())
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {

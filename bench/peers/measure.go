@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -41,10 +42,38 @@ func workloads() []workload {
 	}
 }
 
-// measure measures all figures of a system.
+// measure starts the server of a system, measures the wanted figures, and stops it.
 func measure(ctx context.Context, o options, p peer) ([]row, error) {
+	if err := p.server.start(ctx); err != nil {
+		return nil, err
+	}
+	defer p.server.stop()
+	rows, err := measureRates(ctx, o, p)
+	for _, m := range []struct {
+		ids  []string
+		rows func(ctx context.Context, o options, p peer) ([]row, error)
+	}{
+		{[]string{"sleepers"}, measureSleepers},
+		{[]string{"cold-start-existing"}, measureColdStart},
+		{[]string{"rss-idle", "rss-after", "rss-worker"}, measureMemory},
+	} {
+		if err != nil || !slices.ContainsFunc(m.ids, o.wants) {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "%s: %v\n", p.name, m.ids)
+		var more []row
+		more, err = m.rows(ctx, o, p)
+		rows = append(rows, more...)
+	}
+	return rows, err
+}
+
+func measureRates(ctx context.Context, o options, p peer) ([]row, error) {
 	var rows []row
 	for _, w := range workloads() {
+		if !slices.ContainsFunc(w.ids, o.wants) {
+			continue
+		}
 		fmt.Fprintf(os.Stderr, "%s: %v\n", p.name, w.ids)
 		var samples []sample
 		for range o.runs {
@@ -63,17 +92,48 @@ func measure(ctx context.Context, o options, p peer) ([]row, error) {
 			}
 		}
 	}
-	fmt.Fprintf(os.Stderr, "%s: sleepers\n", p.name)
-	r := row{System: p.name, ID: "sleepers", Unit: "s"}
+	return rows, nil
+}
+
+func measureSleepers(ctx context.Context, o options, p peer) ([]row, error) {
+	return repeat(o, row{System: p.name, ID: "sleepers", Unit: "s"}, func() (float64, error) { return sleepers(ctx, p) })
+}
+
+// repeat fills in the figures of a row.
+func repeat(o options, r row, take func() (float64, error)) ([]row, error) {
 	for range o.runs {
-		took, err := sleepers(ctx, p)
+		v, err := take()
 		if err != nil {
-			return rows, err
+			return nil, err
 		}
-		r.Runs = append(r.Runs, took)
+		r.Runs = append(r.Runs, v)
 	}
 	r.Value = median(r.Runs)
-	return append(rows, r), nil
+	return []row{r}, nil
+}
+
+// measureColdStart measures the time from launching the server, with its data of before, until the worker that is launched
+// next has done its first job.
+func measureColdStart(ctx context.Context, o options, p peer) ([]row, error) {
+	return repeat(o, row{System: p.name, ID: "cold-start-existing", Unit: "ms"}, func() (float64, error) {
+		if err := p.prepare(ctx); err != nil {
+			return 0, err
+		}
+		p.server.stop()
+		began := time.Now()
+		if err := p.server.start(ctx); err != nil {
+			return 0, err
+		}
+		b, err := startWorker(ctx, p)
+		if err != nil {
+			return 0, err
+		}
+		defer b.stop()
+		ctx, stop := context.WithTimeout(ctx, time.Minute)
+		defer stop()
+		err = b.run(ctx, 1, 0)
+		return millis(time.Since(began)), err
+	})
 }
 
 // runOnce measures a workload once: it empties the system, warms up, and drives it for length.
@@ -147,7 +207,7 @@ func (b *bench) cpu() map[string]time.Duration {
 	return map[string]time.Duration{
 		"driver": time.Duration(u.Utime.Nano() + u.Stime.Nano()),
 		"worker": cpuOf(b.worker.Process.Pid),
-		"server": cpuOf(b.peer.serverPID),
+		"server": cpuOf(b.peer.server.pid()),
 	}
 }
 

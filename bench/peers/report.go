@@ -22,13 +22,13 @@ type row struct {
 
 // figureIDs lists the figures in the order of the table; they are rows of `orch bench`.
 func figureIDs() []string {
-	return []string{"submit", "batch", "1-step", "10-step", "latency-p50", "latency-p99", "sleepers"}
+	return []string{"submit", "batch", "1-step", "10-step", "latency-p50", "latency-p99", "sleepers", "cold-start-existing", "rss-idle", "rss-after", "rss-worker"}
 }
 
 // printTable writes a line for every system, followed by the CPU times.
 func printTable(w io.Writer, rows []row) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "system (durability)\tsubmit/s, 16 clients\tbatches of 500, tasks/s\t1-step tasks/s\t10-step/s\tlatency p50 ms\tp99 ms\t1,000 × 1 s sleep, s\tCPU µs per 1-step task (server + worker + driver)\tper 10-step")
+	fmt.Fprintln(tw, "system (durability)\tsubmit/s, 16 clients\tbatches of 500, tasks/s\t1-step tasks/s\t10-step/s\tlatency p50 ms\tp99 ms\t1,000 × 1 s sleep, s\tcold start ms\tMiB idle\tafter 100,000 tasks\tworker\tCPU µs per 1-step task (server + worker + driver)\tper 10-step")
 	var systems []string
 	for _, r := range rows {
 		if !slices.Contains(systems, r.System) {

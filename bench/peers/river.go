@@ -54,7 +54,7 @@ func (c riverClient) close() { c.pool.Close() }
 // committed by then. cooldown is the minimum time between two fetches of a worker; 0 means River's default.
 func riverPeer(o options, name string, cooldown time.Duration) peer {
 	open := func(ctx context.Context, cfg *river.Config) (riverClient, error) {
-		pool, err := riverPool(ctx, o.postgres)
+		pool, err := riverPool(ctx, o.postgresURL())
 		if err != nil {
 			return riverClient{}, err
 		}
@@ -63,8 +63,8 @@ func riverPeer(o options, name string, cooldown time.Duration) peer {
 		return riverClient{c, pool}, err
 	}
 	return peer{
-		name: name, serverPID: o.postgresPID,
-		prepare: func(ctx context.Context) error { return riverPrepare(ctx, o.postgres) },
+		name: name, server: postgresServer(o),
+		prepare: func(ctx context.Context) error { return riverPrepare(ctx, o.postgresURL()) },
 		dial:    func(ctx context.Context) (client, error) { return open(ctx, &river.Config{}) },
 		work: func(ctx context.Context, ready func(), done func(int64)) error {
 			w := &riverWorker{}

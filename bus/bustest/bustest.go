@@ -94,7 +94,8 @@ func (n *Node) Reopen(t *testing.T) events.Log {
 type Proxy struct {
 	listener net.Listener
 	target   string
-	Deaf     atomic.Bool // while true, answers of the server are dropped
+	Deaf     atomic.Bool  // while true, answers of the server are dropped
+	Delay    atomic.Int64 // how long to hold back the answer that next fills a buffer, a time.Duration
 	mu       sync.Mutex
 	open     map[net.Conn]struct{}
 	ended    sync.WaitGroup
@@ -132,18 +133,27 @@ func (p *Proxy) accept() {
 		p.mu.Lock()
 		p.open[client], p.open[server] = struct{}{}, struct{}{}
 		p.mu.Unlock()
-		p.ended.Go(func() { p.forward(server, client, nil) })
-		p.ended.Go(func() { p.forward(client, server, &p.Deaf) })
+		p.ended.Go(func() { p.forward(server, client, func(bool) bool { return true }) })
+		p.ended.Go(func() { p.forward(client, server, p.answer) })
 	}
 }
 
-// forward copies data from one connection to the other until either is closed. It discards the data while drop is true.
-func (p *Proxy) forward(to, from net.Conn, drop *atomic.Bool) {
+// answer reports whether the client gets an answer, or a part of it. It first holds back a part that fills the buffer.
+func (p *Proxy) answer(full bool) bool {
+	if full {
+		<-time.After(time.Duration(p.Delay.Swap(0)))
+	}
+	return !p.Deaf.Load()
+}
+
+// forward copies data from one connection to the other until either is closed. It discards the data for which pass returns
+// false; full means that the data fills the buffer.
+func (p *Proxy) forward(to, from net.Conn, pass func(full bool) bool) {
 	defer func() { _ = to.Close() }() // the other direction may have closed it
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
-		if n > 0 && (drop == nil || !drop.Load()) {
+		if n > 0 && pass(n == len(buf)) {
 			if _, err := to.Write(buf[:n]); err != nil {
 				return
 			}

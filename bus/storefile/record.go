@@ -31,6 +31,8 @@ type Record struct {
 	// Deleted is set for tombstones and erased messages; they have neither subject nor message.
 	Deleted bool
 	Subject string
+	// Header is the header block. It is only valid until the next record is read, like Message.
+	Header []byte
 	// Message is the body without headers. It is only valid until the next record is read.
 	Message []byte
 	size    int // the length of the record
@@ -90,7 +92,7 @@ func (r *reader) next(buf []byte) (rec Record, problem string) {
 	if l.heads > 0 {
 		const field = 4
 		body = rest[field:]
-		if !isHeader(rest[field:l.heads]) {
+		if rec.Header = rest[field:l.heads]; !isHeader(rec.Header) {
 			return rec, "damaged headers"
 		}
 	}
@@ -100,6 +102,16 @@ func (r *reader) next(buf []byte) (rec Record, problem string) {
 	rec.Deleted = rec.Seq&(erased|tombstone) != 0
 	rec.Seq &^= erased | tombstone
 	return rec, ""
+}
+
+// position returns the position of the record at the beginning of buf, and whether it is one of a deletion. The record must have
+// consistent lengths.
+func position(buf []byte) (seq uint64, deleted bool) {
+	if len(buf) < emptySize {
+		return 0, true
+	}
+	seq = binary.LittleEndian.Uint64(buf[4:])
+	return seq &^ (erased | tombstone), seq&(erased|tombstone) != 0
 }
 
 func (r *reader) checksum(parts ...[]byte) []byte {

@@ -52,6 +52,10 @@ type Stream struct {
 	// Strays are the paths of the other files in the directory of the stream, relative to it, with slashes. These files
 	// cannot be checked. Some of them can be removed (see Derived).
 	Strays []string
+	// Blocks are the blocks without damage that nobody has written to for a while. Trusted counts those of them that were not
+	// read, because they are known.
+	Blocks  []Block
+	Trusted int
 }
 
 // Derived reports whether a stray file can be removed without a loss. It is then an index without a checksum, which the
@@ -72,10 +76,15 @@ type Believable func(stream string, r Record) bool
 // Dir returns the directory of the streams below the store directory of a server with one account.
 func Dir(store string) string { return filepath.Join(store, "jetstream", "$G", "streams") }
 
-// Check checks all streams in dir and returns the results, ordered by name. It returns nil for a missing directory. It
+// Check is CheckNew without known blocks: it reads every record.
+func Check(ctx context.Context, dir string, good Believable) ([]Stream, error) {
+	return CheckNew(ctx, dir, good, nil)
+}
+
+// CheckNew checks all streams in dir, except the blocks that are known and have not changed, and returns the results, ordered by name. It returns nil for a missing directory. It
 // ignores files that vanish meanwhile, because a running server removes blocks. The error is not nil only if files
 // cannot be read; damage is in the results.
-func Check(ctx context.Context, dir string, good Believable) ([]Stream, error) {
+func CheckNew(ctx context.Context, dir string, good Believable, known Known) ([]Stream, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -89,7 +98,7 @@ func Check(ctx context.Context, dir string, good Believable) ([]Stream, error) {
 		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") { // the server removes such directories itself
 			continue
 		}
-		c := checker{Stream: Stream{Name: e.Name()}, dir: filepath.Join(dir, e.Name()), good: good, buf: buf}
+		c := checker{Stream: Stream{Name: e.Name()}, dir: filepath.Join(dir, e.Name()), good: good, buf: buf, known: known[e.Name()]}
 		if err := c.check(ctx); err != nil {
 			return nil, err
 		}
@@ -104,8 +113,11 @@ type checker struct {
 
 	dir    string
 	good   Believable
+	known  map[int]Block
 	reader reader
-	buf    []byte // the buffer of the last file, to be reused
+	// blockLast is the newest position in the current block.
+	blockLast uint64
+	buf       []byte // the buffer of the last file, to be reused
 }
 
 func (c *checker) check(ctx context.Context) error {
@@ -124,7 +136,7 @@ func (c *checker) check(ctx context.Context) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := c.checkBlock(n, i == len(blocks)-1); err != nil {
+			if err := c.checkUnlessKnown(n, i == len(blocks)-1); err != nil {
 				return err
 			}
 			last = n
@@ -225,7 +237,7 @@ func (c *checker) checkBlock(n int, newest bool) error {
 			what = "a subject that does not match its message"
 		}
 		if what == "" {
-			c.Last = max(c.Last, rec.Seq)
+			c.Last, c.blockLast = max(c.Last, rec.Seq), max(c.blockLast, rec.Seq)
 			c.Records++
 			at += rec.size
 			continue

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"os"
+	"sync"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/rpc"
 )
 
 // app is the command line of a process: its connection to nodes and its tools, which all commands share.
@@ -24,6 +26,14 @@ func newAppAt(cn *connector) *app {
 	return &app{connector: cn, tools: &toolset{connector: cn, defined: &definitions{env: cn.env}}}
 }
 
+// noteRefusal returns a function that notes the first refusal of an overloaded node.
+func (a *app) noteRefusal() func(*fault.Error) {
+	var once sync.Once
+	return func(refusal *fault.Error) {
+		once.Do(func() { a.note("%s; nothing of it was done, trying again", refusal.Message) })
+	}
+}
+
 // run executes a command line and returns the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
 	root := newRoot(a)
@@ -31,7 +41,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	err := root.ExecuteContext(ctx)
+	err := root.ExecuteContext(rpc.OnRefusal(ctx, a.noteRefusal()))
 	if err == nil {
 		return exitOK
 	}

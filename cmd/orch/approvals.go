@@ -233,7 +233,7 @@ and prints its outputs. With --detach it only decides.`,
 	cmd.Flags().StringVar(&o.reason, "reason", "", "why, for the log")
 	cmd.Flags().StringVar(&o.form, "form", "", "the form as JSON instead of name=value")
 	cmd.Flags().StringArrayVar(&o.opens, "for-session", nil, "open this for the session of the call as well: one of what the approval offers (repeatable)")
-	cmd.Flags().StringArrayVar(&o.always, "always", nil, "open this for all sessions of whoever submitted the call, until `orch revoke`: one of what the approval offers for good (repeatable)")
+	cmd.Flags().StringArrayVar(&o.always, "always", nil, "open `VALUE` for all sessions of whoever submitted the call, until orch revoke: one of what the approval offers for good (repeatable)")
 	addWait(cmd, &o.waitOptions)
 	addSettings(cmd.Flags(), true, true)
 	return cmd

@@ -12,7 +12,7 @@ import (
 
 // approve grants an approval, and continues its task if this process is the node.
 func (c *approvalCommands) approve(ctx context.Context, r api.DecideRequest, o waitOptions) error {
-	if o.detach || !o.wait {
+	if o.leaves() {
 		return c.decide(ctx, r)
 	}
 	return c.with(ctx, working, func(s session) error {

@@ -17,9 +17,9 @@ func newGrants(c *approvalCommands) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "grants [SESSION]",
-		Short: "List what is granted for good, or to one session",
-		Long: "List what `orch approve --always` or the answer \"approve always\" in an MCP client has opened for all sessions of somebody, or\n" +
-			"what is opened for one session. `orch revoke ID` takes a grant back.",
+		Short: "List what is granted for good, and to sessions",
+		Long: "List what `orch approve --always` or the answer \"approve always\" in an MCP client has opened for all sessions of somebody, and\n" +
+			"what is opened for each open session, or for SESSION. `orch revoke ID` takes a grant back.",
 		Example: "  orch grants",
 		Args:    takes("[SESSION]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -36,7 +36,7 @@ func newGrants(c *approvalCommands) *cobra.Command {
 	return cmd
 }
 
-// grantsOf returns the approvals that one task (args) or all tasks of grants have stored.
+// grantsOf returns the approvals that one task (args) or all tasks of grants and all open sessions have stored.
 func grantsOf(ctx context.Context, c *approvalCommands, s session, args []string) (grants []api.ApprovalView, err error) {
 	var keepers []events.TaskID
 	if len(args) > 0 {
@@ -46,12 +46,14 @@ func grantsOf(ctx context.Context, c *approvalCommands, s session, args []string
 		}
 		keepers = append(keepers, id)
 	} else {
-		list, err := s.List(ctx, api.ListRequest{Name: api.GrantsName, Limit: 1000})
-		if err != nil {
-			return nil, err
-		}
-		for _, t := range list.Tasks {
-			keepers = append(keepers, t.ID)
+		for _, r := range []api.ListRequest{{Name: api.GrantsName, Limit: 1000}, sessionsRequest(false)} {
+			list, err := s.List(ctx, r)
+			if err != nil {
+				return nil, err
+			}
+			for _, t := range list.Tasks {
+				keepers = append(keepers, t.ID)
+			}
 		}
 	}
 	for _, id := range keepers {
@@ -77,16 +79,24 @@ func (c *approvalCommands) listGrants(grants []api.ApprovalView, all bool) error
 			return writeLines(w, []string{"nothing is granted beyond single calls"})
 		}
 		var table screen.Table
-		table.Row("GRANT", "STATUS", "FOR", "OPENS", "BY", "AGE", "REASON")
+		table.Row("GRANT", "STATUS", "FOR", "HOLDS", "OPENS", "BY", "AGE", "REASON")
 		for _, g := range shown {
 			since := ""
 			if g.DecidedAt != nil {
 				since = screen.Age(c.now(), *g.DecidedAt)
 			}
-			table.Row(g.ID, string(g.Status), g.Submitter, strings.Join(g.Scopes, ", "), g.Approver, since, g.Reason)
+			table.Row(g.ID, string(g.Status), g.Submitter, holds(g), strings.Join(g.Scopes, ", "), g.Approver, since, g.Reason)
 		}
 		return table.Write(w, c.width())
 	}})
+}
+
+// holds returns how long a grant holds: for good, or for the session that stores it.
+func holds(g api.ApprovalView) string {
+	if g.TaskName == api.GrantsName {
+		return "for good"
+	}
+	return "in " + string(g.Task)
 }
 
 func newRevoke(c *approvalCommands) *cobra.Command {

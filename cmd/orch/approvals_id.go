@@ -17,9 +17,12 @@ func (c *approvalCommands) approvalID(ctx context.Context, s session, text strin
 	if invalid == nil {
 		return text, nil
 	}
-	candidates, err := c.matchingPending(ctx, s, text)
+	candidates, task, err := c.matchingPending(ctx, s, text)
 	if err != nil {
 		return "", err
+	}
+	if task != "" && len(candidates) == 0 {
+		return "", fault.New(fault.Conflict, "no approval of the task %s is pending", task).WithHint("orch explain %s shows what it waits for", task)
 	}
 	return uniqueID(text, candidates, invalid)
 }
@@ -64,12 +67,12 @@ func matchesID(text, id string) bool {
 	return len(text) >= shortest && (strings.HasPrefix(id, text) || strings.HasPrefix(id, "APR_"+text) || strings.HasSuffix(id, text))
 }
 
-// matchingPending returns the pending approvals that a text may refer to.
-func (c *approvalCommands) matchingPending(ctx context.Context, s session, text string) (candidates []string, err error) {
+// matchingPending returns the pending approvals that a text may refer to, and the task if it refers to one.
+func (c *approvalCommands) matchingPending(ctx context.Context, s session, text string) (candidates []string, task events.TaskID, err error) {
 	var r api.ApprovalsRequest
 	if ref := strings.ToUpper(text); strings.HasPrefix(ref, "TASK_") || ref == "@LAST" {
 		if r.Task, err = c.find(ctx, s, text); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
 	reply, err := s.Approvals(ctx, r)
@@ -78,5 +81,5 @@ func (c *approvalCommands) matchingPending(ctx context.Context, s session, text 
 			candidates = append(candidates, p.ID)
 		}
 	}
-	return candidates, err
+	return candidates, r.Task, err
 }

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/internal/spell"
 	"github.com/orch-dev/orch/node"
 )
@@ -147,4 +149,27 @@ func (cn *connector) atNode(ctx context.Context, f func(node.Admin) error, other
 	default:
 		return err
 	}
+}
+
+// checkRoot returns CONFLICT if this process would execute the calls of a task that works in another folder. command is what the
+// hint suggests.
+func (cn *connector) checkRoot(s session, t api.TaskView, command string) error {
+	own := pathguard.Real(cn.cfg.Root)
+	if t.Root == "" || t.Root == own || !s.Embedded() && t.Root == bus.RootOf(cn.cfg.DataDir) {
+		return nil
+	}
+	return fault.New(fault.Conflict, "the task %s works in %s, and this command in %s", t.ID, t.Root, own).
+		WithHint("%s %s --root %s", command, t.ID, t.Root)
+}
+
+// checkContinued is checkRoot for a node in this process that continues a task.
+func (cn *connector) checkContinued(ctx context.Context, s session, id events.TaskID) error {
+	if !s.Embedded() {
+		return nil
+	}
+	t, err := s.Get(ctx, api.GetRequest{ID: id})
+	if err != nil || t.State.Terminal() {
+		return err
+	}
+	return cn.checkRoot(s, t, "orch watch")
 }

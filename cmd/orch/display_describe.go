@@ -66,6 +66,10 @@ func describeStep(e events.Event) eventDescription {
 		return eventDescription{step: d.Step, text: "as " + d.As + " by " + d.By}
 	case *events.Expanded:
 		return eventDescription{step: d.Step, text: screen.Plural(len(d.Items), "item")}
+	case *events.Divided:
+		return eventDescription{step: d.Step, text: fmt.Sprintf("%s in parts of %d", screen.Plural(d.Total, "item"), d.Size)}
+	case *events.Part:
+		return eventDescription{step: d.Step, text: fmt.Sprintf("%s from %d", screen.Plural(d.Count, "item"), d.First)}
 	case *events.Waiting:
 		return eventDescription{step: d.Step, text: waitingReason(d)}
 	case *events.Spawned:
@@ -153,7 +157,7 @@ func waitsFor(d *events.Parked) string {
 	return "waits for approval " + d.Approval
 }
 
-// longestNote limits the bytes of a note on a line. The history as JSON contains the whole note.
+// longestNote limits the bytes of a note or another value on a line. The history as JSON contains all of it.
 const longestNote = 120
 
 func clipNote(note json.RawMessage) string {
@@ -161,6 +165,25 @@ func clipNote(note json.RawMessage) string {
 		return string(note)
 	}
 	return strings.ToValidUTF8(string(note[:longestNote]), "") + "…"
+}
+
+// valueText returns the beginning of the arguments or of the result of a call in an event; "" for none.
+func valueText(e events.Event) string {
+	var v events.Value
+	switch d := e.Data.(type) {
+	case *events.Ready:
+		v = d.Args
+	case *events.Succeeded:
+		v = d.Output
+	}
+	switch {
+	case v.Ref != "":
+		return fmt.Sprintf(" (%d bytes)", v.Size)
+	case v.IsZero(), string(v.Raw) == "{}", string(v.Raw) == "null":
+		return ""
+	default:
+		return " " + clipNote(v.Raw)
+	}
 }
 
 // handedOn returns a text about the data that an agent hands over with a call.

@@ -45,11 +45,22 @@ func (d treeRenderer) task(t api.TaskView) []string {
 	return lines
 }
 
-// depth returns the nesting depth of a step key: 0 for "read", 1 for "each[3].read".
-func depth(key string) int { return strings.Count(key, ".") }
+// depth returns the nesting depth of a step key: 0 for "read", 1 for "each[3].read" and for "each[0..999]", a part.
+func depth(key string) int {
+	if isPart(key) {
+		return 1
+	}
+	return strings.Count(key, ".")
+}
+
+// isPart reports whether a step key names a part of a for_each.
+func isPart(key string) bool { return strings.HasSuffix(key, "]") }
 
 // leafName returns the last part of a step key, with its index: "[3] read" for "each[3].read". The tree shows the for_each above.
 func leafName(key string) string {
+	if isPart(key) {
+		return key[strings.LastIndex(key, "["):]
+	}
 	at := strings.LastIndex(key, ".")
 	if at < 0 {
 		return key
@@ -118,7 +129,7 @@ func (d treeRenderer) why(s api.StepView) string {
 		parts = append(parts, "waits for approval "+s.Approval)
 	}
 	if s.Due != nil && !s.State.Terminal() {
-		verb := "until"
+		verb := "ends"
 		if s.State == statemachine.StepPending {
 			verb = "again"
 		}

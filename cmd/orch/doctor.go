@@ -22,6 +22,7 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/internal/proc"
 )
 
@@ -294,7 +295,7 @@ func isDir(path string) bool {
 }
 
 func (c *doctorCommands) probeStatus(ctx context.Context, s session) []finding {
-	status, err := s.Status(ctx, api.StatusRequest{})
+	status, err := c.statusOf(ctx, s)
 	if err != nil {
 		return []finding{failed("node", err, "start it again: orch serve")}
 	}
@@ -306,6 +307,21 @@ func (c *doctorCommands) probeStatus(ctx context.Context, s session) []finding {
 		findings = append(findings, fine("pause", "%s", pauseText(h)))
 	}
 	return append(findings, c.probeClock(ctx, s))
+}
+
+// statusOf returns the status of a node. The worker of a node starts last, so a node that has just started is asked again until it
+// has one.
+func (c *doctorCommands) statusOf(ctx context.Context, s session) (api.StatusReply, error) {
+	const starting, between = 2 * time.Second, 50 * time.Millisecond
+	for {
+		status, err := s.Status(ctx, api.StatusRequest{})
+		if err != nil || s.Embedded() || len(status.Workers) > 0 || c.now().Sub(status.StartedAt) > starting {
+			return status, err
+		}
+		if err := pause.For(ctx, between); err != nil {
+			return status, fault.From(err)
+		}
+	}
 }
 
 // syncText describes how the log is synced.

@@ -58,6 +58,10 @@ func (f *fakeNodes) Dial(context.Context, config.Config) (session, error) {
 	return s, nil
 }
 
+func (f *fakeNodes) Attach(ctx context.Context, cfg config.Config, _ mode) (session, error) {
+	return f.Dial(ctx, cfg)
+}
+
 func (f *fakeNodes) Open(ctx context.Context, cfg config.Config, _ mode) (session, error) {
 	return f.Dial(ctx, cfg)
 }

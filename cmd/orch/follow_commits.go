@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/orch-dev/orch/api"
@@ -16,9 +18,15 @@ const watchWait = 10 * time.Second
 
 // recorded yields the commits of a task that are in the log now, starting with revision from.
 func recorded(ctx context.Context, owner api.API, id events.TaskID, from uint64) iter.Seq2[api.CommitView, error] {
+	return recordedPage(ctx, owner, id, from, 0)
+}
+
+// recordedPage is like recorded, but ends after limit commits if limit is not 0.
+func recordedPage(ctx context.Context, owner api.API, id events.TaskID, from uint64, limit int) iter.Seq2[api.CommitView, error] {
 	return func(yield func(api.CommitView, error) bool) {
-		for from > 0 {
-			page, err := owner.History(ctx, api.HistoryRequest{ID: id, From: from, Limit: 500})
+		const most = 500
+		for left := cmp.Or(limit, math.MaxInt); from > 0 && left > 0; {
+			page, err := owner.History(ctx, api.HistoryRequest{ID: id, From: from, Limit: min(left, most)})
 			if err != nil {
 				yield(api.CommitView{}, err)
 				return
@@ -28,7 +36,7 @@ func recorded(ctx context.Context, owner api.API, id events.TaskID, from uint64)
 					return
 				}
 			}
-			from = page.Next
+			from, left = page.Next, left-len(page.Commits)
 		}
 	}
 }

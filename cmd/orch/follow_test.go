@@ -132,3 +132,53 @@ func TestWatchDrawsATree(t *testing.T) {
 	golden(t, "watch_tty.txt", strings.ReplaceAll(p.out.String(), "\x1b", "<ESC>"))
 	assert.Equal(t, string(taskID)+" is CANCELLED enough\n", p.err.String())
 }
+
+// pages is an API with a history of so many commits. It records the limits of the pages that were requested.
+type pages struct {
+	api.API
+
+	commits uint64
+	limits  []int
+}
+
+// History implements api.API.
+func (p *pages) History(_ context.Context, r api.HistoryRequest) (reply api.HistoryReply, err error) {
+	p.limits = append(p.limits, r.Limit)
+	for rev := r.From; rev <= p.commits; rev++ {
+		if len(reply.Commits) == r.Limit {
+			reply.Next = rev
+			break
+		}
+		reply.Commits = append(reply.Commits, api.CommitView{Rev: rev})
+	}
+	return reply, nil
+}
+
+// A reader of some commits requests no more than those.
+func TestPagesOfRecordedCommits(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		from        uint64
+		limit, want int
+		limits      []int
+	}{
+		"all":               {1, 0, 1200, []int{500, 500, 500}},
+		"a few":             {700, 10, 10, []int{10}},
+		"several pages":     {101, 600, 600, []int{500, 100}},
+		"more than are":     {1101, 600, 100, []int{500}},
+		"a whole page":      {1, 500, 500, []int{500}},
+		"beginning at none": {1201, 5, 0, []int{5}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, next := &pages{commits: 1200}, c.from
+			for commit, err := range recordedPage(t.Context(), p, "", c.from, c.limit) {
+				require.NoError(t, err)
+				assert.Equal(t, next, commit.Rev)
+				next++
+			}
+			assert.EqualValues(t, c.want, next-c.from)
+			assert.Equal(t, c.limits, p.limits)
+		})
+	}
+}

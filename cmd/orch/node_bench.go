@@ -17,7 +17,7 @@ import (
 // benchOptions are the flags of `orch bench`.
 type benchOptions struct {
 	dir, durability, rows, file, role string
-	length                            time.Duration
+	length, soak                      time.Duration
 	runs                              int
 	quick                             bool
 }
@@ -27,10 +27,10 @@ func newBench(c *nodeCommands) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure this machine, beside the figures to reach and the bare message pattern",
-		Long: `Measure rates, latency, MCP, cold start, memory, disk, timers, replay and restart on each durability level,
-beside the figures to reach and, where there is an equivalent, the bare message pattern in the same run, or a bare
-server of MCP's SDK. The ratio and the CPU time a task are the figures that can be compared between machines. All rows take
-about half an hour; --quick takes three minutes with smaller stores and single runs.
+		Long: `Measure rates, latency, long plans, MCP, cold start, memory, disk, timers, replay, pages of histories and restart
+on each durability level, beside the figures to reach and, where there is an equivalent, the bare message pattern in the same
+run, or a bare server of MCP's SDK. The ratio and the CPU time a task are the figures that can be compared between machines.
+All rows take about an hour and a quarter; --quick takes five minutes with smaller stores, shorter plans and single runs.
 
 Rows: ` + strings.Join(bench.IDs(), " ") + `.`,
 		Example: "  orch bench --quick\n  orch bench --rows 1-step,latency --durability fsync --report bench.json",
@@ -42,8 +42,9 @@ Rows: ` + strings.Join(bench.IDs(), " ") + `.`,
 	f.StringVar(&o.rows, "rows", "", "measure only rows whose names begin with these, separated by commas")
 	f.StringVar(&o.durability, "durability", "", "measure only this level: fsync or relaxed")
 	f.DurationVar(&o.length, "for", 2*time.Second, "length of each measurement of a rate")
+	f.DurationVar(&o.soak, "soak", 5*time.Minute, "length of the steady load of the rows soak")
 	f.IntVar(&o.runs, "runs", 3, "how often each figure is taken; the median counts")
-	f.BoolVar(&o.quick, "quick", false, "single short runs, large stores at 1/50 of their size")
+	f.BoolVar(&o.quick, "quick", false, "single short runs, large stores at 1/50 of their size, a soak of 10 s")
 	f.StringVar(&o.file, "report", "", "also write the report as JSON into this file")
 	f.StringVar(&o.role, "role", "", "what this process does for a benchmark that is another process")
 	_ = f.MarkHidden("role") // the flag was just defined
@@ -60,11 +61,11 @@ func (c *nodeCommands) bench(ctx context.Context, o benchOptions) error {
 	}
 	v := readVersion()
 	cfg := bench.Config{
-		Dir: o.dir, Duration: o.length, Runs: o.runs, Program: program, Version: v.Version, Commit: v.Commit, Progress: c.err,
+		Dir: o.dir, Duration: o.length, Soak: o.soak, Runs: o.runs, Program: program, Version: v.Version, Commit: v.Commit, Progress: c.err,
 		Rows: splitList(o.rows), Durabilities: splitList(o.durability),
 	}
 	if o.quick {
-		cfg.Duration, cfg.Runs, cfg.Scale = time.Second, 1, 0.02
+		cfg.Duration, cfg.Soak, cfg.Runs, cfg.Scale = time.Second, 10*time.Second, 1, 0.02
 	}
 	report, err := bench.Run(ctx, cfg)
 	if len(report.Rows) == 0 {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"path/filepath"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/orch-dev/orch/fault"
@@ -101,8 +102,12 @@ func (l *planLoader) absolutePath(value json.RawMessage) json.RawMessage {
 	return asText(filepath.Clean(l.path(path)))
 }
 
-// toolArgs returns the checked arguments for a call of a tool, with absolute paths.
-func (l *planLoader) toolArgs(t tools.Tool, args []string) (json.RawMessage, error) {
+// searches are the tools that search the workspace by default, which is empty for a task with a single call.
+var searches = []string{"GLOB_SEARCH", "GREP_SEARCH"}
+
+// toolArgs returns the checked arguments for a call of a tool, with absolute paths. A search that names no path searches start,
+// unless start is empty.
+func (l *planLoader) toolArgs(t tools.Tool, args []string, start string) (json.RawMessage, error) {
 	given, err := parsePairs(args, readSchema(t.InputSchema()), "argument", asJSON)
 	if err != nil {
 		return nil, err
@@ -110,6 +115,8 @@ func (l *planLoader) toolArgs(t tools.Tool, args []string) (json.RawMessage, err
 	for _, p := range t.Spec().Paths {
 		if value, ok := given[p.Field]; ok {
 			given[p.Field] = l.absolutePath(value)
+		} else if start != "" && slices.Contains(searches, t.Spec().Name) {
+			given[p.Field] = asText(start)
 		}
 	}
 	raw, err := json.Marshal(given)

@@ -59,6 +59,15 @@ func toolInfo(t tools.Tool) plan.ToolInfo {
 	required, fields := tools.Fields(t)
 	return plan.ToolInfo{
 		Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command, Secrets: spec.Secrets,
-		Required: required, Properties: fields, Input: t.InputSchema, Output: t.OutputSchema, Check: t.Check,
+		Paths: pathFields(spec), Required: required, Properties: fields, Input: t.InputSchema, Output: t.OutputSchema, Check: t.Check,
 	}
+}
+
+// pathFields returns the inputs of a tool that contain a path.
+func pathFields(spec tools.Spec) []string {
+	fields := make([]string, len(spec.Paths))
+	for i, p := range spec.Paths {
+		fields[i] = p.Field
+	}
+	return fields
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/internal/config"
+	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/node"
 	"github.com/orch-dev/orch/policy"
 )
@@ -180,11 +180,7 @@ func (c *policyCommands) loadPolicy(path string) (*policy.Policy, *policy.Rules,
 	if err != nil {
 		return nil, nil, err
 	}
-	root := c.cfg.Root
-	if target, err := filepath.EvalSymlinks(root); err == nil {
-		root = target
-	}
-	p, err := policy.New(policy.Config{Root: root, Rules: rules})
+	p, err := policy.New(policy.Config{Root: pathguard.Real(c.cfg.Root), Rules: rules})
 	return p, rules, err
 }
 

@@ -103,7 +103,7 @@ func servers(cfg config.Config, m mode) node.Servers {
 	switch m {
 	case idle:
 		s.Connect = gateway.Never
-	case working:
+	case working, detached:
 		s.Connect = gateway.OnCall
 	case staying:
 		s.Connect = gateway.AtOnce
@@ -125,12 +125,12 @@ func (p processNodes) Dial(ctx context.Context, cfg config.Config) (session, err
 	if err != nil {
 		return nil, err
 	}
-	return remote{r}, nil
+	return remote{client: r}, nil
 }
 
 // Open implements nodes. If another process starts a node at the same moment, it uses that node.
 func (p processNodes) Open(ctx context.Context, cfg config.Config, m mode) (session, error) {
-	s, err := p.Dial(ctx, cfg)
+	s, err := p.Attach(ctx, cfg, m)
 	if !fault.Has(err, fault.Unavailable) || cfg.Server != "" || cfg.IdentityToken != "" {
 		return s, err
 	}
@@ -179,7 +179,7 @@ func (p processNodes) redial(ctx context.Context, cfg config.Config, m mode, con
 			return nil, conflict
 		case <-tick.C:
 		}
-		if s, err := p.Dial(ctx, cfg); err == nil {
+		if s, err := p.Attach(ctx, cfg, m); err == nil {
 			return s, nil
 		}
 		if s, err := p.start(ctx, cfg, m); !fault.Has(err, fault.Conflict) {
@@ -396,11 +396,6 @@ func (p processNodes) Restore(ctx context.Context, cfg config.Config, file strin
 // Tools implements nodes.
 func (p processNodes) Tools() (*tools.Catalogue, error) { return p.catalogue() }
 
-// remote is a node in another process.
-type remote struct {
-	client
-}
-
 // client contains the methods of *rpc.Remote that commands use.
 type client interface {
 	api.API
@@ -412,12 +407,6 @@ type client interface {
 	Backup(ctx context.Context, file string, cfg bus.BackupConfig) (bus.Manifest, error)
 	Close() error
 }
-
-// Embedded implements session.
-func (remote) Embedded() bool { return false }
-
-// Close implements session.
-func (r remote) Close(context.Context) error { return r.client.Close() }
 
 // embedded is a node in this process.
 type embedded struct {

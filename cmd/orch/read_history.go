@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +23,7 @@ func newHistory(c *readCommands) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "history ID",
 		Short:             "List the events of a task, one a line",
+		Long:              "List the events of a task, one a line, with the beginnings of the arguments and results of its calls. -o json has them whole.",
 		Example:           "  orch history @last -o jsonl",
 		Args:              takes("ID"),
 		ValidArgsFunction: c.completeIDs(1),
@@ -38,14 +40,11 @@ func (c *readCommands) history(ctx context.Context, text string, o historyOption
 	}
 	return c.withTask(ctx, idle, text, func(s session, id events.TaskID) error {
 		commits := []api.CommitView{}
-		for commit, err := range recorded(ctx, s, id, o.from) {
+		for commit, err := range recordedPage(ctx, s, id, o.from, o.limit) {
 			if err != nil {
 				return err
 			}
 			commits = append(commits, commit)
-			if len(commits) == o.limit {
-				break
-			}
 		}
 		return c.showCommits(id, commits)
 	})
@@ -53,7 +52,7 @@ func (c *readCommands) history(ctx context.Context, text string, o historyOption
 
 func (c *readCommands) showCommits(id events.TaskID, commits []api.CommitView) error {
 	return c.emit(view{data: commits, rows: rowsOf(commits), names: []string{string(id)}, text: func(w io.Writer) error {
-		var shown attempts
+		shown := attempts{values: true}
 		for _, commit := range commits {
 			if err := writeLines(w, shown.lines(commit)); err != nil {
 				return err
@@ -67,7 +66,11 @@ func (c *readCommands) showCommits(id events.TaskID, commits []api.CommitView) e
 func (a *attempts) lines(c api.CommitView) []string {
 	lines := make([]string, len(c.Events))
 	for i, e := range c.Events {
-		lines[i] = describe(a.counted(e)).line(c.Rev, c.At)
+		d := describe(a.counted(e))
+		if a.values {
+			d.text = strings.TrimPrefix(d.text+valueText(e), " ")
+		}
+		lines[i] = d.line(c.Rev, c.At)
 	}
 	return lines
 }

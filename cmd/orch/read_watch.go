@@ -38,6 +38,9 @@ task on.`,
 
 func (c *readCommands) watch(ctx context.Context, text string, o watchOptions) error {
 	return c.withTask(ctx, working, text, func(s session, id events.TaskID) error {
+		if err := c.wait.checkContinued(ctx, s, id); err != nil {
+			return err
+		}
 		f := c.wait.follower(s, id, o.after)
 		f.people = c.wait.peopleWatch(o.people)
 		defer f.release(ctx, s)

@@ -48,7 +48,7 @@ func dialOrOpen(ctx context.Context, n nodes, cfg config.Config, m mode) (sessio
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if s, err := n.Dial(ctx, cfg); err == nil {
+		if s, err := n.Attach(ctx, cfg, m); err == nil {
 			return s, nil
 		}
 		if waited := time.Since(began); waited > restartGrace {
@@ -129,7 +129,7 @@ func (l *reconnectingSession) renew(ctx context.Context, gone session) bool {
 func (l *reconnectingSession) send(ctx context.Context, c api.Call) error {
 	s := l.currentSession(ctx)
 	err := c.Make(ctx, s)
-	if !fault.Has(err, fault.Unavailable) || s.Embedded() {
+	if !fault.Has(err, fault.Unavailable) || fault.IsOverloaded(err) || s.Embedded() {
 		return err
 	}
 	if c.Repeat < api.Idempotent {

@@ -16,6 +16,8 @@ import (
 type nodes interface {
 	// Dial connects to a running node. It returns UNAVAILABLE if there is none.
 	Dial(ctx context.Context, cfg config.Config) (session, error)
+	// Attach connects to a running node for a command in the given mode. It returns UNAVAILABLE if there is none.
+	Attach(ctx context.Context, cfg config.Config, mode mode) (session, error)
 	// Open connects to a running node. If there is none, it starts one in this process, in the given mode.
 	Open(ctx context.Context, cfg config.Config, mode mode) (session, error)
 	// Serve runs a node until ctx ends, and returns when the node has stopped. If the temporary node of a command holds the data
@@ -66,6 +68,8 @@ const (
 	// working nodes execute tasks while a command runs. staying nodes execute tasks until they are stopped.
 	working
 	staying
+	// detached is like working, but a command that finds a running node leaves its calls to the workers of others.
+	detached
 )
 
 // session is a connection to a node for one command.

@@ -42,7 +42,14 @@ func newUndo(c *steerCommands) *cobra.Command {
 // undo calls the tool PROJECT_UNDO in a new task, and approves the call as the person who runs the command.
 func (c *steerCommands) undo(ctx context.Context, text string, o undoOptions) error {
 	return c.withTask(ctx, working, text, func(s session, id events.TaskID) error {
-		args, err := undoArgs(ctx, s, id, o)
+		t, err := s.Get(ctx, api.GetRequest{ID: id})
+		if err == nil {
+			err = c.checkRoot(s, t, "orch undo")
+		}
+		if err != nil {
+			return err
+		}
+		args, err := undoArgs(t, o)
 		if err != nil {
 			return err
 		}
@@ -50,7 +57,7 @@ func (c *steerCommands) undo(ctx context.Context, text string, o undoOptions) er
 		if err != nil {
 			return err
 		}
-		reply, err := s.Submit(ctx, api.SubmitRequest{Plan: p.JSON(), Actor: c.actor()})
+		reply, err := s.Submit(ctx, api.SubmitRequest{Plan: p.JSON(), Actor: c.actor(), Root: t.Root})
 		if err != nil {
 			return err
 		}
@@ -62,18 +69,14 @@ func (c *steerCommands) undo(ctx context.Context, text string, o undoOptions) er
 	})
 }
 
-func undoArgs(ctx context.Context, s session, id events.TaskID, o undoOptions) (json.RawMessage, error) {
-	t, err := s.Get(ctx, api.GetRequest{ID: id})
-	switch {
-	case err != nil:
-		return nil, err
-	case t.Session == "":
-		return nil, fault.New(fault.StateNotAllowed, "the task %s belongs to no session, and nothing of what it has changed is kept", id).
+func undoArgs(t api.TaskView, o undoOptions) (json.RawMessage, error) {
+	if t.Session == "" {
+		return nil, fault.New(fault.StateNotAllowed, "the task %s belongs to no session, and nothing of what it has changed is kept", t.ID).
 			WithHint("orch sessions lists the sessions")
 	}
 	args := map[string]any{"session": t.Session, "force": o.force, "dry_run": o.dryRun}
-	if t.Session != id {
-		args["task"] = id
+	if t.Session != t.ID {
+		args["task"] = t.ID
 	}
 	return json.Marshal(args)
 }
@@ -109,13 +112,13 @@ func (c *steerCommands) showUndone(r api.ResultReply, dry bool) error {
 		return err
 	}
 	err := c.emit(view{data: reply.Result, names: append(out.Restored, out.Removed...), text: func(w io.Writer) error {
-		return writeLines(w, undoneLines(out.Restored, out.Removed, out.Conflicts))
+		return writeLines(w, undoneLines(out.Restored, out.Removed, out.Conflicts, dry))
 	}})
 	switch {
 	case err != nil:
 		return err
 	case len(out.Conflicts) > 0:
-		return fault.New(fault.Conflict, "%d files have changed since and stay as they are", len(out.Conflicts)).WithHint("--force puts them back, too")
+		return fault.New(fault.Conflict, "changed since, and left as they are: %d", len(out.Conflicts)).WithHint("--force puts them back, too")
 	case len(out.Restored)+len(out.Removed) == 0:
 		c.note("nothing has changed")
 	case dry:
@@ -126,11 +129,15 @@ func (c *steerCommands) showUndone(r api.ResultReply, dry bool) error {
 	return nil
 }
 
-func undoneLines(restored, removed, conflicts []string) (lines []string) {
+func undoneLines(restored, removed, conflicts []string, dry bool) (lines []string) {
+	restore, remove := "restored", "removed"
+	if dry {
+		restore, remove = "would restore", "would remove"
+	}
 	for _, list := range []struct {
 		how   string
 		paths []string
-	}{{"restored", restored}, {"removed", removed}, {"changed since", conflicts}} {
+	}{{restore, restored}, {remove, removed}, {"changed since", conflicts}} {
 		for _, path := range list.paths {
 			lines = append(lines, list.how+"  "+screen.Escape(path))
 		}

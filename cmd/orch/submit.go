@@ -11,6 +11,7 @@ import (
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/plan"
 )
 
@@ -98,7 +99,7 @@ func (c *submitCommands) submit(ctx context.Context, o submitOptions) error {
 	if err != nil {
 		return err
 	}
-	return c.with(ctx, working, func(s session) error {
+	return c.with(ctx, o.mode(), func(s session) error {
 		request.Actor = c.actor()
 		for _, text := range o.dependsOn {
 			id, err := c.find(ctx, s, text)
@@ -178,7 +179,7 @@ func (c *submitCommands) callPlan(ctx context.Context, o submitOptions) (json.Ra
 	if err != nil {
 		return nil, err
 	}
-	args, err := c.plans.toolArgs(t, o.args)
+	args, err := c.plans.toolArgs(t, o.args, pathguard.Real(c.cfg.Root))
 	if err != nil {
 		return nil, err
 	}

@@ -77,7 +77,7 @@ func (c *submitCommands) submitBatch(ctx context.Context, o submitOptions) error
 		}
 		return fault.New(fault.ValidationError, "%s of %s wrong, nothing was submitted", screen.Plural(len(b.problems), "line"), o.file)
 	}
-	return c.withLasting(ctx, working, func(s session) error { return b.run(ctx, s) })
+	return c.withLasting(ctx, o.mode(), func(s session) error { return b.run(ctx, s) })
 }
 
 // load reads the file. It collects the errors of lines in b.problems.
@@ -297,7 +297,7 @@ func refusedError(results []batchResult) error {
 
 // wait waits for every task, in the order of the lines, unless the user detached.
 func (b *batch) wait(ctx context.Context, s session, results []batchResult) error {
-	if (b.options.detach || !b.options.wait) && !s.Embedded() {
+	if b.options.leaves() && !s.Embedded() {
 		return nil
 	}
 	limited, cancel := ctx, context.CancelFunc(func() {})

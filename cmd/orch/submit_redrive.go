@@ -29,7 +29,7 @@ hold up the others.`,
 }
 
 func (c *submitCommands) redrive(ctx context.Context, texts []string, o waitOptions) error {
-	return c.with(ctx, working, func(s session) error {
+	return c.with(ctx, o.mode(), func(s session) error {
 		replies, refused := c.redriveAll(ctx, s, texts)
 		failed := refused
 		for _, reply := range replies {

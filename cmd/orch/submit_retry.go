@@ -33,7 +33,7 @@ func newRetry(c *submitCommands) *cobra.Command {
 }
 
 func (c *submitCommands) retry(ctx context.Context, text string, o retryOptions) error {
-	return c.withTask(ctx, working, text, func(s session, id events.TaskID) error {
+	return c.withTask(ctx, o.mode(), text, func(s session, id events.TaskID) error {
 		reply, err := s.Retry(ctx, api.RetryRequest{ID: id, From: o.from, Actor: c.actor(), Via: "retry"})
 		if err != nil {
 			return err

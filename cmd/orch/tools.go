@@ -14,6 +14,7 @@ import (
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
@@ -209,6 +210,7 @@ func newToolsCall(c *toolCommands) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "call NAME [name=value...]",
 		Short:             "Call a tool once, as a task of its own or inside a task",
+		Long:              "Call a tool once, as a task of its own or inside a task. GREP_SEARCH and GLOB_SEARCH without a path search the root;\ninside a task its workspace.",
 		Example:           "  orch tools call GREP_SEARCH pattern=TODO path=.",
 		Args:              takes("NAME", "[name=value...]"),
 		ValidArgsFunction: c.tools.completeTools,
@@ -228,7 +230,11 @@ func (c *toolCommands) callTool(ctx context.Context, args []string, o callOption
 	if err != nil {
 		return err
 	}
-	checked, err := c.plans.toolArgs(t, args[1:])
+	start := pathguard.Real(c.cfg.Root)
+	if o.task != "" {
+		start = "" // it has a workspace with files
+	}
+	checked, err := c.plans.toolArgs(t, args[1:], start)
 	if err != nil {
 		return err
 	}

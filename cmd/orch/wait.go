@@ -36,16 +36,26 @@ func addWait(cmd *cobra.Command, o *waitOptions) {
 	cmd.MarkFlagsMutuallyExclusive("wait", "detach")
 }
 
+// leaves reports whether the user detaches from the task.
+func (o waitOptions) leaves() bool { return o.detach || !o.wait }
+
+// mode returns the mode of a command that starts a task.
+func (o waitOptions) mode() mode {
+	if o.leaves() {
+		return detached
+	}
+	return working
+}
+
 // afterStart prints the id of a new task, and waits for the task unless the user detached.
 func (wt *waiter) afterStart(ctx context.Context, s session, reply api.SubmitReply, o waitOptions) error {
-	detach := o.detach || !o.wait
-	if detach && !s.Embedded() {
+	if o.leaves() && !s.Embedded() {
 		return wt.emit(view{data: reply, names: []string{string(reply.ID)}, text: func(w io.Writer) error {
 			wt.noteStarted(reply)
 			return writeLines(w, []string{string(reply.ID)})
 		}})
 	}
-	if detach {
+	if o.leaves() {
 		wt.note("no node runs here, so this command executes the task and waits for it; start one to detach: orch serve")
 	}
 	wt.noteStarted(reply)
@@ -71,6 +81,9 @@ func (wt *waiter) noteStarted(reply api.SubmitReply) {
 
 // await shows the progress of a task on stderr, and writes its outputs to stdout when it has ended.
 func (wt *waiter) await(ctx context.Context, s session, id events.TaskID, o waitOptions) error {
+	if err := wt.checkContinued(ctx, s, id); err != nil {
+		return err
+	}
 	f := wt.follower(s, id, 0)
 	f.people = wt.peopleWatch(o.people)
 	defer f.release(ctx, s)

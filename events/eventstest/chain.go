@@ -86,6 +86,19 @@ func History(tb testing.TB, log events.Log, task events.TaskID, from uint64) []e
 	return all
 }
 
+// Page returns up to count commits of a task, beginning with revision from. It stops the reader at the last one.
+func Page(tb testing.TB, log events.Log, task events.TaskID, from uint64, count int) []events.Stored {
+	tb.Helper()
+	var page []events.Stored
+	for c, err := range log.Read(tb.Context(), task, from) {
+		require.NoError(tb, err)
+		if page = append(page, c); len(page) == count {
+			break
+		}
+	}
+	return page
+}
+
 // HeadsOf returns the heads of all live tasks by id.
 func HeadsOf(tb testing.TB, log events.Log) map[events.TaskID]events.Head {
 	tb.Helper()

@@ -31,6 +31,8 @@ func TestLog(t *testing.T, open func(t *testing.T) events.Log) {
 		"wrong After":              testWrongAfter,
 		"racing appends":           testRacingAppends,
 		"read from a revision":     testReadFrom,
+		"pages":                    testPages,
+		"readers of a growing log": testReadersOfGrowingLog,
 		"long history":             testLongHistory,
 		"readers may stop":         testReadersMayStop,
 		"heads":                    testHeads,
@@ -186,26 +188,6 @@ func within(t *testing.T, wait func()) {
 	case <-time.After(time.Minute):
 		require.FailNow(t, "appends are not answered")
 	}
-}
-
-func testReadFrom(t *testing.T, log events.Log) {
-	t.Helper()
-	c := NewChain()
-	all := c.Grow(t, log, 5)
-	assert.Equal(t, all, History(t, log, c.Task, 0))
-	assert.Equal(t, all[3:], History(t, log, c.Task, 4))
-	assert.Empty(t, History(t, log, c.Task, 6))
-}
-
-func testLongHistory(t *testing.T, log events.Log) {
-	t.Helper()
-	const commits = 1200 // more than one page of any store
-	c := NewChain()
-	all := c.Grow(t, log, commits)
-	assert.Equal(t, all, History(t, log, c.Task, 1))
-	assert.Equal(t, all, scanFrom(t.Context(), t, log, 0))
-	require.NoError(t, log.Archive(t.Context(), c.Task))
-	assert.Equal(t, archived(all), History(t, log, c.Task, 1))
 }
 
 func testReadersMayStop(t *testing.T, log events.Log) {

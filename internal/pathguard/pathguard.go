@@ -180,3 +180,11 @@ func realPath(at, path string, followLast bool) (string, error) {
 	}
 	return at, nil
 }
+
+// Real returns a path without symbolic links, or the path itself if it cannot be resolved.
+func Real(path string) string {
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		return resolved
+	}
+	return path
+}

@@ -3,6 +3,7 @@ package pause_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -37,4 +38,27 @@ func TestBackoff(t *testing.T) {
 			assert.LessOrEqual(t, d, whole, failures)
 		}
 	}
+}
+
+// A job that yields works for a small part of the time.
+func TestShare(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var s pause.Share
+		began, worked := time.Now(), time.Duration(0)
+		for range 100 {
+			require.NoError(t, s.Yield(t.Context()))
+			worked += time.Millisecond
+			require.NoError(t, pause.For(t.Context(), time.Millisecond))
+		}
+		assert.Less(t, worked, time.Since(began)/10)
+	})
+}
+
+func TestShareEnds(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var s pause.Share
+	assert.ErrorIs(t, s.Yield(ctx), context.Canceled)
 }

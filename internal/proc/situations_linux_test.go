@@ -84,6 +84,7 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 // An ordinary user has all walls in a user namespace.
 func TestInAUserNamespace(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	needRoot(t)
 	need.Program(t, "unshare")
 	unshare, err := exec.LookPath("unshare")
@@ -99,6 +100,7 @@ func TestInAUserNamespace(t *testing.T) {
 // A container like Docker's: root with fewer capabilities, and a filter that refuses namespaces and mounts.
 func TestInAContainerWithoutNamespaces(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	needRoot(t)
 	again(t, "container", asInContainer)
 }

@@ -4,4 +4,4 @@ package uptime
 
 import "time"
 
-func now() time.Duration { return sinceStart() }
+func now() time.Duration { return time.Since(start) }

@@ -42,3 +42,9 @@ func BenchmarkSteady(b *testing.B) {
 		clock()
 	}
 }
+
+func BenchmarkNow(b *testing.B) {
+	for b.Loop() {
+		uptime.Now()
+	}
+}

@@ -46,7 +46,8 @@ func (t *Tree) Cache(identity string, now time.Time) (string, error) {
 	return t.root.Abs(at), t.root.MkdirAll(at, 0o755) // created after its label, because Sweep removes a cache without a label
 }
 
-// sweepCaches removes caches that were not used for CacheAge, and all other files in the folder of the caches.
+// sweepCaches removes caches that were not used for CacheAge, and all other files in the folder of the caches, unless they are
+// young: a call may be creating a cache.
 func (t *Tree) sweepCaches(now time.Time) error {
 	at := filepath.Join(t.rel, caches)
 	entries, err := t.root.ReadDir(at)
@@ -62,6 +63,9 @@ func (t *Tree) sweepCaches(now time.Time) error {
 		if statErr != nil && !fault.Has(statErr, fault.NotFound) {
 			err = errors.Join(err, statErr)
 			continue
+		}
+		if info, infoErr := e.Info(); statErr != nil && (infoErr != nil || now.Sub(info.ModTime()) <= stampEvery) {
+			continue // it is young, or gone
 		}
 		err = errors.Join(err, t.removeTree(filepath.Join(at, name)), t.root.RemoveAll(filepath.Join(at, name+label)))
 	}

@@ -94,6 +94,11 @@ func TestCachesAreApartAndSwept(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(a, "go-mod", "ro", "file"), nil, 0o444))
 	require.NoError(t, os.Chmod(filepath.Join(a, "go-mod", "ro"), 0o555))
 
+	unfinished := filepath.Join(tree.Name(), ".cache", ".orch-x.tmp")
+	require.NoError(t, os.WriteFile(unfinished, nil, 0o600))
+	require.NoError(t, tree.Sweep(now))
+	assert.FileExists(t, unfinished, "a call is creating a cache")
+
 	later := now.Add(workspace.CacheAge / 2)
 	_, err = tree.Cache("agent:b", later)
 	require.NoError(t, err)
@@ -101,6 +106,7 @@ func TestCachesAreApartAndSwept(t *testing.T) {
 	assert.NoDirExists(t, a)
 	assert.NoFileExists(t, a+".identity")
 	assert.NoDirExists(t, stale, "what belongs to nobody")
+	assert.NoFileExists(t, unfinished)
 	assert.DirExists(t, b, "it was used meanwhile")
 
 	_, err = tree.Ensure(task, "")

@@ -11,6 +11,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/test/need"
 )
 
 // agent is a fixed policy over MCP. It uses only what its client sees: the list of tools, their results, and forms.
@@ -167,6 +169,7 @@ func kinds() []kind { return []kind{{"fix", fix}, {"document", document}, {"add"
 // `orch mcp install` sets its client up. The node is killed before every call.
 func TestAgent(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	costs := &tally{kinds: map[string]cost{}}
 	t.Run("repositories", func(t *testing.T) {
 		for i, p := range projects() {

@@ -1,10 +1,5 @@
 package firsthour_test
 
-import (
-	"slices"
-	"testing"
-)
-
 // project is a real repository, with a fault that its own tests find.
 type project struct {
 	// name is the name of the test. The sources are those of a Go module, or of an npm package whose test script runs programs that are
@@ -18,15 +13,8 @@ type project struct {
 	test, asks, feature, does string
 }
 
-// projects returns all projects, or with -short one of each language: a project takes its agents half a minute of computing.
+// projects returns the projects.
 func projects() []project {
-	if testing.Short() {
-		return slices.DeleteFunc(allProjects(), func(p project) bool { return p.name != "pflag" })
-	}
-	return allProjects()
-}
-
-func allProjects() []project {
 	return []project{
 		goProject("fsm", "github.com/looplab/fsm", "README.md", "fsm.go", "return ok && (f.transition == nil)", "return ok && (f.transition != nil)", `func \(f \*FSM\) Can\(`),
 		goProject("pflag", "github.com/spf13/pflag", "README.md", "bool.go", "*b = boolValue(v)", "*b = boolValue(!v)", `func \(b \*boolValue\) Set`),

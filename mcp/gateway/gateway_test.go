@@ -19,6 +19,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/mcp/gateway"
 	"github.com/orch-dev/orch/mcp/registry"
+	"github.com/orch-dev/orch/test/need"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -100,6 +101,7 @@ func TestErrors(t *testing.T) {
 // A result that is larger than the output of a call may be is refused as a whole.
 func TestLargeResult(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	w := newWorld(t)
 	_, err := w.call("lab__echo", `{"text":"`+strings.Repeat("x", 2<<20-100)+`"}`) // it returns the text twice
 	require.NoError(t, err)
@@ -296,6 +298,7 @@ func TestRecorded(t *testing.T) {
 // A server that has other tools each time fills no disk: beyond a size nothing of it counts any more.
 func TestRecordHasASize(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	w := newWorld(t)
 	w.close()
 	file := filepath.Join(w.home, ".orch", "state", "mcp-tools", "lab.json")
@@ -380,6 +383,7 @@ func TestTwins(t *testing.T) {
 // Hidden characters are shown before a tool is used, whatever hides them.
 func TestHiddenCharacters(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	w := newWorld(t)
 	w.close()
 	shown := []string{"❤️\u200d🔥", "1️⃣", "नमस्ते \u0915\u094d\u200d\u0937", "naïve"}

@@ -15,7 +15,7 @@ import (
 func TestHostileServer(t *testing.T) { // S1-088
 	t.Parallel()
 	w := newWorld(t)
-	w.define("bad", "hostile")
+	w.define("bad", "hostile", map[string]any{"timeout": "3m"}) // a loaded machine takes long to send a huge message
 	w.define("deaf", "hostile", map[string]any{"timeout": "5s"})
 	w.define("good", "good")
 	w.start()

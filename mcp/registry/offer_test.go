@@ -18,6 +18,7 @@ import (
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/mcp/registry"
+	"github.com/orch-dev/orch/test/need"
 )
 
 func TestOffer(t *testing.T) {
@@ -192,6 +193,7 @@ func TestListsOfAHostilePeer(t *testing.T) {
 // A list of tools may have any number of pages, but not any size (S1-088).
 func TestBulkyListOfTools(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	w := newWorld(t)
 	w.define("peer", "peer", map[string]any{"env": map[string]string{
 		modeVariable: "peer", "PEER_GENERATION": older, "PEER_DIR": t.TempDir(), "PEER_TRICK": "bulky",

@@ -64,6 +64,8 @@ type reservation struct {
 	held int
 	// making is set while the reservation holds the semaphore, ended when the request has ended.
 	making, ended bool
+	// unlimited is set for stdio, where only the parts are used.
+	unlimited bool
 	// parts are extracted from the answer before the SDK encodes it.
 	parts []part
 }
@@ -97,7 +99,7 @@ func (r *answerMemory) serve(w http.ResponseWriter, req *http.Request, large boo
 	}
 	defer res.release()
 	late := &deferredWriter{ResponseWriter: w, reservation: res}
-	detach := r.attach(req, res)
+	detach := r.attach(req.Header, res)
 	defer detach()
 	next(late)
 	detach()
@@ -161,10 +163,11 @@ func (r *answerMemory) waiting(share string) (n int) {
 	return n
 }
 
-// attach records a reservation on a request. detach removes the reservation, and releases the semaphore for making answers.
-func (r *answerMemory) attach(req *http.Request, res *reservation) (detach func()) {
+// attach records a reservation on a request with the given header. detach removes the reservation, and releases the semaphore for
+// making answers.
+func (r *answerMemory) attach(header http.Header, res *reservation) (detach func()) {
 	key := rand.Text()
-	req.Header.Set(noteReservation, key)
+	header.Set(noteReservation, key)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.attachments[key] = res
@@ -190,7 +193,7 @@ func (r *answerMemory) hasMemory(who string, cost int) bool {
 
 // startMaking acquires the semaphore for making answers, unless the reservation has it already.
 func (res *reservation) startMaking(ctx context.Context) error {
-	if res == nil || res.isMaking() {
+	if res == nil || res.unlimited || res.isMaking() {
 		return nil
 	}
 	select {
@@ -242,7 +245,7 @@ func (r *answerMemory) grant(res *reservation, cost int) {
 
 // tryReserve reserves memory for a large result, and reports whether there was enough.
 func (res *reservation) tryReserve(size int) bool {
-	if res == nil || size < largeAnswer {
+	if res == nil || res.unlimited || size < largeAnswer {
 		return true
 	}
 	r, cost := res.memory, min(size*answerCopies, MaxAnswersEach)

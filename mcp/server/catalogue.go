@@ -40,7 +40,7 @@ func (s *Server) offerTools() {
 	}
 	s.sdk.RemoveTools(missingKeys(s.offered, offered)...)
 	s.offered = offered
-	s.tools.descriptions.forget()
+	s.tools.forget()
 }
 
 // toolOf returns the MCP definition of a tool, with hints derived from its contract (S0-010).

@@ -34,7 +34,7 @@ func TestToolsAreDescribedOnce(t *testing.T) {
 		assert.JSONEq(t, `{"tools":[{"name":"orch_list","inputSchema":{"type":"object"}}],"nextCursor":"next","ttlMs":0,"cacheScope":"","resultType":"complete"}`, list(true))
 	}
 	assert.Equal(t, 2, schema.encoded)
-	s.tools.descriptions.forget()
+	s.tools.forget()
 	list(true)
 	assert.Equal(t, 3, schema.encoded, "tools may be others")
 }
@@ -55,6 +55,6 @@ func TestProfilesAreDescribedOnce(t *testing.T) {
 	require.Len(t, whole, 4, "the tools of the face")
 	require.Len(t, part, 1)
 	assert.Same(t, &whole[1][0], &part[0][0])
-	s.tools.descriptions.forget()
+	s.tools.forget()
 	assert.NotSame(t, &part[0][0], &s.tools.listNarrowed(few, ProfileCoding)[0][0], "tools may be others")
 }

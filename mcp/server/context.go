@@ -103,7 +103,7 @@ func (st *sessionTasks) openContext(ctx context.Context, c client, cacheKey stri
 	if generation > maxGenerations {
 		return "", fault.New(fault.QuotaExceeded, "the client has had more than %d sessions", maxGenerations).WithField(metaSession)
 	}
-	id := events.KeyedTaskID(c.who.Name, "session "+strconv.Itoa(generation)+" "+cacheKey)
+	id := events.KeyedTaskID(c.who.Name, "session "+strconv.Itoa(generation)+" "+st.cfg.Root+" "+cacheKey)
 	r := api.SubmitRequest{
 		ID: id, Session: id, Plan: api.SessionPlan(sessionLife), Actor: c.who.Name,
 		Name: api.SessionName + c.program,
@@ -207,6 +207,9 @@ func programOf(info *mcp.Implementation) string {
 // readSession reads the session and the program from a request of 2026-07-28.
 func (c *client) readSession(meta mcp.Meta) {
 	c.sessionName, _ = meta[metaSession].(string)
+	if meta[mcp.MetaKeyClientInfo] == nil {
+		return
+	}
 	var info mcp.Implementation
 	if raw := mustJSON(meta[mcp.MetaKeyClientInfo]); json.Unmarshal(raw, &info) == nil && info.Name != "" {
 		c.program = programOf(&info)

@@ -17,6 +17,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/index"
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/internal/proc"
 	"github.com/orch-dev/orch/internal/workspace"
@@ -66,7 +67,7 @@ func startNode(tb testing.TB, change ...func(*builtin.Config)) *node {
 	require.NoError(tb, err)
 	log := memlog.New(memlog.Config{})
 	owner, err := orchestrator.New(orchestrator.Config{
-		Log: log, Blobs: log, Checkpoints: log, Catalogue: catalogue, Redact: rules.Redact, Workspace: tree.Path, Root: root.Name(),
+		Log: log, Blobs: log, Checkpoints: log, Catalogue: catalogue, Lists: index.NewOpen(), Redact: rules.Redact, Workspace: func(_ string, id events.TaskID) string { return tree.Path(id) }, Root: root.Name(),
 	})
 	require.NoError(tb, err)
 	hands, err := worker.New(owner, catalogue, rules, worker.Config{Root: root, Exec: exec, Concurrency: 8, Queues: []string{work.DefaultQueue, work.NodeQueue}})

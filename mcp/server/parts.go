@@ -57,7 +57,14 @@ func (res *reservation) valueKey(raw json.RawMessage) json.RawMessage {
 	if res == nil || len(raw) < largeAnswer {
 		return raw
 	}
-	line := oneLine(raw)
+	return res.lineKey(oneLine(raw))
+}
+
+// lineKey is valueKey for JSON that oneLine has returned.
+func (res *reservation) lineKey(line json.RawMessage) json.RawMessage {
+	if res == nil || len(line) < largeAnswer {
+		return line
+	}
 	return json.RawMessage(`"` + res.part(len(line), func() io.Reader { return bytes.NewReader(line) }) + `"`)
 }
 

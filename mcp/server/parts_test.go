@@ -107,7 +107,7 @@ func TestAnAnswerThatWaitsForItsStreamStopsNobody(t *testing.T) {
 	t.Parallel()
 	s := wire(newCore(Config{}.withDefaults()))
 	of, req := s.memory.newReservation("ada"), httptest.NewRequest(http.MethodPost, "/", nil)
-	defer s.memory.attach(req, of)()
+	defer s.memory.attach(req.Header, of)()
 	answer := s.route(func(context.Context, string, mcp.Request) (mcp.Result, error) {
 		assert.Len(t, s.memory.making, 1)
 		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{Text: strings.Repeat("x", largeAnswer)}}}, nil

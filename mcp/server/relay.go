@@ -184,7 +184,7 @@ func (d *relay) round(ctx context.Context) bool {
 		return false
 	}
 	if err == nil {
-		_, err = d.relays.cfg.API.Watch(next, api.WatchRequest{ID: d.task, After: t.Rev, Wait: 10 * pollInterval})
+		_, err = d.relays.cfg.API.Watch(next, api.WatchRequest{ID: d.task, After: t.Rev, Wait: 10 * pollInterval, Limit: 1})
 		if err == nil || next.Err() != nil {
 			return true
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/test/need"
 )
 
 // largeProject has files, matches and changes without number.
@@ -71,6 +72,7 @@ var largeCalls = []struct{ tool, args, shows string }{
 // In a profile the results of both generations are one text of at most 16 KiB.
 func TestResultsInAProfileAreBounded(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	n := startNode(t)
 	largeProject(t, n.root)
 	w := n.web(t, n.face(func(c *server.Config) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/test/need"
 )
 
 func viewOf(tool string) resultView {
@@ -83,6 +84,7 @@ func checkShown(t *testing.T, raw json.RawMessage) {
 // Whatever a result is, it stays below the limit.
 func TestShownResultsAreBounded(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	wide := map[string]any{}
 	for i := range 5000 {
 		wide[fmt.Sprint("field", i)] = "some text"

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/orch-dev/orch/api"
@@ -40,22 +41,20 @@ func (cl *caller) reportStatus(c client, r *run) {
 // follow calls each after new commits of a task, and changed after a change of its status. It returns when the task has ended,
 // changed returns false, ctx ends, or the task cannot be read.
 func (cl *caller) follow(ctx context.Context, id events.TaskID, changed func(api.TaskView) bool, each func()) {
-	last := "working"
-	var rev, seen uint64
+	last, wait := "working", time.Duration(0)
+	rev, seen := uint64(math.MaxUint64), uint64(0) // earlier commits are not needed
 	for ctx.Err() == nil {
-		w, err := cl.cfg.API.Watch(ctx, api.WatchRequest{ID: id, After: rev, SeenVersion: seen, Wait: time.Minute})
+		w, err := cl.cfg.API.Watch(ctx, api.WatchRequest{ID: id, After: rev, SeenVersion: seen, Wait: wait})
 		if err != nil {
 			return
 		}
-		seen = w.Version
-		for _, commit := range w.Commits {
-			rev = commit.Rev
-		}
+		seen, wait = w.Version, time.Minute
 		each()
 		t, err := cl.cfg.API.Get(ctx, api.GetRequest{ID: id})
 		if err != nil {
 			return
 		}
+		rev = t.Rev
 		if status := taskStatusOf(t).status; status != last {
 			last = status
 			if !changed(t) {

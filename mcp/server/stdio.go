@@ -69,6 +69,15 @@ type stdioConn struct {
 	writing sync.Mutex
 	// calling contains a function to call after the answer, for each unanswered call by id.
 	calling sync.Map
+	// listing contains a pendingList for each unanswered tools/list by id.
+	listing sync.Map
+}
+
+// pendingList is a tools/list that is being answered. The encoded tools are inserted into the answer after the SDK has encoded it.
+type pendingList struct {
+	*reservation
+
+	detach func()
 }
 
 // SessionID implements mcp.Connection.
@@ -183,6 +192,9 @@ func (c *stdioConn) annotate(req *jsonrpc.Request, p envelope) {
 		header.Set(noteTask, string(p.Params.Task))
 	}
 	req.Extra = &mcp.RequestExtra{Header: header}
+	if req.Method == "tools/list" && len(p.ID) > 0 {
+		c.insertTools(req.ID.Raw(), header)
+	}
 	if req.Method == "tools/call" && len(p.ID) > 0 {
 		c.calling.Store(req.ID.Raw(), c.s.clients.replies.register("", string(p.ID)))
 	}
@@ -191,6 +203,10 @@ func (c *stdioConn) annotate(req *jsonrpc.Request, p envelope) {
 // Write implements mcp.Connection. It gives SDK errors without a code the code of an invalid request: they report requests in
 // the wrong order.
 func (c *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
+	var list *reservation
+	if r, ok := m.(*jsonrpc.Response); ok {
+		list = c.listAnswered(r.ID.Raw())
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -207,7 +223,28 @@ func (c *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	if err != nil {
 		return err
 	}
-	return c.send(data)
+	return c.send(list.inline(data))
+}
+
+// insertTools prepares a tools/list with the given header for listAnswered.
+func (c *stdioConn) insertTools(id any, header http.Header) {
+	if _, used := c.listing.Load(id); used { // for another request that is not answered yet
+		return
+	}
+	res := c.s.memory.newReservation("")
+	res.unlimited = true
+	c.listing.Store(id, pendingList{res, c.s.memory.attach(header, res)})
+}
+
+// listAnswered returns the reservation with the parts of an answered tools/list, nil for any other request.
+func (c *stdioConn) listAnswered(id any) *reservation {
+	pending, ok := c.listing.LoadAndDelete(id)
+	if !ok {
+		return nil
+	}
+	list := pending.(pendingList) //nolint:forcetypeassert // insertTools stores nothing else
+	list.detach()
+	return list.reservation
 }
 
 // callAnswered runs the function registered for an answered call.

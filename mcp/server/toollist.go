@@ -13,22 +13,36 @@ import (
 // support.
 func (v *toolView) listTools(c client, list *mcp.ListToolsResult) mcp.Result {
 	whole, rest := object{}, *list
-	rest.Tools = nil
-	var shown []json.RawMessage
-	switch profile := v.profileOf(c); {
-	case profileTools(profile) != nil:
-		shown, rest.NextCursor = v.listNarrowed(c, profile), ""
-	case patternsOf(profile) != nil:
-		shown = v.listSelected(c, profile, list)
-	default:
-		shown = v.listAll(c, list)
+	profile := v.profileOf(c)
+	if profileTools(profile) != nil {
+		rest.Tools, rest.NextCursor = nil, ""
 	}
+	page := v.page(c, profile, &rest)
+	rest.Tools = nil
 	decode(mustJSON(&rest), &whole)
-	whole["tools"] = c.reservation.valueKey(jsonList(shown))
+	whole["tools"] = c.reservation.lineKey(page)
 	if c.modern {
 		whole["resultType"] = "complete"
 	}
 	return &reply{fields: whole}
+}
+
+// page returns the tools of a list that a client sees, encoded.
+func (v *toolView) page(c client, profile string, list *mcp.ListToolsResult) json.RawMessage {
+	key := pageKey{profile: profile, show: c.who.Show.key(), agent: c.who.Agent != "", modern: c.modern, next: list.NextCursor}
+	if len(list.Tools) > 0 {
+		key.first = list.Tools[0].Name
+	}
+	return v.pages.get(key, toolPage{tools: list.Tools, catalogue: v.cfg.Catalogue.Replaced()}, func() []json.RawMessage {
+		switch {
+		case profileTools(profile) != nil:
+			return v.listNarrowed(c, profile)
+		case patternsOf(profile) != nil:
+			return v.listSelected(c, profile, list)
+		default:
+			return v.listAll(c, list)
+		}
+	})
 }
 
 // jsonList returns a JSON array of encoded values.

@@ -18,6 +18,13 @@ type toolView struct {
 	// own are the server's own tools.
 	own          []ownTool
 	descriptions descriptions
+	pages        toolPages
+}
+
+// forget clears the caches, after the tools have changed.
+func (v *toolView) forget() {
+	v.descriptions.forget()
+	v.pages.forget()
 }
 
 // find reports whether a client may call the tool of that name. It also returns the tool; tool is nil for an own tool.

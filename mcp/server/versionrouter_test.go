@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/mcp/server"
 )
@@ -265,11 +266,26 @@ func TestHTTPModern(t *testing.T) {
 	assert.EqualValues(t, -32101, code(w.modern("tasks/cancel", id, `"taskId":"`+id+`",`, withTasks)))
 }
 
-// A subscription to tasks starts with its acknowledgement and ends with the last of them.
+// newOnly is an API whose long waits must not be for commits from the beginning of a history.
+type newOnly struct {
+	api.API
+
+	t *testing.T
+}
+
+// Watch implements api.API.
+func (n newOnly) Watch(ctx context.Context, r api.WatchRequest) (api.WatchReply, error) {
+	if r.Wait == time.Minute {
+		assert.NotZero(n.t, r.After)
+	}
+	return n.API.Watch(ctx, r)
+}
+
+// A subscription to tasks starts with its acknowledgement and ends with the last of them. It reads no earlier commits.
 func TestListenToTasks(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
-	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens = tokens{} }))
+	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens, c.API = tokens{}, newOnly{c.API, t} }))
 	a := w.modern("tools/call", "asks", `"name":"asks",`, `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`)
 	result, _ := a.message["result"].(map[string]any)
 	id, _ := result["taskId"].(string)

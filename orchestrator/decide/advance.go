@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"slices"
 	"strconv"
 	"time"
 
@@ -46,8 +45,7 @@ func (t *Turn) advanceOnce() {
 // retryCalls makes pending calls ready again that steps.move does not handle: single calls and verify calls, which are not
 // steps of the plan, and calls that continue work elsewhere, which do so in any state of the task.
 func (t *Turn) retryCalls() {
-	for _, key := range t.Task.Order {
-		s := t.Task.Steps[key]
+	for _, s := range t.Task.In(statemachine.StepPending) {
 		if s.State != statemachine.StepPending || s.Purpose == "" && !s.RunsElsewhere() || t.notYet(s.Due) {
 			continue
 		}
@@ -96,13 +94,8 @@ func (t *Turn) windDown() {
 	if !t.cancelWaiting() {
 		return
 	}
-	for _, n := range t.Plan.Program.Always() {
-		t.steps().move(n, n.ID, nil)
-	}
-	for _, n := range t.Plan.Program.Always() {
-		if s := t.Task.Steps[n.ID]; t.stopped() || s == nil || !s.State.Terminal() {
-			return
-		}
+	if !t.steps().section(alwaysSection, t.Plan.Program.Always()) {
+		return
 	}
 	t.dropProbes()
 	switch {
@@ -118,35 +111,33 @@ func (t *Turn) windDown() {
 // cancelWaiting cancels steps that wait, and reports whether no call of a step outside `always` is running.
 func (t *Turn) cancelWaiting() bool {
 	quiet := true
-	for _, key := range slices.Clone(t.Task.Order) {
-		s := t.Task.Steps[key]
-		if t.isAlways(key) || s.State.Terminal() || s.State == statemachine.StepInDoubt {
+	for _, s := range t.Task.Live() {
+		if t.isAlways(s.Key) || s.State.Terminal() || s.State == statemachine.StepInDoubt {
 			continue
 		}
-		if t.callActive(s) {
+		if t.callActive(s) || s.Parallel > 0 { // a part ends by itself
 			quiet = false
 			continue
 		}
-		t.Emit(events.StepCancelled, &events.Skipped{Step: key, Reason: "the task ends"})
+		t.Emit(events.StepCancelled, &events.Skipped{Step: s.Key, Reason: "the task ends"})
 	}
 	return quiet
 }
 
 // stopCalls cancels all steps outside `always` that have not ended and are not in doubt.
 func (t *Turn) stopCalls(reason string) {
-	for _, key := range slices.Clone(t.Task.Order) {
-		s := t.Task.Steps[key]
-		if !t.isAlways(key) && !s.State.Terminal() && s.State != statemachine.StepInDoubt {
-			t.Emit(events.StepCancelled, &events.Skipped{Step: key, Reason: reason})
+	for _, s := range t.Task.Live() {
+		if !t.isAlways(s.Key) && !s.State.Terminal() && s.State != statemachine.StepInDoubt {
+			t.Emit(events.StepCancelled, &events.Skipped{Step: s.Key, Reason: reason})
 		}
 	}
 }
 
 // dropProbes cancels the verify calls that have not ended, because their results are no longer needed.
 func (t *Turn) dropProbes() {
-	for _, key := range slices.Clone(t.Task.Order) {
-		if s := t.Task.Steps[key]; s.Purpose == purposeVerify && !s.State.Terminal() {
-			t.Emit(events.StepCancelled, &events.Skipped{Step: key, Reason: "its question is answered"})
+	for _, s := range t.Task.Live() {
+		if s.Purpose == purposeVerify && !s.State.Terminal() {
+			t.Emit(events.StepCancelled, &events.Skipped{Step: s.Key, Reason: "its question is answered"})
 		}
 	}
 }
@@ -154,6 +145,11 @@ func (t *Turn) dropProbes() {
 // finish evaluates the outputs and ends the task successfully.
 func (t *Turn) finish() {
 	t.dropProbes()
+	if part := t.Task.Part; part != nil {
+		t.activate()
+		t.Emit(events.TaskFinished, &events.Moved{Output: t.Task.Steps[part.Step].Output})
+		return
+	}
 	out, err := t.Plan.Program.Outputs(t.scope(nil))
 	if err = t.OutcomeOf(err, out); err != nil {
 		t.fail(err)
@@ -185,9 +181,12 @@ func (t *Turn) blockIfStuck() {
 	if t.stopped() || t.Task.State != statemachine.InProgress && t.Task.State != statemachine.Assigned {
 		return
 	}
+	if t.Task.Count(statemachine.StepPending)+t.Task.Count(statemachine.StepReady) > 0 {
+		return // these steps can continue without a person
+	}
 	var doubtful, asking, waiting *statemachine.Step
-	for _, key := range t.Task.Order {
-		switch s := t.Task.Steps[key]; {
+	for _, s := range t.Task.Live() {
+		switch {
 		case t.WaitsToVerify(s):
 			return
 		case s.State == statemachine.StepInDoubt:

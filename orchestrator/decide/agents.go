@@ -28,7 +28,7 @@ func (t Attempts) release() {
 	if t.stopped() || t.Task.State != statemachine.Assigned {
 		return
 	}
-	for _, s := range t.Task.Steps {
+	for _, s := range t.Task.Live() {
 		if s.Executing() || s.State == statemachine.StepInDoubt {
 			return
 		}
@@ -37,7 +37,7 @@ func (t Attempts) release() {
 }
 
 // MayHandOn returns an error if an agent must not hand its call to the agents in r.HandTo. The agent then keeps the call.
-func (t Attempts) MayHandOn(r work.Outcome) error {
+func (t Attempts) MayHandOn(r *work.Outcome) error {
 	s := t.Task.Steps[r.Step]
 	if r.HandTo == nil || isEmpty(r.HandTo) || s == nil || !t.Holds(r.Ref, r.Worker) {
 		return nil
@@ -57,7 +57,7 @@ const maxHandOffs = 100
 
 // handOff returns the call of an agent to the queue for the agents in r.HandTo. An empty selection means the agents that the
 // call is for already. The agent confirms that the call had no unknown effect, so the call is not in doubt.
-func (t Attempts) handOff(s *statemachine.Step, r work.Outcome) {
+func (t Attempts) handOff(s *statemachine.Step, r *work.Outcome) {
 	if s.Attempt >= maxHandOffs {
 		t.Failed(s, fault.New(fault.ToolFailed, "%d agents have handed the call on; the last one: %s", s.Attempt, r.Error.Message), r.Class, r.Duration)
 		return

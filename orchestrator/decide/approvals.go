@@ -56,12 +56,20 @@ func (t Approvals) park(s *statemachine.Step, ask *work.ApprovalRequest, lent *s
 		t.request(t.applyTerms(s, &events.Approval{
 			ID: id, Step: s.Key, Type: ask.Type, Tool: s.Tool, ArgsSHA256: ask.ArgsSHA256, Scopes: ask.Scopes, Offers: t.offers(ask),
 			Description: "allow " + s.Tool + " in step " + s.Key, Rationale: ask.Reason + t.coverDiffers(s),
-			Details:  events.Inline(MustJSON(map[string]any{"rule": ask.Rule, "impact": ask.Impact})),
+			Details:  detailsOf(ask),
 			Priority: approvalPriority(t.Task.Submitted.Priority), Risk: ask.Risk,
 			ExpiresAt: t.Now.Add(approvalTime(ask.Type)), OnReject: onRejectContinue, OnExpiry: onExpiryBlock,
 		}))
 	}
 	t.Emit(events.StepParked, &events.Parked{Step: s.Key, Attempt: s.Attempt, Approval: id})
+}
+
+// detailsOf returns the rule that requires an approval, and what the call affects, if that is known.
+func detailsOf(ask *work.ApprovalRequest) events.Value {
+	return events.Inline(MustJSON(struct {
+		Impact []string `json:"impact,omitempty"`
+		Rule   string   `json:"rule"`
+	}{ask.Impact, ask.Rule}))
 }
 
 // matchingApproval returns the id of an approval that a request can share, or "" if it needs a new one.
@@ -231,9 +239,9 @@ func (t Approvals) AskAgain(by string) {
 	if t.Task.State == statemachine.Blocked && (t.Task.Block == BlockExpired || t.anyStuck()) {
 		t.Emit(events.TaskUnblocked, &events.Moved{})
 	}
-	for _, key := range slices.Clone(t.Task.Order) {
-		if s := t.Task.Steps[key]; t.Stuck(s) {
-			t.Emit(events.StepResolved, &events.Resolved{Step: key, As: "retry", By: by})
+	for _, s := range t.Task.In(statemachine.StepParked) {
+		if t.Stuck(s) {
+			t.Emit(events.StepResolved, &events.Resolved{Step: s.Key, As: "retry", By: by})
 		}
 	}
 }

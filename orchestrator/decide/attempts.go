@@ -29,6 +29,7 @@ func (t Attempts) CheckpointBefore(s *statemachine.Step) {
 // Start records that a worker starts the call, with the effect and the time limit that the worker reports. A call of the plan
 // moves the task to IN_PROGRESS. A call for agents does so only when the agent confirms it.
 func (t Attempts) Start(s *statemachine.Step, as work.Started, at time.Time) {
+	t.local = true
 	if s.Purpose != PurposeCall && (s.For == nil || t.Task.State != statemachine.Assigned) {
 		t.activate()
 	}
@@ -51,7 +52,8 @@ type Received struct {
 }
 
 // Report records an outcome. It returns true if the outcome came too late. It accepts a repetition of a recorded outcome.
-func (t Attempts) Report(r work.Outcome, in Received) (late bool) {
+func (t Attempts) Report(r *work.Outcome, in Received) (late bool) {
+	t.local = true
 	s := t.Task.Steps[r.Step]
 	switch {
 	case t.Holds(r.Ref, r.Worker), failpoint.On(failpoint.SkipFence) && s != nil && s.State == statemachine.StepRunning:
@@ -68,7 +70,7 @@ func (t Attempts) Report(r work.Outcome, in Received) (late bool) {
 }
 
 // isRepeat reports whether an outcome repeats one that was recorded before.
-func isRepeat(s *statemachine.Step, r work.Outcome) bool {
+func isRepeat(s *statemachine.Step, r *work.Outcome) bool {
 	// The workers of a note are not compared: a different worker in the same attempt would report a different note.
 	if continues(r) && s.NotedIn == r.Attempt {
 		return bytes.Equal(s.Note, r.Note)
@@ -97,7 +99,7 @@ func isRepeat(s *statemachine.Step, r work.Outcome) bool {
 
 // sameOutcome reports whether a repeated outcome has the recorded content. Agents are programs of third parties: the second of
 // two different outcomes of a call is refused.
-func sameOutcome(s *statemachine.Step, r work.Outcome, in Received) bool {
+func sameOutcome(s *statemachine.Step, r *work.Outcome, in Received) bool {
 	switch {
 	case s.State == statemachine.StepSucceeded:
 		return s.Output.Ref == in.Output.Ref && bytes.Equal(s.Output.Raw, in.Output.Raw)
@@ -111,7 +113,7 @@ func sameOutcome(s *statemachine.Step, r work.Outcome, in Received) bool {
 }
 
 // recordRefused records the refusal of an outcome whose attempt is no longer current (I7).
-func (t Attempts) recordRefused(s *statemachine.Step, r work.Outcome) {
+func (t Attempts) recordRefused(s *statemachine.Step, r *work.Outcome) {
 	if s == nil || r.Unleased || endedFromOutside(s, r) && !s.ExpectsOutcome(r.Attempt, r.Worker) {
 		return
 	}
@@ -123,13 +125,13 @@ func (t Attempts) recordRefused(s *statemachine.Step, r work.Outcome) {
 
 // endedFromOutside reports whether a late outcome only means that something outside the call ended it: the stop of the worker,
 // or the cancellation of the step.
-func endedFromOutside(s *statemachine.Step, r work.Outcome) bool {
+func endedFromOutside(s *statemachine.Step, r *work.Outcome) bool {
 	return r.Class == fault.ClassCancelled || r.Class == fault.ClassShutdown ||
 		r.Class == fault.ClassWorkerLost && s.State == statemachine.StepCancelled
 }
 
 // recordOutcome records the outcome of a current attempt.
-func (t Attempts) recordOutcome(s *statemachine.Step, r work.Outcome, in Received) {
+func (t Attempts) recordOutcome(s *statemachine.Step, r *work.Outcome, in Received) {
 	if r.ApprovalRequest != nil {
 		t.Approvals().park(s, r.ApprovalRequest, in.Lent)
 		return
@@ -290,7 +292,7 @@ func (t Attempts) spawnChild(s *statemachine.Step, requested *events.Spawned, to
 // continueElsewhere records the note of a call. A call can end its attempt with a note and continue in work outside the worker,
 // that is, elsewhere; the note identifies that work. The call is then made ready again (retryCalls). The call fails if it has
 // already asked questions or stored notes tools.MaxRounds times (Step.Rounds).
-func (t Attempts) continueElsewhere(s *statemachine.Step, r work.Outcome) {
+func (t Attempts) continueElsewhere(s *statemachine.Step, r *work.Outcome) {
 	spent := s.Rounds >= tools.MaxRounds
 	t.recordNote(s, r.Note, true)
 	if spent {

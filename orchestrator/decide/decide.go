@@ -29,14 +29,16 @@ type Rules struct {
 	// MaxDeliveries limits how often a call is dispatched again after the loss of its worker. MaxSpawned limits the child tasks
 	// that the calls of one task start.
 	MaxDeliveries, MaxSpawned int
+	// PartItems is how many items of a for_each one task runs. A for_each with more is divided into parts. 0 means the default.
+	PartItems int
 	// Overrun is how long after its time limit the call of a lost worker may still run.
 	Overrun time.Duration
 	// Gone names workers that have certainly ended.
 	Gone []string
 	// FourEyes forbids people to decide about approvals of their own tasks.
 	FourEyes bool
-	// Workspace returns the path of a task's workspace. Root is the root that tools are confined to.
-	Workspace func(id events.TaskID) string
+	// Workspace returns the path of a task's workspace in a root. Root is the root of tasks that have none of their own.
+	Workspace func(root string, id events.TaskID) string
 	Root      string
 	// Redact removes secrets from a text. FindSecret reports whether data contains a secret, and the rule that found it.
 	Redact     func(data []byte) (clean []byte, changed bool)
@@ -130,7 +132,8 @@ type Facts interface {
 	Requester() string
 	// Holder returns the worker that holds the call of a step; false if no worker holds it.
 	Holder(step string) (worker string, held bool)
-	// Overdue returns how long the ready call of a step has been queued, once its start deadline has passed; 0 before.
+	// Overdue returns how long the ready call of a step may be queued, if it has been queued that long; 0 before. It sets a timer
+	// for that time.
 	Overdue(step string, now time.Time) time.Duration
 	// CachedValue returns a large value from the cache. CacheValue adds a value to the cache.
 	CachedValue(ref string) (json.RawMessage, bool)

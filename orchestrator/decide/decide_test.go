@@ -32,6 +32,10 @@ type world struct {
 	// held are the workers that hold calls, by step. full keeps the task from acquiring its concurrency key.
 	held map[string]string
 	full bool
+	// starts counts the starts of steps that a decision has tried; more than mayStart make it late. 0 means any number.
+	starts, mayStart int
+	// parts is how many items a part of a for_each has; 0 means the default.
+	parts int
 	// wakes are the timers that the task has set.
 	wakes []time.Time
 }
@@ -53,7 +57,10 @@ func (w *world) CachedValue(string) (json.RawMessage, bool) { return nil, false 
 
 func (w *world) CacheValue(string, json.RawMessage) {}
 
-func (w *world) TimeUp() bool { return false }
+func (w *world) TimeUp() bool {
+	w.starts++
+	return w.mayStart > 0 && w.starts > w.mayStart
+}
 
 // noTools is an empty catalogue: every call counts as a write.
 type noTools struct{}
@@ -62,8 +69,8 @@ func (noTools) Get(string) (tools.Tool, bool) { return nil, false }
 
 func (w *world) rules() *decide.Rules {
 	return &decide.Rules{
-		Catalogue: noTools{}, Entropy: bytes.NewReader(bytes.Repeat([]byte{7}, 1<<10)), Random: func() float64 { return 0.5 }, MaxDeliveries: 3, MaxSpawned: 4,
-		Workspace:  func(events.TaskID) string { return "" },
+		Catalogue: noTools{}, Entropy: bytes.NewReader(bytes.Repeat([]byte{7}, 1<<10)), Random: func() float64 { return 0.5 }, MaxDeliveries: 3, MaxSpawned: 4, PartItems: w.parts,
+		Workspace:  func(string, events.TaskID) string { return "" },
 		Redact:     func(data []byte) ([]byte, bool) { return data, false },
 		FindSecret: func([]byte) (string, bool) { return "", false },
 		HandOn:     func(decide.HandOn) error { return nil },
@@ -90,6 +97,7 @@ func submitted(t *testing.T, steps string, change func(*events.Submitted)) *worl
 // decide takes a decision and returns its events as text: their kinds, each with its step if it has one.
 func (w *world) decide(say func(*decide.Turn) error) string {
 	w.t.Helper()
+	w.starts = 0
 	r := decide.Reading{Task: w.task, Plan: &w.plan, Rules: w.rules(), Facts: w, Now: w.now}
 	turn, err := decide.Decide(r, "user:ada", say)
 	require.NoError(w.t, err)
@@ -132,7 +140,7 @@ func (w *world) end(step string, o work.Outcome) string {
 	defer delete(w.held, step)
 	o.Ref, o.Worker = work.Ref{Task: w.task.ID, Step: step, Attempt: w.task.Steps[step].Attempt}, "ada"
 	return w.decide(func(t *decide.Turn) error {
-		require.False(w.t, t.Attempts().Report(o, decide.Received{Output: events.Inline(o.Output)}))
+		require.False(w.t, t.Attempts().Report(&o, decide.Received{Output: events.Inline(o.Output)}))
 		return nil
 	})
 }
@@ -216,7 +224,7 @@ func TestLateResultsAreRefused(t *testing.T) {
 	said := w.decide(func(turn *decide.Turn) error {
 		late := good()
 		late.Ref, late.Worker = work.Ref{Task: w.task.ID, Step: "a", Attempt: 1}, "bob"
-		assert.True(t, turn.Attempts().Report(late, decide.Received{Output: events.Inline(late.Output)}))
+		assert.True(t, turn.Attempts().Report(&late, decide.Received{Output: events.Inline(late.Output)}))
 		return nil
 	})
 	assert.Equal(t, "result.refused a", said)

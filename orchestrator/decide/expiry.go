@@ -18,8 +18,8 @@ func (t Approvals) resolveApprovals() {
 			t.expireIfDue(a)
 		}
 	}
-	for _, key := range slices.Clone(t.Task.Order) {
-		if s := t.Task.Steps[key]; s.State == statemachine.StepParked && len(s.Questions) == 0 && !t.stopped() {
+	for _, s := range t.Task.In(statemachine.StepParked) {
+		if s.State == statemachine.StepParked && len(s.Questions) == 0 && !t.stopped() {
 			t.unpark(s, t.Newest(s.Approval))
 		}
 	}
@@ -122,8 +122,7 @@ func (t Approvals) revise(s *statemachine.Step, a *statemachine.Approval) {
 
 // usingGrant reports whether an approved call is running that needs the task to stay in AWAITING_APPROVAL.
 func (t Approvals) usingGrant() bool {
-	for _, key := range t.Task.Order {
-		s := t.Task.Steps[key]
+	for _, s := range t.Task.Live() {
 		if (s.State == statemachine.StepReady || s.State == statemachine.StepRunning) && s.Approval != "" && t.runsOnlyAwaiting(s.Tool) {
 			return true
 		}
@@ -167,7 +166,7 @@ func (t Approvals) blocks(a *statemachine.Approval) bool {
 }
 
 func (t *Reading) anyStuck() bool {
-	return slices.ContainsFunc(t.Task.Order, func(key string) bool { return t.Stuck(t.Task.Steps[key]) })
+	return slices.ContainsFunc(t.Task.In(statemachine.StepParked), t.Stuck)
 }
 
 // Stuck reports whether a step waits for an approval that has expired.

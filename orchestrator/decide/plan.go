@@ -1,7 +1,7 @@
 package decide
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/orch-dev/orch/events"
@@ -15,16 +15,10 @@ type Plan struct {
 	Program *plan.Program
 	// Unusable is why the plan cannot be read; nil if it can.
 	Unusable *fault.Error
-	// ended maps a for_each step to the number of leading items that have ended.
-	ended map[string]int
-}
 
-// recordEnded records that the first n items of a for_each have ended, so that they are not checked again.
-func (p *Plan) recordEnded(step string, n int) {
-	if p.ended == nil {
-		p.ended = map[string]int{}
-	}
-	p.ended[step] = n
+	// frontiers are empty for sections that have not begun. items are the items under way of each for_each that has begun.
+	frontiers [sections]frontier
+	items     map[string]*begunItems
 }
 
 // Item is one item of a for_each.
@@ -38,7 +32,7 @@ type Item struct {
 
 // Key returns the key of the instance of a child step for the item, such as each[2].build.
 func (it *Item) Key(child string) string {
-	return fmt.Sprintf("%s[%d].%s", it.Node.ID, it.Index, child)
+	return it.Node.ID + "[" + strconv.Itoa(it.Index) + "]." + child
 }
 
 // ItemOf returns the id of the for_each that a step key belongs to, or "" for a step outside a for_each.

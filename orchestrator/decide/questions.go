@@ -17,7 +17,7 @@ import (
 const questionLife = time.Hour
 
 // ask parks a call until its questions are answered. Questions that are not allowed fail the call.
-func (t Questions) ask(s *statemachine.Step, r work.Outcome) {
+func (t Questions) ask(s *statemachine.Step, r *work.Outcome) {
 	err := t.checkAsk(s, r.Questions)
 	if continues(r) {
 		t.Attempts().recordNote(s, r.Note, false)
@@ -62,8 +62,8 @@ func (t Questions) resolveQuestions() {
 			t.expireIfDue(q)
 		}
 	}
-	for _, key := range slices.Clone(t.Task.Order) {
-		if s := t.Task.Steps[key]; WaitsForAnswers(s) && !t.stopped() {
+	for _, s := range t.Task.In(statemachine.StepParked) {
+		if WaitsForAnswers(s) && !t.stopped() {
 			t.resumeIfAnswered(s)
 		}
 	}

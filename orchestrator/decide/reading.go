@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -202,9 +203,9 @@ func (t *Reading) agentsFor(step, tool string, args events.Value) *events.Agents
 // isAlways reports whether a step instance, or the step of a verify call, belongs to the `always` steps.
 func (t *Reading) isAlways(key string) bool {
 	key, _, _ = strings.Cut(key, verifySuffix)
-	return slices.ContainsFunc(t.Plan.Program.Always(), func(n *plan.Node) bool {
-		return key == n.ID || ItemOf(key) == n.ID
-	})
+	n := t.Plan.Program.Node(cmp.Or(ItemOf(key), key))
+	always := t.Plan.Program.Always()
+	return n != nil && n.Position < len(always) && always[n.Position] == n
 }
 
 // callActive reports whether a worker holds the call of the step, or the call continues elsewhere.

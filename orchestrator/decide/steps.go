@@ -11,7 +11,7 @@ import (
 
 // run moves the steps of the plan, then its verification, then ends the task.
 func (t steps) run() {
-	if !t.section(t.Plan.Program.Steps()) || t.Task.Ending || t.Task.State == statemachine.AwaitingApproval {
+	if !t.section(mainSection, t.Plan.Program.Steps()) || t.Task.Ending || t.Task.State == statemachine.AwaitingApproval {
 		return
 	}
 	if verify := t.Plan.Program.Verify(); len(verify) > 0 {
@@ -20,7 +20,7 @@ func (t steps) run() {
 			t.Emit(events.TaskCompleted, &events.Moved{Reason: "verifying"})
 			return
 		}
-		if !t.section(verify) || t.Task.Ending {
+		if !t.section(verifySection, verify) || t.Task.Ending {
 			return
 		}
 	}
@@ -31,25 +31,38 @@ func (t steps) run() {
 	t.finish()
 }
 
-// section moves the steps of one section of the plan and reports whether all of them have ended.
-func (t steps) section(nodes []*plan.Node) bool {
-	ended := true
-	for _, n := range nodes {
-		if t.stopped() || t.Task.Ending {
+// section moves the steps of one section of the plan and reports whether all of them have ended. A step that failed may end the
+// task, but for those of `always`.
+func (t steps) section(which section, nodes []*plan.Node) bool {
+	f := t.Plan.frontierOf(which, nodes, t.Task)
+	for i, ok := f.due.take(0); ok; i, ok = f.due.take(i + 1) {
+		s := t.visit(f, i)
+		switch {
+		case t.stopped():
 			return false
-		}
-		t.move(n, n.ID, nil)
-		s := t.Task.Steps[n.ID]
-		if s == nil || !s.State.Terminal() {
-			ended = false
-			continue
-		}
-		if fatal(n, s) {
+		case which == alwaysSection:
+		case s != nil && fatal(nodes[i], s):
 			t.End(stepFault(s))
+			return false
+		case t.Task.Ending:
 			return false
 		}
 	}
-	return ended
+	return f.unended == 0
+}
+
+// visit moves one step of a section and returns it; nil if it has not begun.
+func (t steps) visit(f *frontier, i int) *statemachine.Step {
+	n := f.nodes[i]
+	t.move(n, n.ID, nil)
+	s := t.Task.Steps[n.ID]
+	switch {
+	case t.stopped():
+		f.due.add(i)
+	case s != nil && s.State.Terminal():
+		f.open.remove(i)
+	}
+	return s
 }
 
 // move makes the next transition of one step instance, if one is possible. When the task is ending, only its `always` steps
@@ -70,6 +83,8 @@ func (t steps) move(n *plan.Node, key string, in *Item) {
 		t.checkStart(s)
 	case s.State == statemachine.StepInDoubt:
 		t.verifyCall(n, key, in)
+	case s.State == statemachine.StepRunning && s.Divided != nil:
+		t.moveParts(n, s)
 	case s.State == statemachine.StepRunning && n.Kind == plan.KindForEach:
 		t.moveItems(n, s)
 	case s.State == statemachine.StepRunning && n.Kind == plan.KindWait:
@@ -173,7 +188,7 @@ func valuesOf(n *plan.Node, sc plan.Scope) (json.RawMessage, error) {
 // ready makes a call ready for a worker.
 func (t steps) ready(n *plan.Node, key string, args events.Value) {
 	if limit := t.Task.Submitted.MaxSteps; limit > 0 && t.Task.Calls >= limit && !t.isAlways(key) {
-		t.End(fault.New(fault.QuotaExceeded, "the task made %d calls, its limit", limit).WithField("limits.max_steps"))
+		t.End(t.errMaxSteps())
 		return
 	}
 	attempt, grant := 1, ""

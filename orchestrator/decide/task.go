@@ -34,6 +34,23 @@ func ContextOf(t *statemachine.Task) events.TaskID {
 	return ""
 }
 
+// HomeOf returns the task whose workspace the calls of a task use outside of sessions: the task itself, or the parent of a part
+// of a for_each. Expressions see it as the task.
+func HomeOf(t *statemachine.Task) events.TaskID {
+	if t.Part != nil {
+		return t.Submitted.Parent.Task
+	}
+	return t.ID
+}
+
+// NameOf returns the name of a task for expressions and for people; for a part of a for_each, that of its parent.
+func NameOf(t *statemachine.Task) string {
+	if t.Part != nil {
+		return strings.TrimPrefix(t.Submitted.Name, api.PartName)
+	}
+	return t.Submitted.Name
+}
+
 // StandingID returns the id of the task that stores the permanent grants of a person.
 func StandingID(person string) events.TaskID { return events.KeyedTaskID(person, api.GrantsName) }
 
@@ -82,7 +99,7 @@ func WaitsForAnswers(s *statemachine.Step) bool {
 }
 
 // continues reports whether an outcome means that the call continues elsewhere.
-func continues(r work.Outcome) bool {
+func continues(r *work.Outcome) bool {
 	return len(r.Note) > 0 && r.Error == nil && r.ApprovalRequest == nil && r.Spawn == nil && len(r.Output) == 0
 }
 

@@ -34,6 +34,8 @@ type Turn struct {
 	// MayRun is until when the failed call may still run; zero if it has certainly ended.
 	MayRun time.Time
 
+	// local is set if the turn can only move steps that its own events touch, and steps that need them.
+	local bool
 	// eventBuffer is the initial buffer of Events; most turns need no more.
 	eventBuffer [4]events.Event
 	// err is the error of the first event that the state machine refused. The turn is then void.
@@ -57,6 +59,9 @@ func Decide(r Reading, actor string, fn func(*Turn) error) (*Turn, error) {
 	}
 	if err := fn(t); err != nil {
 		return t, err
+	}
+	if !t.local {
+		t.Plan.touchAll()
 	}
 	t.advance()
 	return t, t.err
@@ -99,8 +104,12 @@ func (t *Turn) Emit(kind events.Kind, data events.Payload) {
 			t.Calls = append(t.Calls, call)
 		}
 	}
-	if t.err = t.Task.Apply(t.Now, e); t.err == nil {
-		t.Events = append(t.Events, e)
+	if t.err = t.Task.Apply(t.Now, e); t.err != nil {
+		return
+	}
+	t.Events = append(t.Events, e)
+	if step := events.StepOf(data); step != "" {
+		t.Plan.touch(t.Task, step)
 	}
 }
 

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"strconv"
@@ -88,7 +89,16 @@ func (t *Turn) value(raw json.RawMessage) events.Value {
 		t.inline += len(raw)
 		return v
 	}
-	v = events.Offloaded(raw)
+	return t.offload(raw)
+}
+
+// offload returns raw as a large value, unless it is no larger than a reference.
+func (t *Turn) offload(raw json.RawMessage) events.Value {
+	const reference = 128 // bytes
+	if v := events.Inline(raw); len(raw) <= reference && !v.MustOffload() {
+		return v
+	}
+	v := events.Offloaded(raw)
 	if !t.stopped() {
 		t.Blobs = append(t.Blobs, raw)
 		t.Facts.CacheValue(v.Ref, raw)
@@ -104,10 +114,7 @@ func (t *Reading) scope(in *Item) plan.Scope {
 	sc := plan.Scope{
 		Inputs: t.Fetch(t.Task.Submitted.Inputs),
 		Step:   func(id string) (plan.StepResult, bool) { return t.result(t.scopeKey(id, in)) },
-		Task: plan.TaskInfo{
-			ID: string(t.Task.ID), Name: t.Task.Submitted.Name, Attempt: 1, Created: plan.CreatedAt(submittedAt(t.Task)),
-			Workspace: t.Rules.Workspace(t.Task.ID), Root: t.Rules.Root,
-		},
+		Task:   t.taskInfo,
 	}
 	if in != nil {
 		sc.Vars = map[string]json.RawMessage{
@@ -116,6 +123,15 @@ func (t *Reading) scope(in *Item) plan.Scope {
 		}
 	}
 	return sc
+}
+
+// taskInfo returns the value of task in expressions.
+func (t *Reading) taskInfo() plan.TaskInfo {
+	root, id := cmp.Or(t.Task.Submitted.Root, t.Rules.Root), HomeOf(t.Task)
+	return plan.TaskInfo{
+		ID: string(id), Name: NameOf(t.Task), Attempt: 1, Created: plan.CreatedAt(submittedAt(t.Task)),
+		Workspace: t.Rules.Workspace(root, id), Root: root,
+	}
 }
 
 // verifyScope is scope with the arguments of the call in doubt as `args`.
@@ -142,6 +158,9 @@ func (t *Reading) scopeKey(id string, in *Item) string {
 // result returns the result of a step instance for expressions; false if the step has not started.
 func (t *Reading) result(key string) (plan.StepResult, bool) {
 	s := t.Task.Steps[key]
+	if k := t.known(key); k != nil && s == nil {
+		s = &statemachine.Step{State: statemachine.StepState(k.State), Output: k.Output, Error: k.Error, Attempt: k.Attempts}
+	}
 	if s == nil {
 		return plan.StepResult{State: string(statemachine.StepPending)}, false
 	}

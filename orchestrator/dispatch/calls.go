@@ -94,25 +94,3 @@ func (q *callHeap) Pop() any {
 	*q = (*q)[:len(*q)-1]
 	return last
 }
-
-// The priorities of calls, the most urgent first.
-const (
-	critical = iota
-	high
-	normal
-	low
-)
-
-// Urgency returns the rank of a task's priority, 0 for the most urgent. An unknown priority is normal.
-func Urgency(priority string) int {
-	switch priority {
-	case "critical":
-		return critical
-	case "high":
-		return high
-	case "low":
-		return low
-	default:
-		return normal
-	}
-}

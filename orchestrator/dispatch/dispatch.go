@@ -21,9 +21,9 @@ type Owner interface {
 	// Halted reports whether the dispatch of all calls is paused, Paused whether the dispatch of a lane is paused.
 	Halted() bool
 	Paused(l Lane) bool
-	// Lease leases a dequeued call to a worker, with Dispatcher.AddLease, and returns the offer for the worker. It returns false
-	// if a decision that is being written to the log has changed the call.
-	Lease(q *Queued, worker string) (Offer, bool)
+	// Lease leases a dequeued call to a worker, with Dispatcher.AddLease, and returns the offer for the worker. It returns nil
+	// if the call may not be made any more: its step has moved on, or its task is paused or barred.
+	Lease(q *Queued, worker string) *Offer
 	// Requeue returns a leased call that its worker never received to its queue.
 	Requeue(worker string, call work.Ref)
 }
@@ -75,7 +75,7 @@ func (d *Dispatcher) Enqueue(c *Calls, step string, attempt int, l Lane, priorit
 	d.order++
 	t := &Queued{
 		Ref: work.Ref{Task: c.Task, Step: step, Attempt: attempt}, Lane: l,
-		calls: c, order: d.order, priority: Urgency(priority), created: created,
+		calls: c, order: d.order, priority: work.Urgency(priority), created: created,
 	}
 	q := d.lanes[l]
 	if q == nil {
@@ -122,19 +122,19 @@ func (d *Dispatcher) refresh(selected func(Lane) bool) {
 }
 
 // dequeue removes up to p.Free calls from their queues and leases them to the worker.
-func (d *Dispatcher) dequeue(p work.Poll) []Offer {
+func (d *Dispatcher) dequeue(p work.Poll) []*Offer {
 	if d.cfg.Owner.Halted() {
 		return nil
 	}
-	var offers []Offer
+	var offers []*Offer
 	for len(offers) < p.Free {
 		t := d.nextFor(p)
 		if t == nil {
 			break
 		}
 		d.Remove(t.calls, t.Step)
-		if call, ok := d.cfg.Owner.Lease(t, p.Worker); ok {
-			offers = append(offers, call)
+		if of := d.cfg.Owner.Lease(t, p.Worker); of != nil {
+			offers = append(offers, of)
 		}
 	}
 	return offers
@@ -159,7 +159,8 @@ func (d *Dispatcher) mayTake(l Lane, p work.Poll) bool {
 	if w := d.workers[p.Worker]; l.Suspect && w != nil && w.suspects > 0 {
 		return false
 	}
-	return served && able && l.matches(p.Agent) && !d.cfg.Owner.Paused(l)
+	here := l.Root == "" || p.Root == "" || l.Root == p.Root
+	return served && able && here && l.matches(p.Agent) && !d.cfg.Owner.Paused(l)
 }
 
 // AddLease adds a lease, and removes the call from its queue.

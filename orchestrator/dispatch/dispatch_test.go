@@ -36,12 +36,12 @@ func (y *yard) Halted() bool { return y.halted }
 
 func (y *yard) Paused(l dispatch.Lane) bool { return y.paused[l.Queue] }
 
-func (y *yard) Lease(q *dispatch.Queued, worker string) (dispatch.Offer, bool) {
+func (y *yard) Lease(q *dispatch.Queued, worker string) *dispatch.Offer {
 	if y.overtaken[q.Step] {
-		return dispatch.Offer{}, false
+		return nil
 	}
 	y.AddLease(y.tasks[q.Task], &dispatch.Lease{Ref: q.Ref, Worker: worker, Tool: q.Lane.Tool, Share: q.Lane.Share, Suspect: q.Lane.Suspect, TTL: 15 * time.Second})
-	return dispatch.Offer{Call: work.Call{Ref: q.Ref, Tool: q.Lane.Tool}}, true
+	return &dispatch.Offer{Call: work.Call{Ref: q.Ref, Tool: q.Lane.Tool}}
 }
 
 func (y *yard) Requeue(worker string, call work.Ref) { y.back = append(y.back, worker+" "+call.Step) }
@@ -258,7 +258,7 @@ func TestNothingIsLeft(t *testing.T) {
 		y.EndLease(y.calls("T"), step)
 	}
 	y.now = y.now.Add(time.Hour)
-	assert.False(t, y.Served(work.DefaultQueue), "its worker is silent")
+	assert.False(t, y.Served(work.DefaultQueue, ""), "its worker is silent")
 	y.ForgetIdle(y.now, time.Minute)
 	assert.Equal(t, map[string]int{"lanes": 0, "loads": 0, "running": 0}, y.Leftovers())
 }

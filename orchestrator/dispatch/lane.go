@@ -21,6 +21,8 @@ type Lane struct {
 	Requester, Share string
 	// Operator is set for an identity that may use the reserved slots.
 	Operator bool
+	// Root is the root of the tasks; "" if any worker may execute their calls.
+	Root string
 }
 
 // selectionSeparator separates the parts of a selection in a lane.

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"container/list"
+	"time"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/statemachine"
@@ -20,7 +21,7 @@ type Offer struct {
 type Delivery struct {
 	// Number is the number of the batch; 0 for a batch without calls.
 	Number uint64
-	Offers []Offer
+	Offers []*Offer
 	Cancel []work.Ref
 }
 
@@ -101,9 +102,12 @@ func (w *pollers) supersede(worker string) {
 // until EndPoll. Otherwise the Poller is nil.
 func (d *Dispatcher) Poll(p work.Poll) (Delivery, *Poller) {
 	w := d.Touch(p.Worker, p.Queues, d.cfg.Now())
-	w.Agent, w.slots = p.Agent, p.Slots
+	w.Agent, w.slots, w.Root = p.Agent, p.Slots, p.Root
 	d.pollers.supersede(p.Worker)
 	d.requeueIfLost(p, w)
+	if p.Last {
+		w.Seen = time.Time{}
+	}
 	if delivery := d.nextDelivery(p); !delivery.Empty() || p.Wait <= 0 {
 		return delivery, nil
 	}

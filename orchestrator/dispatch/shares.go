@@ -1,6 +1,10 @@
 package dispatch
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/orch-dev/orch/work"
+)
 
 // shares counts the running calls of each identity, so that one identity cannot occupy all workers (ADR 0021). A share is the
 // part of the workers that an identity uses. The calls of an agent belong to the share of the identity that registered the
@@ -32,7 +36,7 @@ func (s shares) admit(t *Queued, w *Worker) bool {
 	if free > operators+urgent || operators == 0 {
 		return true
 	}
-	if urgent > 0 && t.priority == critical {
+	if urgent > 0 && t.priority == work.Critical {
 		if free > operators && s.running[t.Lane.Share] == 0 {
 			return true
 		}

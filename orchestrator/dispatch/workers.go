@@ -15,6 +15,8 @@ type Worker struct {
 	*load
 
 	Queues []string
+	// Root is the root of its polls.
+	Root string
 	// Agent describes the agent, nil for a worker.
 	Agent *work.Agent
 	// Seen is when the worker last contacted the node.
@@ -123,10 +125,17 @@ func (d *Dispatcher) CallsOf(agent string) []work.Ref {
 // Offline reports whether a worker has been silent for at least Config.OfflineAfter.
 func (d *Dispatcher) Offline(w *Worker) bool { return d.cfg.Now().Sub(w.Seen) >= d.cfg.OfflineAfter }
 
-// Served reports whether an online worker serves a queue.
-func (d *Dispatcher) Served(queue string) bool {
+// Served reports whether an online worker serves a queue for tasks with a root, or, if root is empty, for any task.
+func (d *Dispatcher) Served(queue, root string) bool {
+	return d.anyWorker(func(w *Worker) bool {
+		return slices.Contains(w.Queues, queue) && (root == "" || w.Root == "" || w.Root == root)
+	})
+}
+
+// anyWorker reports whether matches accepts an online worker.
+func (d *Dispatcher) anyWorker(matches func(*Worker) bool) bool {
 	for _, w := range d.workers {
-		if slices.Contains(w.Queues, queue) && !d.Offline(w) {
+		if matches(w) && !d.Offline(w) {
 			return true
 		}
 	}

@@ -48,7 +48,7 @@ func Orch() Table { return Table{Layers: layers(), Libraries: libraries(), Rooms
 
 func rooms() []string {
 	return []string{
-		"fault", "classify", "events", "internal", "statemachine", "work", "api", "plan", "stats", "messages", "agents", "tools", "policy",
+		"fault", "classify", "events", "internal", "statemachine", "work", "api", "plan", "index", "stats", "messages", "agents", "tools", "policy",
 		"bus", "rpc", "orchestrator", "worker", "mcp", "httpapi", "node", "plantest", "bench", "test", "cmd",
 	}
 }
@@ -74,7 +74,7 @@ func layers() []Layer {
 			}, Pure: true},
 			{Package: "orchestrator/dispatch", Imports: []string{"events", "statemachine", "work"}, Pure: true},
 			{Package: "orchestrator", Imports: []string{
-				"fault", "events", "statemachine", "stats", "work", "api", "plan", "tools", "policy", "internal/failpoint", "internal/secret",
+				"fault", "events", "statemachine", "stats", "work", "api", "plan", "tools", "policy", "internal/failpoint", "internal/pause", "internal/secret",
 				"orchestrator/decide", "orchestrator/dispatch",
 			}},
 			{Package: "worker", Imports: []string{
@@ -92,7 +92,7 @@ func layers() []Layer {
 			{Package: "test/crash", Imports: []string{Below}},
 			{Package: "test/load", Imports: []string{Below}},
 			{Package: "test/network", Imports: []string{Below}},
-			{Package: "plantest", Imports: []string{"fault", "events", "events/memlog", "statemachine", "work", "api", "plan", "tools", "orchestrator"}},
+			{Package: "plantest", Imports: []string{"fault", "events", "events/memlog", "statemachine", "work", "api", "plan", "index", "tools", "orchestrator"}},
 			{Package: "test/outside", Imports: []string{Below}},
 			{Package: "test/gendocs", Imports: []string{Below}},
 			{Package: "test/sim", Imports: []string{Below}},
@@ -112,7 +112,8 @@ func domain(family []string) []Row {
 		{Package: "messages/messagestest", Imports: []string{"fault", "events", "messages"}, Kit: true},
 		{Package: "agents", Imports: []string{"fault", "events", "work"}},
 		{Package: "agents/peer", Imports: []string{"fault", "events", "work", "agents", "internal/pause"}},
-		{Package: "stats", Imports: []string{"fault", "events", "statemachine"}},
+		{Package: "index", Imports: []string{"fault", "events", "statemachine", "work", "api"}},
+		{Package: "stats", Imports: []string{"fault", "events", "statemachine", "internal/pause"}},
 		{Package: "policy", Imports: []string{"fault", "events", "statemachine", "tools", "internal/netguard", "internal/spell", "classify/secrets", "classify/shell"}},
 		{Package: "tools", Imports: []string{"fault", "events", "statemachine", "internal/pathguard", "internal/proc", "internal/secret", "classify/secrets"}},
 		{Package: "tools/toolstest", Imports: []string{"fault", "tools"}, Kit: true},
@@ -167,7 +168,7 @@ func adapters(face []string) []Row {
 		}},
 		{Package: "bus/bustest", Imports: []string{"events", "bus"}, Kit: true},
 		{Package: "rpc", Imports: []string{
-			"fault", "events", "work", "api", "agents", "messages", "classify/secrets", "bus", "internal/failpoint", "internal/gopool",
+			"fault", "events", "work", "api", "agents", "messages", "classify/secrets", "bus", "internal/failpoint", "internal/gopool", "internal/pause",
 		}},
 		{Package: "mcp/oauth", Imports: []string{"fault", "internal/wholefile"}},
 		{Package: "mcp/oauthtest", Kit: true},
@@ -239,7 +240,7 @@ func libraries() []Library {
 		{Path: "github.com/google/jsonschema-go", Users: []string{"plan", "tools", "tools/toolstest", "mcp/*"}},
 		{Path: "github.com/klauspost/compress", Users: []string{"bus/storefile"}},
 		{Path: "github.com/minio/highwayhash", Users: []string{"bus/storefile"}},
-		{Path: "github.com/oklog/ulid/v2", Users: []string{"events"}},
+		{Path: "github.com/oklog/ulid/v2", Users: []string{"events", "index"}},
 		{Path: "github.com/santhosh-tekuri/jsonschema/v6", Users: []string{"plan", "tools", "agents", "tools/toolstest", "mcp/*"}},
 		{Path: "github.com/spf13", Users: []string{"cmd/orch", "test/gendocs"}},
 		{Path: "go.yaml.in/yaml/v3", Users: []string{"plan", "policy", "internal/config", "plantest", "mcp/registry", "cmd/orch", "test/requirements"}},

@@ -1,5 +1,3 @@
-//go:build failpoint
-
 package crash_test
 
 import (
@@ -15,6 +13,7 @@ import (
 // few.
 func TestLooksAreCheckedInTime(t *testing.T) {
 	t.Parallel()
+	needFailpoints(t)
 	const total = 700_000
 	for name, tasks := range map[string]int{"many tasks": total / 10, "a hundred tasks": 100} {
 		t.Run(name, func(t *testing.T) {

@@ -63,7 +63,11 @@ func TestMain(m *testing.M) {
 func play(role string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
+	if role == roleBurn {
+		return burn(ctx)
+	}
 	cfg := config(os.Getenv(envDir), os.Stderr)
+	cfg.Storage.Durability = os.Getenv(envDurability)
 	if role == roleWorker {
 		cfg.Worker.Concurrency = workerSlots
 		go answerStats()
@@ -129,12 +133,12 @@ type process struct {
 }
 
 // spawn starts a process of the test's own binary, which ends with the test.
-func spawn(t *testing.T, role, dir string) *process {
+func spawn(t *testing.T, role, dir string, env ...string) *process {
 	t.Helper()
 	program, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(program)
-	cmd.Env = append(os.Environ(), envRole+"="+role, envDir+"="+dir)
+	cmd.Env = append(append(os.Environ(), envRole+"="+role, envDir+"="+dir), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	logs, err := os.OpenFile(filepath.Join(dir, role+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	require.NoError(t, err)

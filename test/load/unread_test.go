@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/test/need"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -87,6 +88,9 @@ func TestClientsThatDoNotRead(t *testing.T) { //nolint:paralleltest // it measur
 		"resource":  {"/mcp", "Mcp-Session-Id: SESSION\r\n", "resources/read", `{"uri":"orch://task/TASK"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "session" {
+				need.Long(t)
+			}
 			node := spawn(t, roleFace, t.TempDir())
 			at, err := url.Parse(node.ready)
 			require.NoError(t, err)

@@ -39,6 +39,14 @@ func Program(tb testing.TB, names ...string) {
 	}
 }
 
+// Long skips a test under -short: it computes for many seconds, mostly to reach a bound. `make test` and `make nightly` run it.
+func Long(tb testing.TB) {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skip("long: left out by -short")
+	}
+}
+
 // That skips a test unless has is true. name must be a name in programs.txt.
 func That(tb testing.TB, name string, has bool) {
 	tb.Helper()

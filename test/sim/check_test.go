@@ -251,7 +251,7 @@ func (w *world) checkEffects(past []*history) {
 }
 
 // checkGrants checks that an approval permits at most one call, and only if it was granted (I12). A call that has asked
-// a question or stored a note may start again with its grant; no other call may use that.
+// a question or stored a note, and one whose failure left no doubt, may start again with its grant; no other call may use that.
 func (w *world) checkGrants(past []*history) {
 	for _, h := range past {
 		grants, used, held := map[string]string{}, map[string]int{}, map[string]string{}
@@ -270,6 +270,10 @@ func (w *world) checkGrants(past []*history) {
 					}
 				case *events.Noted:
 					if id := grants[d.Step]; id != "" {
+						held[id] = d.Step
+					}
+				case *events.Retrying:
+					if id := grants[d.Step]; id != "" && d.KeepsGrant {
 						held[id] = d.Step
 					}
 				}

@@ -92,7 +92,7 @@ func (w *world) receive(h *simWorker, b work.Batch) {
 			c.Note, c.Away = nil, false
 		}
 		h.met[c.Ref] = true
-		h.jobs = append(h.jobs, &job{Call: c, worker: h})
+		h.jobs = append(h.jobs, &job{Call: *c, worker: h})
 		w.newestCall[string(c.Task)+"/"+c.Step] = work.Outcome{Ref: c.Ref, Worker: h.name}
 	}
 }

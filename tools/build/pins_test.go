@@ -26,6 +26,7 @@ func (p project) inRoot(t *testing.T, files map[string]string) {
 // The real pip installs the version that the root pins; another version needs an approval.
 func TestPinnedByPip(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	need.Program(t, "pip")
 	index := pipIndex(t, "1.0.0", "1.2.3", "2.0")
 	for _, tc := range []struct{ root, lock, asked, installed, pinned string }{

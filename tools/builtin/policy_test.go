@@ -43,7 +43,7 @@ func decide(t *testing.T, cfg policy.Config, name, path, text string) error {
 	cfg.Root, cfg.DataDir = "/root", "/root/.data"
 	p, err := policy.New(cfg)
 	require.NoError(t, err)
-	ask, err := p.Decide(c)
+	ask, err := p.Decide(&c)
 	if ask != nil {
 		return ask.Error()
 	}

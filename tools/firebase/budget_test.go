@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/test/need"
 	"github.com/orch-dev/orch/tools/firebase"
 	"github.com/orch-dev/orch/tools/firebase/memory"
 	"github.com/orch-dev/orch/tools/firebase/refusal"
@@ -168,6 +169,7 @@ func TestCancelledWhileItIsSent(t *testing.T) {
 // Sessions that do not read leave budget for the small events of one that does, however many they are.
 func TestStuckReadersOfSmallEvents(t *testing.T) {
 	t.Parallel()
+	need.Long(t)
 	const sessions, events = 40, 200
 	w := narrow(t, firebase.HubConfig{Small: 1 << 20})
 	w.stuck(t, sessions, "list")

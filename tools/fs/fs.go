@@ -5,6 +5,7 @@ package fs
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"path/filepath"
 	"strings"
 
 	"github.com/orch-dev/orch/events"
@@ -53,6 +54,18 @@ func defaultDirectory(env *tools.Env) string {
 		return env.Start()
 	}
 	return env.Workspace
+}
+
+// leavesOut reports whether a search leaves out a directory on its way: a .git that is not named, and the backups of orch.
+func leavesOut(env *tools.Env, at string, gitNamed bool) bool {
+	switch filepath.Base(at) {
+	case ".git":
+		return !gitNamed
+	case tools.UndoFolder:
+		return filepath.Dir(env.Root.Abs(at)) == filepath.Dir(env.Workspace)
+	default:
+		return false
+	}
 }
 
 // isDir returns INVALID_PATH when rel exists but is not a directory.

@@ -99,7 +99,7 @@ func (g *glob) find(ctx context.Context, env *tools.Env, dir string) (*newestFil
 	err := env.Root.Walk(ctx, start, func(at string, d fs.DirEntry) error {
 		name := relativeTo(start, at)
 		switch {
-		case d.IsDir() && (d.Name() == ".git" && !g.git || g.depth >= 0 && strings.Count(name, "/") >= g.depth):
+		case d.IsDir() && (leavesOut(env, at, g.git) || g.depth >= 0 && strings.Count(name, "/") >= g.depth):
 			return fs.SkipDir
 		case !d.IsDir() && doublestar.MatchUnvalidated(g.rest, name):
 			found.add(env, at, d)

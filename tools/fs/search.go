@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -93,7 +92,7 @@ func (s *search) run(ctx context.Context, rel string) error {
 	}
 	inGit := slices.Contains(strings.Split(s.glob, "/"), ".git")
 	return s.env.Root.Walk(ctx, rel, func(at string, d fs.DirEntry) error {
-		if d.IsDir() && d.Name() == ".git" && !inGit {
+		if d.IsDir() && leavesOut(s.env, at, inGit) {
 			return fs.SkipDir
 		}
 		if !d.Type().IsRegular() || !s.matchesGlob(rel, at) {
@@ -126,7 +125,7 @@ func (s *search) searchFile(ctx context.Context, rel string) error {
 	}
 	defer f.Close()
 	if s.files++; s.files%progressEvery == 0 {
-		s.env.Progress(float64(s.files), 0, strconv.Itoa(s.files)+" files searched")
+		s.env.Progress(float64(s.files), 0, "files searched")
 	}
 	hits := hits{search: s, file: s.env.Root.Abs(rel), line: 1}
 	for carried, first := 0, true; ; first = false {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -254,7 +255,23 @@ func TestGrepSearchReportsProgress(t *testing.T) {
 		b.file(fmt.Sprintf("d/%d", i), "x")
 	}
 	var reports []string
-	b.env.Progress = func(_, _ float64, message string) { reports = append(reports, message) }
+	b.env.Progress = func(done, _ float64, message string) { reports = append(reports, fmt.Sprintf("%g %s", done, message)) }
 	b.must("GREP_SEARCH", args{"pattern": "x", "path": b.path("d"), "output_mode": "count"})
 	assert.Equal(t, []string{"1000 files searched"}, reports)
+}
+
+// Searches leave out the backups of orch, unless they begin there.
+func TestSearchesLeaveOutBackups(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	working := strings.TrimPrefix(filepath.Dir(b.env.Workspace), b.root+"/")
+	for _, name := range []string{working + "/.undo/a.txt", ".undo/b.txt", "c.txt"} {
+		b.file(name, "needle")
+	}
+	out := b.must("GREP_SEARCH", args{"pattern": "needle", "path": b.root, "output_mode": "files_with_matches"})
+	assert.ElementsMatch(t, []string{".undo/b.txt", "c.txt"}, b.names(out["files"], ""))
+	out = b.must("GLOB_SEARCH", args{"pattern": "**/[abc].txt", "path": b.root})
+	assert.ElementsMatch(t, []string{".undo/b.txt", "c.txt"}, b.names(out["files"], ""))
+	out = b.must("GLOB_SEARCH", args{"pattern": "*.txt", "path": b.path(working + "/.undo")})
+	assert.Len(t, out["files"], 1)
 }

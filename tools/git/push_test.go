@@ -125,7 +125,7 @@ func TestPushToProtectedBranch(t *testing.T) {
 			Task: b.env.Task, Spec: spec, State: statemachine.InProgress, Workspace: b.env.Workspace,
 			Intent: intent, Args: []byte(`{}`),
 		}
-		ask, err := rules.Decide(c)
+		ask, err := rules.Decide(&c)
 		return ask, c, err
 	}
 	for _, branch := range []string{"main", "master", "release/1.0"} {
@@ -150,7 +150,7 @@ func TestPushToProtectedBranch(t *testing.T) {
 	ask, c, err = decide(map[string]any{})
 	require.NoError(t, err)
 	assert.Nil(t, ask)
-	b.env.Allows = func(t tools.Target) bool { return rules.AllowsTarget(c, t) }
+	b.env.Allows = func(t tools.Target) bool { return rules.AllowsTarget(&c, t) }
 	b.git("checkout", "-q", "main")
 	b.commits("c.txt")
 	before := b.git("rev-parse", "origin/main")

@@ -49,7 +49,10 @@ describe("servers from npm", () => {
   after(() => remote.kill());
 
   test("all of them are ready", async () => {
-    const list = await orch("list");
+    let list = [];
+    for (let looks = 0; looks < 10 && !(list.length > 0 && list.every((s) => s.status === "ready")); looks++) {
+      list = await orch("list"); // on a loaded machine a server may start more slowly than a list waits
+    }
     assert.deepEqual(list.map((s) => [s.name, s.status]), [["everything", "ready"], ["files", "ready"], ["remote", "ready"]]);
   });
 

@@ -16,8 +16,8 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/wire"
 )
 
-// Write implements firebase.Backend. It never sends a write twice: after a CONNECTION_ERROR it is unknown whether the
-// write was applied.
+// Write implements firebase.Backend. It sends a write a second time only if the server promised that it did not look at the
+// first request. After a CONNECTION_ERROR it is unknown whether the write was applied.
 func (c *Client) Write(ctx context.Context, path string, w firebase.Write) (firebase.Written, error) {
 	to, err := document.ParsePath(path)
 	if err != nil {

@@ -1,0 +1,79 @@
+package index
+
+import (
+	"iter"
+	"time"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/events"
+)
+
+// List returns the newest tasks that match a valid request, at most r.Limit, and whether there are more. They come after the task
+// after, if it is not nil. dead decides for r.Dead.
+func (x *Index) List(r api.ListRequest, after *api.Summary, dead Dead) (page []api.Summary, more bool) {
+	x.lock()
+	defer x.mu.Unlock()
+	return x.queries.list(r, after, dead)
+}
+
+// Tree returns the tasks that have the same topmost parent as id, the oldest first, at most limit, and the number of the others.
+func (x *Index) Tree(id events.TaskID, limit, depth int) (page []api.Summary, omitted int) {
+	x.lock()
+	defer x.mu.Unlock()
+	return x.queries.tree(id, limit, depth)
+}
+
+// Find returns a task whose id begins with prefix, and the number of these tasks.
+func (x *Index) Find(prefix string) (id events.TaskID, count int) {
+	x.lock()
+	defer x.mu.Unlock()
+	return x.queries.find(prefix)
+}
+
+// Last returns the newest task without a parent that a requestor has submitted with a command; if requestor is empty, the newest
+// one of all.
+func (x *Index) Last(requestor string) (events.TaskID, bool) {
+	x.lock()
+	defer x.mu.Unlock()
+	return x.queries.last(requestor)
+}
+
+// Queue returns the open tasks that match a valid request, at most limit: the most urgent first, then the oldest. They come after
+// the task after, if it is not nil. The fields about agents match every task. It also counts the queue at a time.
+func (x *Index) Queue(r api.QueueRequest, after *api.Summary, limit int, now time.Time) ([]api.Summary, api.QueueStats) {
+	x.lock()
+	defer x.mu.Unlock()
+	return x.queries.queue(r, after, limit), x.queries.queueStats(r, now)
+}
+
+// Finished returns the number of finished tasks.
+func (x *Index) Finished() int {
+	x.lock()
+	defer x.mu.Unlock()
+	n := 0
+	for code, state := range stateByCode {
+		if state.Terminal() {
+			n += x.table.states[code]
+		}
+	}
+	return n
+}
+
+// Heads yields what the index has of the heads of the finished tasks, archived or not, the oldest first. Other requests are
+// answered meanwhile.
+func (x *Index) Heads(archived bool) iter.Seq[events.Head] {
+	return func(yield func(events.Head) bool) {
+		at := key{created: -1 << 63}
+		for more := true; more; {
+			var part []events.Head
+			x.lock()
+			part, at, more = x.queries.heads(archived, at)
+			x.mu.Unlock()
+			for _, h := range part {
+				if !yield(h) {
+					return
+				}
+			}
+		}
+	}
+}

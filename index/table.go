@@ -1,0 +1,167 @@
+package index
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
+)
+
+// table holds the summaries of tasks, in the orders in which they are listed.
+type table struct {
+	rows  rows
+	texts texts
+	// Consecutive tasks often have the same texts.
+	names, requestors, origins, reasons latestText
+	// order lists all rows by creation, open the rows of open tasks by priority and creation.
+	order order
+	open  [work.Priorities]order
+	// states counts the rows by the code of their state, own those of the tasks of orch itself.
+	states, own [maxStates]int
+	// since is the sum of the creation times of the tasks that the queue counts as pending. It may overflow; see queueStats.
+	since uint64
+}
+
+func newTable() *table {
+	t := &table{texts: newTexts()}
+	t.order.rows = &t.rows
+	for i := range t.open {
+		t.open[i].rows = &t.rows
+	}
+	return t
+}
+
+// row returns the row of a task.
+func (t *table) row(id events.TaskID) (uint32, bool) {
+	n, ok := parseID(id)
+	if !ok {
+		return 0, false
+	}
+	return t.rows.find(n)
+}
+
+// put sets the summary of a task, and returns its row; false if the id is not in canonical form.
+func (t *table) put(line *api.Summary) (uint32, bool) {
+	id, ok := parseID(line.ID)
+	if !ok {
+		return 0, false
+	}
+	row, known := t.rows.find(id)
+	if !known {
+		row = t.rows.add(id)
+		t.setOrigin(row, line)
+		t.insert(row)
+	}
+	c, i := t.rows.at(row)
+	t.setState(row, stateCode(line.State))
+	c.updated[i], c.why[i] = line.UpdatedAt.UnixMicro(), t.reasons.joined(&t.texts, line.Block, line.Reason)
+	c.flags[i] &^= flagPaused
+	if line.Paused {
+		c.flags[i] |= flagPaused
+	}
+	if line.Archived {
+		c.flags[i] |= flagArchived
+	}
+	return row, true
+}
+
+// setOrigin sets the columns that never change.
+func (t *table) setOrigin(row uint32, line *api.Summary) {
+	c, i := t.rows.at(row)
+	c.created[i] = line.CreatedAt.UnixMicro()
+	c.name[i], c.requestor[i] = t.names.number(&t.texts, line.Name), t.requestors.number(&t.texts, line.Requestor)
+	c.labels[i] = t.texts.labelSet(line.Labels)
+	c.parent[i], c.session[i] = t.texts.idNumber(line.Parent), t.texts.idNumber(line.Session)
+	c.origin[i] = t.origins.joined(&t.texts, line.Priority, line.Via)
+	c.flags[i] = 0
+	if strings.HasPrefix(line.Name, api.OwnPrefix) {
+		c.flags[i] = flagInternal
+	}
+}
+
+// insert adds a new row, whose columns are set except its state.
+func (t *table) insert(row uint32) {
+	t.order.insert(row)
+	t.count(row, 1)
+}
+
+// count counts a row in its state, or no longer if by is -1.
+func (t *table) count(row uint32, by int) {
+	c, i := t.rows.at(row)
+	state, internal := c.state[i], c.flags[i]&flagInternal != 0
+	t.states[state] += by
+	c.states[state] += int32(by) //nolint:gosec // 1 or -1
+	switch {
+	case internal:
+		t.own[state] += by
+	case queueStatuses[state] == api.QueuePending:
+		t.since += uint64(by) * uint64(c.created[i]) //nolint:gosec // modulo 2^64
+	}
+}
+
+func (t *table) setState(row uint32, state uint8) {
+	c, i := t.rows.at(row)
+	old := c.state[i]
+	if old == state {
+		return
+	}
+	t.count(row, -1)
+	c.state[i] = state
+	t.count(row, 1)
+	switch was, is := queueStatuses[old] != "", queueStatuses[state] != ""; {
+	case is && !was:
+		t.openOrder(row).insert(row)
+	case was && !is:
+		t.openOrder(row).remove(row)
+	}
+}
+
+// openOrder returns the order of the open tasks with the priority of a row.
+func (t *table) openOrder(row uint32) *order {
+	c, i := t.rows.at(row)
+	priority, _ := t.texts.split(c.origin[i])
+	return &t.open[work.Urgency(priority)]
+}
+
+func (t *table) remove(row uint32) {
+	t.order.remove(row)
+	t.setState(row, 0)
+	t.count(row, -1)
+	t.rows.remove(row)
+}
+
+// line returns the summary in a row.
+func (t *table) line(row uint32) api.Summary {
+	c, i := t.rows.at(row)
+	block, reason := t.texts.split(c.why[i])
+	priority, via := t.texts.split(c.origin[i])
+	return api.Summary{
+		ID: c.id[i].task(), Name: t.texts.text(c.name[i]), State: stateByCode[c.state[i]], Block: block, Reason: reason,
+		Paused: c.flags[i]&flagPaused != 0, Archived: c.flags[i]&flagArchived != 0, Priority: priority, Via: via,
+		Labels: t.texts.labels(c.labels[i]), Requestor: t.texts.text(c.requestor[i]),
+		Parent: taskOfText(t.texts.bytes(c.parent[i])), Session: taskOfText(t.texts.bytes(c.session[i])),
+		CreatedAt: time.UnixMicro(c.created[i]).UTC(), UpdatedAt: time.UnixMicro(c.updated[i]).UTC(),
+	}
+}
+
+// stateByCode holds the states by their codes in rows. 0 is no state.
+var stateByCode = append([]statemachine.State{""}, statemachine.States()...)
+
+// queueStatuses holds the status in the queue by the code of a state; "" for tasks that are not open.
+var queueStatuses = func() (statuses [maxStates]string) {
+	for code, state := range stateByCode {
+		statuses[code] = statemachine.ViewOf(state, "").Queue
+	}
+	return statuses
+}()
+
+// stateCode returns the code of a state, 0 for an unknown one.
+func stateCode(s statemachine.State) uint8 {
+	return uint8(max(slices.Index(stateByCode, s), 0)) //nolint:gosec // there are ten states
+}
+
+func isFinished(code uint8) bool { return stateByCode[code].Terminal() }

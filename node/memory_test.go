@@ -1,0 +1,20 @@
+package node
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestPercentFor(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	for live, want := range map[uint64]int{
+		0: 100, 30 * mib: 100, 256 * mib: 100, 320 * mib: 80, 512 * mib: 50, 640 * mib: 40, 64 << 30: 40,
+	} {
+		assert.Equal(t, want, percentFor(live, nodeHeadroom), live)
+	}
+	assert.False(t, differs(100, 91))
+	assert.True(t, differs(100, 89))
+	assert.True(t, differs(40, 50))
+}

@@ -1,0 +1,41 @@
+package orchestrator
+
+import (
+	"time"
+
+	"github.com/orch-dev/orch/events"
+)
+
+// submitExtra holds properties of a new task that only the node itself can set.
+type submitExtra struct {
+	parent *events.Parent
+	// origin is the task that a retry continues, reuse the results of origin that the task reuses. keyOf is work.Call.KeyOf.
+	origin events.TaskID
+	reuse  []events.Reused
+	// divided are the divided items of each for_each that the task continues.
+	divided []*events.Divided
+	keyOf   events.TaskID
+	// tools, within and deadline are the bounds that the parent task imposes (events.Submitted).
+	tools    []string
+	within   []events.Allow
+	deadline *time.Time
+	// created is the submission time for the expressions of the plan; nil means the current time.
+	created *time.Time
+	// share is the share of the parent task (events.Submitted).
+	share string
+	// limited is set if the parent task is limited.
+	limited bool
+	// programs are the pinned programs of the parent or of origin.
+	programs []events.Program
+	// root is the root of the parent or of origin.
+	root string
+	// part is set for the task of a part of a for_each.
+	part *events.Part
+	// maxSteps is the upper bound for limits.max_steps of the plan; 0 means none.
+	maxSteps int
+}
+
+// trusted reports whether the node has checked the plan before, for an earlier task or for a call.
+func (x submitExtra) trusted() bool {
+	return x.origin != "" || (x.parent != nil && x.parent.Agent != "")
+}
