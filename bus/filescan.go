@@ -19,9 +19,9 @@ const fewHeads = headBatch
 // scanLive yields the heads of the live commits after a position, in the order of the log. Many heads are read from the files of
 // the embedded server, at a tenth of the cost of asking it for them.
 func (b *streams) scanLive(ctx context.Context, after uint64, yield func(events.Head, error) bool) error {
-	info, err := b.live.Info(ctx)
+	info, err := b.conn.info(ctx, b.live)
 	if err != nil {
-		return readFault(err)
+		return err
 	}
 	last := info.State.LastSeq
 	if last <= after && !b.conn.replicated.Load() {
@@ -49,7 +49,7 @@ func (b *streams) scanFiles(ctx context.Context, state *jetstream.StreamState, a
 	if err != nil || positions.Count != state.Msgs || positions.Last != state.LastSeq {
 		return false, nil //nolint:nilerr // the server may still be able to read it
 	}
-	now, err := b.live.Info(ctx)
+	now, err := b.conn.info(ctx, b.live)
 	if err != nil || now.State.LastSeq != state.LastSeq || now.State.Msgs != state.Msgs {
 		return false, nil //nolint:nilerr // the caller asks the server, too
 	}

@@ -148,9 +148,9 @@ func (b *streams) lastSeq(ctx context.Context) (uint64, error) {
 	if b.live == nil {
 		return 0, b.loss.Load()
 	}
-	info, err := b.live.Info(ctx)
+	info, err := b.conn.info(ctx, b.live)
 	if err != nil {
-		return 0, readFault(err)
+		return 0, err
 	}
 	return info.State.LastSeq, nil
 }
@@ -189,9 +189,9 @@ func (s *Store) ArchivedHeads(ctx context.Context) iter.Seq2[events.Head, error]
 
 // HasArchived implements events.Log. It counts the messages of the archive.
 func (s *Store) HasArchived(ctx context.Context) (bool, error) {
-	info, err := s.archiveLog.Info(ctx)
+	info, err := s.conn.info(ctx, s.archiveLog)
 	if err != nil {
-		return false, readFault(err)
+		return false, err
 	}
 	return info.State.Msgs > 0, nil
 }
@@ -354,7 +354,11 @@ func (s *headScan) receive(m jetstream.Msg, yield func(events.Head, error) bool)
 func (s *headScan) recount(c jetstream.Consumer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), readWithin)
 	defer cancel()
-	info, err := c.Info(ctx)
+	var info *jetstream.ConsumerInfo
+	err := s.conn.retry(ctx, func(ctx context.Context) (err error) {
+		info, err = c.Info(ctx)
+		return err
+	})
 	if err != nil {
 		return readFault(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pause"
 )
 
 const (
@@ -69,20 +70,46 @@ func (c *Conn) page(ctx context.Context, stream, subject string, from uint64, co
 // answerWithin is how long one of several servers may take to answer. A server that is stopping or starting may never answer.
 const answerWithin = 3 * time.Second
 
-// retry calls send. If there are several servers, it calls send again after each try that takes longer than
-// answerWithin, until ctx ends.
+// retry calls send. It calls send again if the connection breaks, because the answer is then lost, and, if there are several
+// servers, after each try that takes longer than answerWithin, until ctx ends. It must end within readWithin.
 func (c *Conn) retry(ctx context.Context, send func(context.Context) error) error {
-	if !c.replicated.Load() {
-		return send(ctx)
-	}
 	for {
-		try, cancel := context.WithTimeout(ctx, answerWithin)
+		try, cancel := c.try(ctx)
 		err := send(try)
-		late := try.Err() != nil
+		lost := try.Err() != nil
 		cancel()
-		if err == nil || !late || ctx.Err() != nil {
+		if err == nil || !lost || ctx.Err() != nil {
 			return err
 		}
+		if !c.connects(ctx) {
+			return readFault(nats.ErrDisconnected)
+		}
+	}
+}
+
+// connects waits until the client is connected again; false if that takes longer than answerWithin, or if ctx ends.
+func (c *Conn) connects(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	for !c.nc.IsConnected() {
+		if pause.For(ctx, reconnectWait/10) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// try returns the context of one try of retry.
+func (c *Conn) try(ctx context.Context) (try context.Context, cancel func()) {
+	within := answerWithin
+	if !c.replicated.Load() {
+		within = readWithin
+	}
+	try, end := context.WithTimeout(ctx, within)
+	stop := c.link.onLoss(end)
+	return try, func() {
+		stop()
+		end()
 	}
 }
 
@@ -127,7 +154,11 @@ func (c *Conn) next(ctx context.Context, stream, subject string, from uint64) (*
 	}
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
-	m, err := c.nc.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+stream, request)
+	var m *nats.Msg
+	err = c.retry(ctx, func(ctx context.Context) error {
+		m, err = c.nc.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+stream, request)
+		return err
+	})
 	if err != nil {
 		return nil, readFault(err)
 	}
@@ -187,7 +218,11 @@ func (c *Conn) newest(ctx context.Context, stream jetstream.Stream, subject stri
 	}
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
-	m, err := stream.GetLastMsgForSubject(ctx, subject)
+	var m *jetstream.RawStreamMsg
+	err := c.retry(ctx, func(ctx context.Context) (err error) {
+		m, err = stream.GetLastMsgForSubject(ctx, subject)
+		return err
+	})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, nil //nolint:nilnil // nil means that the subject has no message
 	}
@@ -195,6 +230,20 @@ func (c *Conn) newest(ctx context.Context, stream jetstream.Stream, subject stri
 		return nil, err
 	}
 	return &entry{Stored: events.Stored{Seq: m.Sequence, Data: m.Data}, subject: m.Subject, header: m.Header}, nil
+}
+
+// info returns the state of a stream. Errors: those of readFault.
+func (c *Conn) info(ctx context.Context, stream jetstream.Stream) (info *jetstream.StreamInfo, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
+	err = c.retry(ctx, func(ctx context.Context) error {
+		info, err = stream.Info(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, readFault(err)
+	}
+	return info, nil
 }
 
 // requestLeader returns the message of a stream that a query selects; nil if there is none.

@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"context"
+	"iter"
 	"sync"
 	"testing"
 	"time"
@@ -30,6 +31,40 @@ func remoteStore(t *testing.T, level bus.Durability) (*bus.Store, *bus.Server, *
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close(context.WithoutCancel(t.Context()))) })
 	return s, server, p
+}
+
+// A read whose answer is lost with the connection is sent again at once.
+func TestLostReads(t *testing.T) {
+	t.Parallel()
+	s, _, p := remoteStore(t, bus.Relaxed)
+	c := eventstest.NewChain()
+	c.Grow(t, s, 3)
+	reads := map[string]func() error{
+		"a history": func() error { return firstError(s.Read(t.Context(), c.Task, 1)) },
+		"the log":   func() error { return firstError(s.Scan(t.Context(), 1)) },
+		"the heads": func() error { return firstError(s.HeadsAfter(t.Context(), 0)) },
+	}
+	for name, read := range reads {
+		dropped := p.Dropped.Load()
+		p.Deaf.Store(true)
+		began, done := time.Now(), make(chan error, 1)
+		go func() { done <- read() }()
+		require.Eventually(t, func() bool { return p.Dropped.Load() > dropped }, 10*time.Second, time.Millisecond, name)
+		p.Deaf.Store(false)
+		p.Cut()
+		require.NoError(t, <-done, name)
+		assert.Less(t, time.Since(began), 15*time.Second, "%s: it waited for the lost answer", name)
+	}
+}
+
+// firstError returns the first error of a sequence.
+func firstError[T any](seq iter.Seq2[T, error]) error {
+	for _, err := range seq {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // The server stores the commits, its answers are lost, the connection breaks: every caller still gets

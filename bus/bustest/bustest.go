@@ -95,6 +95,7 @@ type Proxy struct {
 	listener net.Listener
 	target   string
 	Deaf     atomic.Bool  // while true, answers of the server are dropped
+	Dropped  atomic.Int64 // how many answers were dropped, or parts of them
 	Delay    atomic.Int64 // how long to hold back the answer that next fills a buffer, a time.Duration
 	mu       sync.Mutex
 	open     map[net.Conn]struct{}
@@ -143,7 +144,11 @@ func (p *Proxy) answer(full bool) bool {
 	if full {
 		<-time.After(time.Duration(p.Delay.Swap(0)))
 	}
-	return !p.Deaf.Load()
+	if p.Deaf.Load() {
+		p.Dropped.Add(1)
+		return false
+	}
+	return true
 }
 
 // forward copies data from one connection to the other until either is closed. It discards the data for which pass returns
