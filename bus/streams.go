@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -45,7 +46,7 @@ func (c *StoreConfig) liveConfig() jetstream.StreamConfig {
 		Name: liveStream, Description: "one commit a message, one subject a task",
 		Subjects: []string{liveAll}, Storage: jetstream.FileStorage, Replicas: c.Replicas,
 		Discard: jetstream.DiscardNew, MaxBytes: -1,
-		AllowDirect: true,
+		AllowDirect: true, Duplicates: noDuplicates,
 	}
 }
 
@@ -54,7 +55,7 @@ func (c *StoreConfig) archiveConfig() jetstream.StreamConfig {
 		Name: archiveStream, Description: "whole histories of finished tasks",
 		Subjects: []string{archiveAll}, Storage: jetstream.FileStorage, Replicas: c.Replicas,
 		Discard: jetstream.DiscardNew, MaxAge: c.ArchiveAge,
-		AllowDirect: true, Compression: jetstream.S2Compression,
+		AllowDirect: true, Compression: jetstream.S2Compression, Duplicates: noDuplicates,
 	}
 }
 
@@ -64,9 +65,13 @@ func (c *StoreConfig) messagesConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: messagesStream, Description: "messages between agents, and what became of them",
 		Subjects: []string{messagesRoot + ".>"}, Storage: jetstream.FileStorage, Replicas: c.Replicas,
-		MaxMsgsPerSubject: 1, AllowMsgTTL: true, AllowDirect: true, MaxBytes: -1,
+		MaxMsgsPerSubject: 1, AllowMsgTTL: true, AllowDirect: true, MaxBytes: -1, Duplicates: noDuplicates,
 	}
 }
+
+// noDuplicates is the shortest window for duplicates that the server allows. No message has an id that the window is for, and a
+// server that starts reads every message of the window: 1.7 s for a million messages of its default of two minutes.
+const noDuplicates = 100 * time.Millisecond
 
 // pointsHistory is the number of values that the bucket of checkpoints keeps for each key. A backup needs the value of the
 // time at which it started, even if the key has been written again since.
