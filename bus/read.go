@@ -71,7 +71,7 @@ func (c *Conn) page(ctx context.Context, stream, subject string, from uint64, co
 const answerWithin = 3 * time.Second
 
 // retry calls send. It calls send again if the connection breaks, because the answer is then lost, and, if there are several
-// servers, after each try that takes longer than answerWithin, until ctx ends. It must end within readWithin.
+// servers, after each try that takes longer than answerWithin, until ctx ends. ctx must have a deadline.
 func (c *Conn) retry(ctx context.Context, send func(context.Context) error) error {
 	for {
 		try, cancel := c.try(ctx)
@@ -99,7 +99,7 @@ func (c *Conn) connects(ctx context.Context) bool {
 	return true
 }
 
-// try returns the context of one try of retry.
+// try returns the context of one try of retry. It ends when the connection breaks.
 func (c *Conn) try(ctx context.Context) (try context.Context, cancel func()) {
 	within := answerWithin
 	if !c.replicated.Load() {
