@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -243,7 +244,23 @@ func (s *suite) withHome(ctx context.Context, run func(context.Context, *suite) 
 	if err := s.env.Root.Mkdir(rel, 0o700); err != nil {
 		return err
 	}
+	if err := s.withoutTelemetry(rel); err != nil {
+		return err
+	}
 	return errors.Join(run(ctx, s), s.env.Root.RemoveAll(rel))
+}
+
+// withoutTelemetry turns off the telemetry of the go command in a new home. In a home without a setting, go starts a process
+// that outlives it, in a session of its own, and writes to the home while that is removed.
+func (s *suite) withoutTelemetry(home string) error {
+	dir := filepath.Join(home, ".config", "go", "telemetry")
+	if err := s.env.Root.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return s.env.Root.Create(filepath.Join(dir, "mode"), 0o600, func(w io.Writer) error {
+		_, err := io.WriteString(w, "off\n")
+		return err
+	})
 }
 
 // readReport reads and removes a file that a framework wrote. It returns nil if there is no regular file: it does not

@@ -142,6 +142,21 @@ func TestGoProgramThatDies(t *testing.T) {
 	assert.Less(t, len(out.Failures[0].Message), 5000)
 }
 
+// Without its telemetry, go leaves no process behind that writes to the home of the tests.
+func TestGoRunsWithoutTelemetry(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t, "module")
+	dir := filepath.Join(workspace(env), "telemetry")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "x_test.go"), []byte(
+		"package telemetry\nimport (\"os/exec\"; \"testing\")\n"+
+			"func TestMode(t *testing.T) { out, err := exec.Command(\"go\", \"env\", \"GOTELEMETRY\").Output(); "+
+			"if err != nil || string(out) != \"off\\n\" { t.Fatalf(\"%q %v\", out, err) } }\n"), 0o644))
+	out, err := call(t, env, map[string]any{"test_path": dir})
+	require.NoError(t, err)
+	assert.Equal(t, 1, out.Passed, "%v", out.Failures)
+}
+
 func TestGoModuleThatCannotBeLoaded(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t, "module")
