@@ -84,6 +84,8 @@ type Conn struct {
 	js     jetstream.JetStream
 	target target
 	link   *lossNotifier
+	// inboxes are those of pages.
+	inboxes inboxes
 	// lease is the lease of the node that answers requests here; nil if none is needed.
 	lease Lease
 	// replicated is set if the streams are replicated on several servers. Some of these may lag behind the leader.

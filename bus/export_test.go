@@ -96,3 +96,9 @@ func Expired(sent []time.Duration, acked uint64, at, patience time.Duration) (lo
 	slices.Sort(lost)
 	return lost
 }
+
+// MaxIdleInboxes is maxIdleInboxes.
+const MaxIdleInboxes = maxIdleInboxes
+
+// Subscriptions returns the number of subscriptions of the connection of a store.
+func (s *Store) Subscriptions() int { return s.conn.nc.NumSubscriptions() }

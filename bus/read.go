@@ -129,16 +129,21 @@ func (c *Conn) requestPage(ctx context.Context, stream, subject string, from uin
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "a read request cannot be encoded")
 	}
-	inbox := c.nc.NewInbox()
-	sub, err := c.nc.SubscribeSync(inbox)
+	sub, err := c.inboxes.take(c.nc)
 	if err != nil {
 		return nil, readFault(err)
 	}
-	defer func() { _ = sub.Unsubscribe() }() // only fails on a closed connection
-	if err := c.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, request); err != nil {
+	if err := c.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, sub.Subject, request); err != nil {
+		discard(sub)
 		return nil, readFault(err)
 	}
-	return collect(ctx, sub)
+	page, ended, err := collect(ctx, sub)
+	if ended {
+		c.inboxes.put(sub)
+	} else {
+		discard(sub)
+	}
+	return page, err
 }
 
 // next returns the first message of a stream with a matching subject, starting at position from; nil if there is none. It
@@ -173,27 +178,26 @@ func (c *Conn) next(ctx context.Context, stream, subject string, from uint64) (*
 	}
 }
 
-// collect receives messages until the server marks the end of the page.
-func collect(ctx context.Context, sub *nats.Subscription) ([]entry, error) {
-	var page []entry
+// collect receives messages until the server marks the end of the page. ended reports whether it has done so.
+func collect(ctx context.Context, sub *nats.Subscription) (page []entry, ended bool, err error) {
 	for {
 		m, err := sub.NextMsgWithContext(ctx)
 		if err != nil {
-			return nil, readFault(err)
+			return nil, false, readFault(err)
 		}
 		switch status := m.Header.Get("Status"); status {
 		case "":
 			e, err := decodeEntry(m)
 			if err != nil {
-				return nil, err
+				return nil, false, err
 			}
 			page = append(page, e)
 		case "204", "404":
-			return page, nil
+			return page, true, nil
 		case "503":
-			return nil, readFault(nats.ErrNoResponders)
+			return nil, false, readFault(nats.ErrNoResponders)
 		default:
-			return nil, readFault(errors.New(status + " " + m.Header.Get("Description")))
+			return nil, false, readFault(errors.New(status + " " + m.Header.Get("Description")))
 		}
 	}
 }
