@@ -153,19 +153,9 @@ func (c *Conn) next(ctx context.Context, stream, subject string, from uint64) (*
 	if c.replicated.Load() {
 		return c.leaderNext(ctx, stream, subject, from)
 	}
-	request, err := json.Marshal(getRequest{Seq: max(from, 1), Next: subject})
+	m, err := c.requestRead(ctx, "$JS.API.DIRECT.GET."+stream, getRequest{Seq: max(from, 1), Next: subject})
 	if err != nil {
-		return nil, fault.Wrap(fault.Internal, err, "a read request cannot be encoded")
-	}
-	ctx, cancel := context.WithTimeout(ctx, readWithin)
-	defer cancel()
-	var m *nats.Msg
-	err = c.retry(ctx, func(ctx context.Context) error {
-		m, err = c.nc.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+stream, request)
-		return err
-	})
-	if err != nil {
-		return nil, readFault(err)
+		return nil, err
 	}
 	switch status := m.Header.Get("Status"); status {
 	case "":
@@ -236,6 +226,24 @@ func (c *Conn) newest(ctx context.Context, stream jetstream.Stream, subject stri
 	return &entry{Stored: events.Stored{Seq: m.Sequence, Data: m.Data}, subject: m.Subject, header: m.Header}, nil
 }
 
+// requestRead sends a query to the server and returns the answer. Errors: those of readFault.
+func (c *Conn) requestRead(ctx context.Context, subject string, query any) (m *nats.Msg, err error) {
+	data, err := json.Marshal(query)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "a read request cannot be encoded")
+	}
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
+	err = c.retry(ctx, func(ctx context.Context) error {
+		m, err = c.nc.RequestWithContext(ctx, subject, data)
+		return err
+	})
+	if err != nil {
+		return nil, readFault(err)
+	}
+	return m, nil
+}
+
 // info returns the state of a stream. Errors: those of readFault.
 func (c *Conn) info(ctx context.Context, stream jetstream.Stream) (info *jetstream.StreamInfo, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
@@ -252,19 +260,9 @@ func (c *Conn) info(ctx context.Context, stream jetstream.Stream) (info *jetstre
 
 // requestLeader returns the message of a stream that a query selects; nil if there is none.
 func (c *Conn) requestLeader(ctx context.Context, stream string, query map[string]any) (*entry, error) {
-	request, err := json.Marshal(query)
+	m, err := c.requestRead(ctx, "$JS.API.STREAM.MSG.GET."+stream, query)
 	if err != nil {
-		return nil, fault.Wrap(fault.Internal, err, "a read request cannot be encoded")
-	}
-	ctx, cancel := context.WithTimeout(ctx, readWithin)
-	defer cancel()
-	var m *nats.Msg
-	err = c.retry(ctx, func(ctx context.Context) error {
-		m, err = c.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, request)
-		return err
-	})
-	if err != nil {
-		return nil, readFault(err)
+		return nil, err
 	}
 	var answer struct {
 		Error   *jetstream.APIError `json:"error"`
