@@ -12,16 +12,30 @@ LIMIT    ?= 0
 PACKAGES ?= ./...
 FLAGS    ?=
 ARGS     ?=
+BEFORE   ?=
+comma    := ,
 LINT     := bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build release release-check needs test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash crash-cluster crash-standby powerloss nightly bare-root sim load corrupt conformance clients recipes check
+.PHONY: help build web web-current browser pictures release release-check needs test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-page bench-peers crash crash-cluster crash-standby powerloss nightly bare-root sim load corrupt conformance clients api-clients recipes check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/orch
 	$(GO) build -o bin/orch ./cmd/orch
+
+web: ## build the page into web/dist; needs npm
+	cd web && npm ci --no-audit --no-fund && npm test && npm run build
+
+web-current: ## fail if web/dist is not what its sources give; needs npm
+	scripts/unchanged $(MAKE) web
+
+browser: build ## run the stories of the page in a Chromium, against a mock of a node and a real one; needs npm and chromium
+	cd test/browser && npm ci --no-audit --no-fund && npm test
+
+pictures: build ## make the pictures of the README from a real run; needs npm and chromium
+	cd test/browser && npm ci --no-audit --no-fund && node pictures.mjs
 
 release: ## build the programs of a release into dist/, stripped, with their digests
 	GO=$(GO) scripts/release
@@ -66,6 +80,10 @@ fuzz: ## run every fuzzer for FUZZTIME (5m)
 bench: build ## measure, beside the bare message pattern; ARGS='--quick' and other flags
 	bin/orch bench $(ARGS)
 
+bench-page: build ## measure what open pages cost a node, and the time from a commit to the page; BEFORE=PROGRAM compares memory and start with another build; needs npm and chromium
+	bin/orch bench --rows ui,http$(if $(BEFORE),$(comma)before) --durability fsync $(if $(BEFORE),--before $(BEFORE)) $(ARGS)
+	cd test/browser && npm ci --no-audit --no-fund && npm run latency
+
 bench-peers: ## measure asynq, River, DBOS and Restate beside orch, with the same jobs; ARGS='--runs 1' and other flags
 	scripts/bench-peers $(ARGS)
 
@@ -101,13 +119,16 @@ clients: build ## run MCP clients (TypeScript SDK 1.x and 2.x, Inspector) agains
 	scripts/mcp/run --test --test-reporter=spec
 	ORCH_FIRSTHOUR_NPM=1 $(GO) test ./mcp/firsthour -run 'TestAgent/repositories/process-warning$$' -count=1
 
+api-clients: build ## check docs/reference/openapi.json, and run clients that are made from it against the binary; needs npm and python3
+	cd test/clients && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm test
+
 recipes: ## follow every recipe of CONTRIBUTING.md literally
 	ORCH_RECIPES=all $(GO) test ./test/recipes -count=1 -v -timeout 30m
 
 bare-root: ## make a Debian root with Go, git and make alone, and run there what the README says; needs root and debootstrap
 	scripts/bare-root
 
-nightly: needs race crash crash-cluster crash-standby powerloss sim load corrupt fuzz conformance clients recipes release-check bare-root ## everything in full size: what continuous integration runs smaller or without the race detector
+nightly: needs race crash crash-cluster crash-standby powerloss sim load corrupt fuzz conformance clients api-clients recipes release-check bare-root ## everything in full size: what continuous integration runs smaller or without the race detector
 
 check: needs lint vet race docs-current tidy-current ## everything that must hold before a merge
 

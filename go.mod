@@ -102,4 +102,8 @@ ignore ./Working
 
 ignore ./scripts/firebase/node_modules
 
+ignore ./scripts/llama/node_modules
+
 ignore ./scripts/mcp/node_modules
+
+ignore ./scripts/models/node_modules

@@ -37,6 +37,9 @@ func (r *AnswerRequest) ActorFields() []*string { return []*string{&r.Actor} }
 // ActorFields returns the field that names who acts.
 func (r *CheckpointRequest) ActorFields() []*string { return []*string{&r.Actor} }
 
+// ActorFields returns the field that names who acts.
+func (r *ImportRequest) ActorFields() []*string { return []*string{&r.Actor} }
+
 // ActorFields returns the fields that name who acts.
 func (r *SubmitBatchRequest) ActorFields() []*string {
 	fields := make([]*string, len(r.Tasks))

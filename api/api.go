@@ -19,7 +19,8 @@ type API interface {
 	Find(ctx context.Context, r FindRequest) (FindReply, error)
 	// Get returns the state of a task.
 	Get(ctx context.Context, r GetRequest) (TaskView, error)
-	// Result waits until the task has ended, at most r.Wait, and returns its state.
+	// Result waits until the task has ended, at most r.Wait, and returns its state. It returns STATE_NOT_ALLOWED with the reason
+	// IMPORTED instead of waiting for an imported task that had not ended.
 	Result(ctx context.Context, r ResultRequest) (ResultReply, error)
 	// List returns tasks, the newest first, page by page.
 	List(ctx context.Context, r ListRequest) (ListReply, error)
@@ -34,6 +35,9 @@ type API interface {
 	Replay(ctx context.Context, r ReplayRequest) (ReplayReply, error)
 	// Explain returns why a task does not move, one sentence per cause.
 	Explain(ctx context.Context, r GetRequest) (ExplainReply, error)
+	// Conversation returns turns of an agent step with its model, page by page, at any revision. Errors: NOT_FOUND for an unknown step or
+	// revision, NOT_UNIQUE without a step for a task with several agent steps, VALIDATION_ERROR for another step.
+	Conversation(ctx context.Context, r ConversationRequest) (ConversationReply, error)
 	// Cancel ends a task, its children and its running calls.
 	Cancel(ctx context.Context, r CancelRequest) (TaskView, error)
 	// Pause keeps a task, a queue, a tool or the whole node from starting calls. Resume ends the pause.
@@ -44,6 +48,12 @@ type API interface {
 	// Redrive continues a task of the dead letter (ListRequest.Dead). It works like Retry, but starts at most one new task,
 	// however often it is called. A task that was retried before is not started again.
 	Redrive(ctx context.Context, r RedriveRequest) (SubmitReply, error)
+	// Fork submits a new task that stands on recorded results of another one, in any state, up to a cut, and calls tools after it.
+	// Errors: NOT_FOUND for an unknown step or revision, VALIDATION_ERROR for inputs that the plan does not accept, and
+	// STATE_NOT_ALLOWED with ReasonRepeats if the fork would repeat effects that the request does not allow.
+	Fork(ctx context.Context, r ForkRequest) (ForkReply, error)
+	// Diff compares two tasks: plans, inputs, steps, outputs and times.
+	Diff(ctx context.Context, r DiffRequest) (DiffReply, error)
 	// Signal delivers data to a step that waits for a signal of this name, now or later.
 	Signal(ctx context.Context, r SignalRequest) (TaskView, error)
 	// Resolve sets the outcome of a step in doubt.
@@ -62,6 +72,12 @@ type API interface {
 	Answer(ctx context.Context, r AnswerRequest) (TaskView, error)
 	// Archive starts to move finished tasks to the archive, or returns the progress of that move.
 	Archive(ctx context.Context, r ArchiveRequest) (ArchiveReply, error)
+	// Export returns an export file with whole histories, part by part, see ExportRequest. Errors: NOT_FOUND for an unknown task or a
+	// file that the node no longer has, SECRET_DETECTED if a history contains a secret of the node, DATA_LOSS.
+	Export(ctx context.Context, r ExportRequest) (ExportReply, error)
+	// Import receives an export file, part by part, verifies it and stores its tasks for reading, see ImportRequest. Errors: those of
+	// export.Verify, CONFLICT if a task exists with another history, GONE if it was removed.
+	Import(ctx context.Context, r ImportRequest) (ImportReply, error)
 	// Status describes the node.
 	Status(ctx context.Context, r StatusRequest) (StatusReply, error)
 }

@@ -70,6 +70,11 @@ func (c Client) Explain(ctx context.Context, r GetRequest) (ExplainReply, error)
 	return explain.send(ctx, c.transport, r)
 }
 
+// Conversation implements API.
+func (c Client) Conversation(ctx context.Context, r ConversationRequest) (ConversationReply, error) {
+	return conversation.send(ctx, c.transport, r)
+}
+
 // Cancel implements API.
 func (c Client) Cancel(ctx context.Context, r CancelRequest) (TaskView, error) {
 	return cancel.send(ctx, c.transport, r)
@@ -93,6 +98,16 @@ func (c Client) Retry(ctx context.Context, r RetryRequest) (SubmitReply, error) 
 // Redrive implements API.
 func (c Client) Redrive(ctx context.Context, r RedriveRequest) (SubmitReply, error) {
 	return redrive.send(ctx, c.transport, r)
+}
+
+// Fork implements API.
+func (c Client) Fork(ctx context.Context, r ForkRequest) (ForkReply, error) {
+	return fork.send(ctx, c.transport, r)
+}
+
+// Diff implements API.
+func (c Client) Diff(ctx context.Context, r DiffRequest) (DiffReply, error) {
+	return diff.send(ctx, c.transport, r)
 }
 
 // Signal implements API.
@@ -138,6 +153,16 @@ func (c Client) Answer(ctx context.Context, r AnswerRequest) (TaskView, error) {
 // Archive implements API.
 func (c Client) Archive(ctx context.Context, r ArchiveRequest) (ArchiveReply, error) {
 	return archive.send(ctx, c.transport, r)
+}
+
+// Export implements API.
+func (c Client) Export(ctx context.Context, r ExportRequest) (ExportReply, error) {
+	return exportFile.send(ctx, c.transport, r)
+}
+
+// Import implements API.
+func (c Client) Import(ctx context.Context, r ImportRequest) (ImportReply, error) {
+	return importFile.send(ctx, c.transport, r)
 }
 
 // Status implements API.

@@ -32,7 +32,7 @@ type WatchReply struct {
 	// Version changes whenever the progress changes.
 	Version uint64             `json:"version"`
 	State   statemachine.State `json:"state"`
-	// Ended is true if the task has ended and no further commit will come.
+	// Ended is true if no further commit will come: the task has ended, or was imported, in any state.
 	Ended bool `json:"over"`
 }
 
@@ -103,7 +103,7 @@ type ExplainReply struct {
 type Cause struct {
 	// Kind is a stable code for programs, one of: over, dependency, paused, node_paused, queue_paused, tool_paused, concurrency,
 	// delay, retry, timer, signal, child, running, in_doubt, no_worker, queued, approval, question, blocked, cancelling, store,
-	// deadline, budget. A call with a silent worker is also of kind running, and so is a call that was running before the node
+	// deadline, budget, imported. A call with a silent worker is also of kind running, and so is a call that was running before the node
 	// restarted. Their sentences state when the call will be lost.
 	Kind     string `json:"kind"`
 	Step     string `json:"step,omitempty"`

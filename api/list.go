@@ -24,6 +24,8 @@ type ListRequest struct {
 	Requestor string    `json:"requestor,omitempty"`
 	Since     time.Time `json:"since,omitzero"`
 	Until     time.Time `json:"until,omitzero"`
+	// ChangedSince selects the tasks whose line has changed at this time or later. Since and Until are about the submission.
+	ChangedSince time.Time `json:"changed_since,omitzero"`
 	// Dead selects the dead letter, which is the set of tasks that need a person: failed tasks that were not redriven, and tasks
 	// that are blocked by anything but a dependency.
 	Dead bool `json:"dead,omitempty"`
@@ -66,4 +68,6 @@ type Summary struct {
 	Unreadable fault.Code `json:"unreadable,omitempty"`
 	// Archived is set for tasks in the archive. All requests work for archived tasks as well.
 	Archived bool `json:"archived,omitempty"`
+	// Imported is set for tasks of other nodes that were imported for reading. State is then as of the last imported revision.
+	Imported bool `json:"imported,omitempty"`
 }

@@ -47,6 +47,9 @@ type TaskView struct {
 	ParentStep string        `json:"parent_step,omitempty"`
 	Agent      string        `json:"agent,omitempty"`
 	RetryOf    events.TaskID `json:"retry_of,omitempty"`
+	// ForkOf is the task whose results up to revision ForkAt this task stands on.
+	ForkOf events.TaskID `json:"fork_of,omitempty"`
+	ForkAt uint64        `json:"fork_at,omitempty"`
 	// Requestor is who submitted the task; for a child task, "task:" and the id of the parent.
 	Requestor string `json:"requestor,omitempty"`
 	// Session is the session in which the task was submitted; for a task that is itself a session, its own id.
@@ -68,6 +71,8 @@ type TaskView struct {
 	Error       *fault.Error     `json:"error,omitempty"`
 	Rev         uint64           `json:"rev"`
 	Archived    bool             `json:"archived,omitempty"`
+	// Imported is set for a task of another node that was imported for reading. The task is then shown as of revision Rev.
+	Imported *ImportView `json:"imported,omitempty"`
 }
 
 // StepView is a step as clients see it.

@@ -37,6 +37,9 @@ type Config struct {
 	Rows []string
 	// Program is the orch binary, for child processes. Required.
 	Program string
+	// Before is another orch binary, such as the build before a change. The rows before-rss and before-start compare Program with it; without
+	// it they are left out.
+	Before string
 	// Commit and Version describe the program in the report.
 	Commit, Version string
 	// Progress receives messages about the current measurement.
@@ -67,6 +70,9 @@ func (c Config) withDefaults() (Config, error) {
 			return c, fault.New(fault.ValidationError, "there is no row %q", wanted).WithField("rows").
 				WithHint("rows are %s; the beginning of a name selects all that begin so", strings.Join(IDs(), ", "))
 		}
+	}
+	if c.Before == "" && slices.ContainsFunc(c.Rows, func(wanted string) bool { return strings.HasPrefix(wanted, "before") }) {
+		return c, fault.New(fault.RequiredField, "these rows need another program to compare with").WithField("before")
 	}
 	return c, nil
 }
@@ -102,7 +108,8 @@ type benchRun struct {
 }
 
 func measurements() []measurement {
-	return slices.Concat(rates(), planRows(), mcpRows(), []measurement{
+	return slices.Concat(rates(), planRows(), mcpRows(), comparisons(), []measurement{
+		{[]string{"ui-streams"}, uiStreams},
 		{[]string{"gate-noop", "gate-read"}, gates},
 		{[]string{"gateway-stdio", "gateway-http", "gateway-task"}, gateways},
 		{[]string{"cold-start-new", "cold-start-existing"}, coldStarts},

@@ -32,6 +32,13 @@ func TestUnknownRow(t *testing.T) {
 	assert.Contains(t, fault.From(err).Hint, "10-step")
 }
 
+func TestNothingToCompareWith(t *testing.T) {
+	t.Parallel()
+	_, err := bench.Run(t.Context(), bench.Config{Rows: []string{"before-rss"}})
+	require.True(t, fault.Has(err, fault.RequiredField))
+	assert.Equal(t, "before", fault.From(err).Field)
+}
+
 func TestMarks(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -3,18 +3,10 @@ package bench
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
-
-	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/internal/pause"
 )
 
-const (
-	soakRate = 500 // tasks a second
-	// soakPending is the largest number of tasks that run at the same time. A system that is too slow gets no more.
-	soakPending = 2_000
-)
+const soakRate = 500 // tasks a second
 
 // soak measures how the memory of a server and its worker grows under a steady load. It is measured once: it is long, and
 // the slope is already the mean of many points.
@@ -29,68 +21,37 @@ func soak(ctx context.Context, l *benchRun, durability string) ([]Row, error) {
 		return nil, err
 	}
 	defer s.stop()
-	k := soaking{system: s, pending: make(chan struct{}, soakPending), failed: make(chan error, 1)}
-	if err := k.run(ctx, l.Soak); err != nil {
+	k := soaking{system: s}
+	load := newSteady(soakRate, k.task)
+	if err := load.run(ctx, l.Soak, k.watch(l.Soak)); err != nil {
 		return nil, err
 	}
-	return k.rows(l.Soak), nil
+	return k.rows(l.Soak, load.begun), nil
 }
 
 // soaking is a system under a steady load.
 type soaking struct {
-	system  *system
-	pending chan struct{}
-	failed  chan error
+	system *system
 
-	begun          int
 	server, worker []point
 }
 
 // point is the memory of a process after some minutes.
 type point struct{ minutes, mib float64 }
 
-// run starts soakRate tasks a second for length, and reads the memory of the processes a hundred times meanwhile.
-func (k *soaking) run(ctx context.Context, length time.Duration) error {
-	var group sync.WaitGroup
-	defer group.Wait()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	began := time.Now()
-	for passed := time.Duration(0); passed < length; passed = time.Since(began) {
-		for float64(k.begun) < passed.Seconds()*soakRate && ctx.Err() == nil {
-			k.start(ctx, &group)
-		}
-		if int(100*passed/length) >= len(k.server) {
-			if err := k.look(passed); err != nil {
-				return err
-			}
-		}
-		if err := pause.For(ctx, 2*time.Millisecond); err != nil {
-			return err
-		}
-		select {
-		case err := <-k.failed:
-			return err
-		default:
-		}
-	}
-	group.Wait()
-	return nil
+func (k *soaking) task(ctx context.Context) error {
+	_, err := k.system.once(ctx, workload{steps: 1})
+	return err
 }
 
-// start starts a task when fewer than soakPending run.
-func (k *soaking) start(ctx context.Context, group *sync.WaitGroup) {
-	k.begun++
-	k.pending <- struct{}{}
-	group.Go(func() {
-		defer func() { <-k.pending }()
-		if _, err := k.system.once(ctx, workload{steps: 1}); err != nil {
-			select {
-			case k.failed <- fault.Wrap(fault.CodeOf(err), err, "a task of the soak failed"):
-			default: // the first failure is enough
-			}
+// watch returns a function that reads the memory of the processes a hundred times in length.
+func (k *soaking) watch(length time.Duration) func(passed time.Duration) error {
+	return func(passed time.Duration) error {
+		if int(100*passed/length) < len(k.server) {
+			return nil
 		}
-	})
+		return k.look(passed)
+	}
 }
 
 func (k *soaking) look(passed time.Duration) error {
@@ -104,10 +65,10 @@ func (k *soaking) look(passed time.Duration) error {
 	return nil
 }
 
-func (k *soaking) rows(length time.Duration) []Row {
+func (k *soaking) rows(length time.Duration, begun int) []Row {
 	row := func(id, name string, points []point) Row {
 		text := fmt.Sprintf("growth of the memory of the %s in %s at %.0f tasks/s, from %.0f to %.0f MiB",
-			name, length, float64(k.begun)/length.Seconds(), points[0].mib, points[len(points)-1].mib)
+			name, length, float64(begun)/length.Seconds(), points[0].mib, points[len(points)-1].mib)
 		return figure(id, text, "MiB/min", []float64{slope(points[len(points)/5:])})
 	}
 	return []Row{row("soak", "server", k.server), row("soak-worker", "worker", k.worker)}

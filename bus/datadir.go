@@ -8,6 +8,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 
 	"github.com/orch-dev/orch/agents"
@@ -185,8 +186,13 @@ func writeJSON(path string, value any) error {
 	return writeFile(path, append(data, '\n'))
 }
 
+// replacing is held while a file is replaced: two stores of a process may share a file, and its temporary name.
+var replacing sync.Mutex //nolint:gochecknoglobals // files are global
+
 // writeFile replaces a small file atomically: a crash or a power loss leaves the old content or the new.
 func writeFile(path string, data []byte) error {
+	replacing.Lock()
+	defer replacing.Unlock()
 	temp := path + ".new"
 	err := writeSynced(temp, data)
 	if err == nil {

@@ -94,7 +94,9 @@ func archivedHead(subject string, header nats.Header, _ uint64) (events.Head, bo
 	if err != nil {
 		return events.Head{}, false, damagedHead(taskOf(subject), seq, err)
 	}
-	return liveHead(subject, header, seq)
+	h, ok, err := liveHead(subject, header, seq)
+	h.Imported = header.Get(importHeader) != ""
+	return h, ok, err
 }
 
 func damagedHead(task events.TaskID, seq uint64, err error) error {

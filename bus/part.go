@@ -89,8 +89,10 @@ func (ar *archive) readParts(ctx context.Context, task events.TaskID, last *last
 		yield(events.Stored{}, err)
 		return
 	}
+	note := importNote(last.header)
 	for c, err := range ar.partsFrom(ctx, task, last, from) {
 		c.Archived = !left && err == nil
+		c.Import = note
 		if !yield(c, err) || err != nil {
 			return
 		}

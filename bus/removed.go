@@ -112,7 +112,9 @@ func (ar *archive) addRemoved(ctx context.Context, records map[string]*bytes.Buf
 			if err != nil {
 				return 0, false, err
 			}
-			positions = append(positions, c.Seq)
+			if c.Seq != 0 || len(positions) == 0 { // all commits of an imported history have position 0
+				positions = append(positions, c.Seq)
+			}
 		}
 	}
 	subject := removedSubject(task)

@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -83,39 +82,4 @@ func (sd *sideStore) DeleteSession(ctx context.Context, id string) error {
 func hashed(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:])
-}
-
-const (
-	// faceKey is the key, in the bucket ORCH_META, of the secret of FaceKey.
-	faceKey = "mcp_key"
-	// faceKeySize is the size of the secret in bytes.
-	faceKeySize = 32
-)
-
-// FaceKey returns a secret of 32 bytes. The nodes of this store use it to sign the state that an MCP client keeps between two
-// requests of one tool call. The first call of FaceKey creates the secret. Backups do not contain it: a restored store gets a new one.
-func (sd *sideStore) FaceKey(ctx context.Context) ([]byte, error) {
-	const tries = 3 // another node may create it at the same moment
-	var err error
-	for range tries {
-		var e jetstream.KeyValueEntry
-		e, err = sd.meta.Get(ctx, faceKey)
-		if err == nil && len(e.Value()) == faceKeySize {
-			return e.Value(), nil
-		}
-		if err != nil && !errors.Is(err, jetstream.ErrKeyNotFound) {
-			break
-		}
-		key := make([]byte, faceKeySize)
-		_, _ = rand.Read(key) // never fails
-		if err == nil {
-			_, err = sd.meta.Update(ctx, faceKey, key, e.Revision())
-		} else {
-			_, err = sd.meta.Create(ctx, faceKey, key)
-		}
-		if err == nil {
-			return key, sd.barrier().wait(metaStream)
-		}
-	}
-	return nil, sideFault(err, "the key of the node cannot be stored")
 }

@@ -24,6 +24,9 @@ const (
 	AgentPrefix = "orch.agents"
 	// TokenPrefix is the prefix of the requests about tokens. Only the operator's credential may send them.
 	TokenPrefix = "orch.token"
+	// PagePrefix is the prefix of the requests about the web page. Only the operator's credential may send them, because a link to
+	// the page logs in as the operator.
+	PagePrefix = "orch.page"
 	// MessagesPrefix is the prefix of the requests about messages. Only the operator's credential may send them, because such a
 	// request may act for any identity.
 	MessagesPrefix = "orch.messages"

@@ -326,6 +326,34 @@ func (t *Tokens) TokenContext(ctx context.Context, secret string) (valid context
 	return r.whileValid(ctx)
 }
 
+// Token returns the valid token with an id, or that a person created with a name. Errors: NOT_FOUND, TOKEN_EXPIRED.
+func (t *Tokens) Token(text string) (Token, error) {
+	r, err := t.named(text)
+	if err != nil {
+		return Token{}, err
+	}
+	return r.Token, nil
+}
+
+// IDContext is like TokenContext for the token with an id. If there is no such valid token, it returns a cancelled context.
+func (t *Tokens) IDContext(ctx context.Context, id string) (valid context.Context, cancel context.CancelFunc) {
+	r, err := t.named(id)
+	if err != nil || r.ID != id {
+		valid, cancel = context.WithCancel(ctx)
+		cancel()
+		return valid, cancel
+	}
+	return r.whileValid(ctx)
+}
+
+func (t *Tokens) named(text string) (*tokenRecord, error) {
+	_, h := t.find(text)
+	if h.record == nil {
+		return nil, fault.New(fault.NotFound, "there is no token with that id or name").WithField("token").WithHint("see: orch token list")
+	}
+	return h.record, h.record.checkExpiry(t.now())
+}
+
 // whileValid returns a context that ends when the token expires, is revoked or is replaced.
 func (r *tokenRecord) whileValid(ctx context.Context) (valid context.Context, cancel context.CancelFunc) {
 	if r.ExpiresAt.IsZero() {

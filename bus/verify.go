@@ -153,6 +153,8 @@ type chain struct {
 	hash  string
 	parts int  // messages of an archived history
 	whole bool // the last message of an archived history was read
+	// imported is set for a history that was imported.
+	imported bool
 }
 
 // verifier is one run of Verify.
@@ -205,6 +207,7 @@ func (v *verifier) readPart(e entry) {
 	}
 	c.parts++
 	c.whole = e.header.Get(partHeader) == strconv.Itoa(c.parts)
+	c.imported = e.header.Get(importHeader) != ""
 	v.archive[task] = c
 	v.checkArchivedHead(e, task, c.rev)
 }
@@ -316,6 +319,9 @@ func (v *verifier) checkLink(c *chain, task events.TaskID, s events.Stored) {
 
 // recordAge records the position of a commit that is too young to have expired from the archive.
 func (v *verifier) recordAge(seq uint64, at time.Time) {
+	if seq == 0 { // of an imported commit
+		return
+	}
 	if age := v.store.cfg.ArchiveAge; age == 0 || time.Since(at) < age {
 		v.youngest = min(v.youngest, seq)
 	}
@@ -349,7 +355,7 @@ func (v *verifier) each(ctx context.Context, name string, stream jetstream.Strea
 // checkGaps reports incomplete archived histories and the positions of the log without a readable commit.
 func (v *verifier) checkGaps(ctx context.Context) error {
 	for task, c := range v.archive {
-		if _, live := v.chains[task]; !c.whole && !live && !v.removed[task] {
+		if _, live := v.chains[task]; !c.whole && !live && !v.removed[task] && !c.imported { // an interrupted import is repeated or stays invisible
 			v.addProblem(0, task, "the archived history is incomplete")
 		}
 	}

@@ -153,6 +153,8 @@ func (d *Submitted) write(w *writer) {
 	w.anyIf("allow", d.Allow != nil, d.Allow)
 	w.anyIf("within", len(d.Within) > 0, d.Within)
 	w.textIf("retry_of", string(d.RetryOf))
+	w.textIf("fork_of", string(d.ForkOf))
+	w.numberIf("fork_at", int64(d.ForkAt)) //nolint:gosec // revisions are far below 1<<63
 	w.textIf("key_of", string(d.KeyOf))
 	w.anyIf("client", d.Client != nil, d.Client)
 	w.textIf("via", d.Via)

@@ -74,6 +74,21 @@ func samples() map[events.Kind]events.Payload {
 			Step: "a", List: value, From: 1, First: 4, Count: 2, Parallel: 3,
 			Known: []events.Known{{Step: "b", State: "failed", Output: value, Error: failure, Attempts: 2}},
 		},
+		events.AgentStarted: &events.Agent{
+			Step: "a", Models: []events.Model{{Name: "m/x", Price: events.Price{Input: 1, CacheRead: 2, CacheWrite: 3, Output: 4, AsOf: "2026-11-01"}}},
+			Instructions: value, Prompt: value, Tools: events.Offloaded([]byte("2")), Result: value, MaxTurns: 3, MaxTokens: 4, Temperature: new(0.5),
+			Limit: events.Spent{NanoUSD: 5, Tokens: 6, Calls: 7}, Until: &at, OnExceeded: "finish",
+		},
+		events.TurnRequested: &events.Turn{
+			Step: "a", Turn: 2, Conversation: "sha256-ab", Reserved: events.Spent{NanoUSD: 5, Tokens: 6}, Added: value, Final: true,
+		},
+		events.TurnAnswered: &events.Answered{
+			Step: "a", Turn: 2, Model: 1, Stop: "calls", Usage: events.Usage{Input: 1, CacheRead: 2, CacheWrite: 3, Output: 4}, NanoUSD: 5, Calls: 2,
+		},
+		events.TurnLost: &events.LostTurn{Step: "a", Turn: 2, Attempt: 3, Cost: events.Spent{NanoUSD: 5, Tokens: 6}},
+		events.AgentExtended: &events.Extended{
+			Step: "a", Approval: "APR_1", MaxTurns: 3, Limit: events.Spent{NanoUSD: 5, Tokens: 6, Calls: 7}, Until: &at,
+		},
 		events.StepNoted: &events.Noted{Step: "a", Attempt: 1, Note: json.RawMessage(`{"n":12345678901234567890,"s":"ü <&>"}`), Elsewhere: true},
 	}
 	for _, k := range events.Kinds() {

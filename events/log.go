@@ -22,6 +22,8 @@ type Head struct {
 	Name    string
 	Parent  TaskID
 	Created time.Time
+	// Imported is set for a history that was imported. Seq is then 0.
+	Imported bool
 }
 
 // Record is one encoded commit to append.
@@ -42,6 +44,8 @@ type Stored struct {
 	Data []byte
 	// Archived is true when the history is in the archive.
 	Archived bool
+	// Import is the note with which the history was imported; nil for a history of this log. Seq is then 0.
+	Import []byte
 }
 
 // Log is the append-only log of commits, one history per task. All methods are safe for concurrent use. Errors:
@@ -72,6 +76,22 @@ type Log interface {
 	// Scan yields all live commits in the order of their positions, beginning with position from. It ends at the
 	// position that was the newest when it started.
 	Scan(ctx context.Context, from uint64) iter.Seq2[Stored, error]
+}
+
+// Importer is implemented by logs that accept whole histories of other logs, for reading only.
+type Importer interface {
+	// Import begins to store the history of a task in the archive. head describes its newest commit; note, at most 1 KiB, is stored
+	// with it. The history is visible as a whole after Close, and not at all before. Errors: CONFLICT if the log has a history of the
+	// task, GONE if it had one, DISK_FULL, UNAVAILABLE.
+	Import(ctx context.Context, head Head, note []byte) (Importing, error)
+}
+
+// Importing is a history that is being imported. Add adds the next commit in its encoded form. Close makes the history durable and
+// visible. Abandon ends an import that was not closed; the next one of the same task starts again.
+type Importing interface {
+	Add(data []byte) error
+	Close() error
+	Abandon()
 }
 
 // RemovedTaskError returns the GONE error for a task that retention has removed.

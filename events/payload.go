@@ -113,6 +113,9 @@ type Submitted struct {
 	Within []Allow `json:"within,omitempty"`
 	// RetryOf is the task whose recorded results this task reuses.
 	RetryOf TaskID `json:"retry_of,omitempty"`
+	// ForkOf is the task whose recorded results a fork stands on, up to revision ForkAt.
+	ForkOf TaskID `json:"fork_of,omitempty"`
+	ForkAt uint64 `json:"fork_at,omitempty"`
 	// KeyOf is the task whose id is part of the idempotency keys of the calls; empty means this task. A task that
 	// continues a failed task may repeat its calls. The repeated calls must have the same keys.
 	KeyOf TaskID `json:"key_of,omitempty"`
@@ -430,7 +433,7 @@ func newPayload(k Kind) Payload {
 	case QuestionExpired:
 		return new(Unanswered)
 	default:
-		return nil
+		return newAgentPayload(k)
 	}
 }
 
@@ -465,5 +468,6 @@ func Kinds() []Kind {
 		QuestionAsked, QuestionAnswered, QuestionExpired,
 		StepNoted, ApprovalUsed, FileChanged, ApprovalRevoked,
 		TaskPart, StepDivided,
+		AgentStarted, TurnRequested, TurnAnswered, TurnLost, AgentExtended,
 	}
 }

@@ -33,6 +33,16 @@ func StepOf(p Payload) string {
 		return d.Step
 	case *Noted:
 		return d.Step
+	case *Agent:
+		return d.Step
+	case *Turn:
+		return d.Step
+	case *Answered:
+		return d.Step
+	case *LostTurn:
+		return d.Step
+	case *Extended:
+		return d.Step
 	default:
 		return ""
 	}

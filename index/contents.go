@@ -46,7 +46,7 @@ func (x *contents) apply(c *change) {
 	switch {
 	case c.archived:
 		x.markArchived(c.line.ID)
-	case x.onlyOpen && c.line.State.Terminal():
+	case x.onlyOpen && (c.line.State.Terminal() || c.line.Imported):
 		if row, ok := x.table.row(c.line.ID); ok {
 			x.table.remove(row)
 		}

@@ -83,5 +83,5 @@ func (x *Index) Has(id events.TaskID, at time.Time) bool {
 		return false
 	}
 	c, i := x.table.rows.at(row)
-	return isFinished(c.state[i]) && c.updated[i] >= at.UnixMicro()
+	return c.ended(i) && c.updated[i] >= at.UnixMicro()
 }

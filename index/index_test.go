@@ -105,6 +105,9 @@ func (w *world) request() api.ListRequest {
 	if w.r.IntN(4) == 0 {
 		r.Until = began.Add(time.Duration(w.r.Int64N(int64(30 * time.Second))))
 	}
+	if w.r.IntN(4) == 0 {
+		r.ChangedSince = began.Add(time.Duration(w.r.Int64N(int64(30 * time.Second))))
+	}
 	if ids := w.ids(); len(ids) > 0 {
 		r.Parent, r.Session = pick(w.r, "", "", pick(w.r, ids...)), pick(w.r, "", "", ids[0])
 	}
@@ -118,7 +121,7 @@ func (w *world) want(r api.ListRequest) []api.Summary {
 		ok := len(r.States) == 0 || slices.Contains(r.States, s.State)
 		ok = ok && (r.Parent == "" || r.Parent == s.Parent) && (r.Session == "" || r.Session == s.Session)
 		ok = ok && (r.Requestor == "" || r.Requestor == s.Requestor) && (r.Since.IsZero() || !s.CreatedAt.Before(r.Since))
-		ok = ok && (r.Until.IsZero() || s.CreatedAt.Before(r.Until))
+		ok = ok && (r.Until.IsZero() || s.CreatedAt.Before(r.Until)) && !s.UpdatedAt.Before(r.ChangedSince)
 		for k, v := range r.Labels {
 			ok = ok && s.Labels[k] == v
 		}
@@ -250,14 +253,16 @@ func (w *world) wantQueue(r api.QueueRequest, now time.Time) (all []api.Summary,
 // checkHeads compares the heads of the finished tasks with the simple list.
 func (w *world) checkHeads() {
 	w.t.Helper()
+	before := pick(w.r, time.Time{}, began.Add(time.Duration(w.r.Int64N(int64(30*time.Second)))))
+	old := func(at time.Time) bool { return before.IsZero() || at.Before(before) }
 	for _, archived := range []bool{false, true} {
 		want, got := []events.Head(nil), []events.Head(nil)
 		for _, id := range w.ids() {
-			if s := w.lines[id]; s.State.Terminal() && s.Archived == archived {
+			if s := w.lines[id]; s.State.Terminal() && s.Archived == archived && old(s.CreatedAt) && old(s.UpdatedAt) {
 				want = append(want, events.Head{Task: id, State: string(s.State), Parent: s.Parent, Created: s.CreatedAt, At: s.UpdatedAt})
 			}
 		}
-		for h := range w.x.Heads(archived) {
+		for h := range w.x.Heads(archived, before) {
 			got = append(got, h)
 		}
 		require.ElementsMatch(w.t, want, got)

@@ -31,7 +31,7 @@ func (j *journal) changed(t *table, row uint32, seq uint64) {
 	if j.loading {
 		c.flags[i] |= flagNewer
 	}
-	if isFinished(c.state[i]) {
+	if c.ended(i) {
 		c.flags[i] |= flagUnsaved
 		j.unsaved = append(j.unsaved, unsavedRow{c.id[i], seq})
 	}

@@ -105,7 +105,8 @@ type filter struct {
 	pairs  []uint32
 	absent []string
 	hidden uint8 // the flags of rows that do not match
-	since  int64
+	// since and changed are the earliest times, in microseconds.
+	since, changed int64
 }
 
 const (
@@ -115,12 +116,15 @@ const (
 
 // filterOf returns the filter for a request; false if no task matches it.
 func (q *queries) filterOf(r api.ListRequest) (*filter, bool) {
-	f := &filter{since: -1 << 63}
+	f := &filter{since: -1 << 63, changed: -1 << 63}
 	if r.Name == "" && r.Parent == "" && !r.Dead {
 		f.hidden = flagInternal
 	}
 	if !r.Since.IsZero() {
 		f.since = microsFrom(r.Since)
+	}
+	if !r.ChangedSince.IsZero() {
+		f.changed = microsFrom(r.ChangedSince)
 	}
 	for _, s := range r.States {
 		f.states |= 1 << stateCode(s)
@@ -217,7 +221,7 @@ func (f *filter) matches(t *table, c *chunk, i uint32) bool {
 	switch {
 	case f.parent != nil && c.parent[i] != *f.parent,
 		f.session != nil && c.session[i] != *f.session,
-		c.created[i] < f.since:
+		c.created[i] < f.since, c.updated[i] < f.changed:
 		return false
 	case f.names != nil && !f.matchesName(t, c.name[i]):
 		return false
@@ -351,7 +355,7 @@ func (q *queries) last(requestor string) (events.TaskID, bool) {
 	}
 	for row := range q.order.before(end()) {
 		c, i := q.rows.at(row)
-		if c.parent[i] != 0 || c.flags[i]&flagInternal != 0 || want != 0 && c.requestor[i] != want {
+		if c.parent[i] != 0 || c.flags[i]&outOfQueue != 0 || want != 0 && c.requestor[i] != want {
 			continue
 		}
 		if _, via := q.texts.split(c.origin[i]); want == 0 || via != "" {
@@ -364,16 +368,20 @@ func (q *queries) last(requestor string) (events.TaskID, bool) {
 // headsPart is how many rows Heads reads before it lets others use the index.
 const headsPart = 4096
 
-// heads returns the heads of the finished tasks among the next rows after a key, the key of the last of these rows, and whether
-// there are more.
-func (q *queries) heads(archived bool, after key) (part []events.Head, last key, more bool) {
+// heads returns the heads of the finished tasks among the next rows after a key that were changed last before limit, in
+// microseconds, the key of the last of these rows, and whether there are more. Rows that were created at limit or later have
+// changed later as well.
+func (q *queries) heads(archived bool, after key, limit int64) (part []events.Head, last key, more bool) {
 	seen := 0
 	for row := range q.order.after(after) {
 		c, i := q.rows.at(row)
-		if isFinished(c.state[i]) && (c.flags[i]&flagArchived != 0) == archived {
+		if c.created[i] >= limit {
+			return part, after, false
+		}
+		if c.ended(i) && (c.flags[i]&flagArchived != 0) == archived && c.updated[i] < limit {
 			part = append(part, events.Head{
 				Task: c.id[i].task(), State: string(stateByCode[c.state[i]]), Parent: taskOfText(q.texts.bytes(c.parent[i])),
-				Created: time.UnixMicro(c.created[i]).UTC(), At: time.UnixMicro(c.updated[i]).UTC(),
+				Created: time.UnixMicro(c.created[i]).UTC(), At: time.UnixMicro(c.updated[i]).UTC(), Imported: c.flags[i]&flagImported != 0,
 			})
 		}
 		after = q.order.keyOf(row)

@@ -42,7 +42,7 @@ func (q *queries) queueFilterOf(r api.QueueRequest) (*queueFilter, bool) {
 func (f *queueFilter) matches(t *table, row uint32) bool {
 	c, i := t.rows.at(row)
 	switch {
-	case f.states>>c.state[i]&1 == 0, c.flags[i]&flagInternal != 0, f.except != nil && *f.except == row:
+	case f.states>>c.state[i]&1 == 0, c.flags[i]&outOfQueue != 0, f.except != nil && *f.except == row:
 		return false
 	}
 	return f.kind == nil || t.texts.hasPair(c.labels[i], *f.kind)
@@ -84,10 +84,10 @@ func (q *queries) queueStats(r api.QueueRequest, now time.Time) api.QueueStats {
 	f, _ := q.queueFilterOf(api.QueueRequest{Except: r.Except, IncludeAssigned: true})
 	if f.except != nil {
 		c, i := q.rows.at(*f.except)
-		if c.flags[i]&flagInternal == 0 {
+		if c.flags[i]&outOfQueue == 0 {
 			counts[c.state[i]]--
 		}
-		if c.flags[i]&flagInternal == 0 && queueStatuses[c.state[i]] == api.QueuePending {
+		if c.flags[i]&outOfQueue == 0 && queueStatuses[c.state[i]] == api.QueuePending {
 			since -= uint64(c.created[i]) //nolint:gosec // modulo 2^64
 		}
 	}

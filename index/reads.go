@@ -59,15 +59,20 @@ func (x *Index) Finished() int {
 	return n
 }
 
-// Heads yields what the index has of the heads of the finished tasks, archived or not, the oldest first. Other requests are
-// answered meanwhile.
-func (x *Index) Heads(archived bool) iter.Seq[events.Head] {
+// Heads yields what the index has of the heads of the finished tasks, archived or not, the oldest first. With before, it yields
+// only those that were created and changed last before that time, and does not look at newer tasks. Other requests are answered
+// meanwhile.
+func (x *Index) Heads(archived bool, before time.Time) iter.Seq[events.Head] {
+	limit := int64(1<<63 - 1)
+	if !before.IsZero() {
+		limit = microsFrom(before)
+	}
 	return func(yield func(events.Head) bool) {
 		at := key{created: -1 << 63}
 		for more := true; more; {
 			var part []events.Head
 			x.lock()
-			part, at, more = x.queries.heads(archived, at)
+			part, at, more = x.queries.heads(archived, at, limit)
 			x.mu.Unlock()
 			for _, h := range part {
 				if !yield(h) {

@@ -129,10 +129,18 @@ const (
 	flagUnsaved
 	// flagNewer marks a row that was changed while the file was being read, so the file has nothing newer.
 	flagNewer
+	// flagImported marks an imported task, which never changes, whatever its state.
+	flagImported
 )
 
+// outOfQueue are the flags of tasks that the queue does not contain.
+const outOfQueue = flagInternal | flagImported
+
+// ended reports whether the task of a row does not change any more.
+func (c *chunk) ended(i uint32) bool { return isFinished(c.state[i]) || c.flags[i]&flagImported != 0 }
+
 // savedFlags are the flags that the file contains.
-const savedFlags = flagPaused | flagArchived | flagInternal
+const savedFlags = flagPaused | flagArchived | flagInternal | flagImported
 
 // rows is a table of rows with stable numbers, and a hash table of their ids.
 type rows struct {

@@ -99,7 +99,7 @@ func (s *saver) encodeChunk(e *encoder, n int) bool {
 	}
 	c := s.contents.table.rows.chunks[n]
 	for i := range uint32(chunkRows) {
-		if isFinished(c.state[i]) && c.flags[i]&flagUnsaved == 0 {
+		if c.ended(i) && c.flags[i]&flagUnsaved == 0 {
 			e.task(uint32(n)<<chunkBits + i) //nolint:gosec // a number of a row
 		}
 	}

@@ -81,6 +81,9 @@ func (t *table) setOrigin(row uint32, line *api.Summary) {
 	if strings.HasPrefix(line.Name, api.OwnPrefix) {
 		c.flags[i] = flagInternal
 	}
+	if line.Imported {
+		c.flags[i] |= flagImported
+	}
 }
 
 // insert adds a new row, whose columns are set except its state.
@@ -92,11 +95,11 @@ func (t *table) insert(row uint32) {
 // count counts a row in its state, or no longer if by is -1.
 func (t *table) count(row uint32, by int) {
 	c, i := t.rows.at(row)
-	state, internal := c.state[i], c.flags[i]&flagInternal != 0
+	state, outside := c.state[i], c.flags[i]&outOfQueue != 0
 	t.states[state] += by
 	c.states[state] += int32(by) //nolint:gosec // 1 or -1
 	switch {
-	case internal:
+	case outside:
 		t.own[state] += by
 	case queueStatuses[state] == api.QueuePending:
 		t.since += uint64(by) * uint64(c.created[i]) //nolint:gosec // modulo 2^64
@@ -141,7 +144,7 @@ func (t *table) line(row uint32) api.Summary {
 	priority, via := t.texts.split(c.origin[i])
 	return api.Summary{
 		ID: c.id[i].task(), Name: t.texts.text(c.name[i]), State: stateByCode[c.state[i]], Block: block, Reason: reason,
-		Paused: c.flags[i]&flagPaused != 0, Archived: c.flags[i]&flagArchived != 0, Priority: priority, Via: via,
+		Paused: c.flags[i]&flagPaused != 0, Archived: c.flags[i]&flagArchived != 0, Imported: c.flags[i]&flagImported != 0, Priority: priority, Via: via,
 		Labels: t.texts.labels(c.labels[i]), Requestor: t.texts.text(c.requestor[i]),
 		Parent: taskOfText(t.texts.bytes(c.parent[i])), Session: taskOfText(t.texts.bytes(c.session[i])),
 		CreatedAt: time.UnixMicro(c.created[i]).UTC(), UpdatedAt: time.UnixMicro(c.updated[i]).UTC(),

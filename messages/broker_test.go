@@ -156,3 +156,17 @@ func TestDoneIsForgotten(t *testing.T) {
 	clock.Add(time.Hour)
 	assert.Equal(t, 4*time.Hour, deal(0))
 }
+
+// Waiting counts the pending messages of an identity, and has no effect on them.
+func TestWaiting(t *testing.T) {
+	t.Parallel()
+	store := &messagestest.Store{}
+	broker := store.Open(messages.Config{})
+	assert.Zero(t, broker.Waiting("agent:bob"))
+	r, err := broker.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:bob", "all"}, Payload: []byte(`1`)})
+	require.NoError(t, err)
+	assert.Equal(t, []int{1, 1}, []int{broker.Waiting("agent:bob"), broker.Waiting("agent:bob")})
+	_, err = broker.Ack(t.Context(), "agent:bob", []string{r.ID})
+	require.NoError(t, err)
+	assert.Zero(t, broker.Waiting("agent:bob"))
+}

@@ -44,6 +44,13 @@ func (s *Service) Inbox(ctx context.Context, who string, q Query) (Page, error) 
 	}
 }
 
+// Waiting returns the number of pending messages of an identity.
+func (s *Service) Waiting(who string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.projection.waiting(who, s.upTo, s.cfg.Now()))
+}
+
 // stopping reports whether StopWaits was called.
 func (s *Service) stopping() bool {
 	select {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/httpapi/rest"
 	"github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/internal/httplimit"
 	"github.com/orch-dev/orch/mcp/server"
@@ -37,6 +38,8 @@ type Config struct {
 	Version            string
 	// Agents maps the type of an agent to the command that runs it.
 	Agents map[string]agent.Command
+	// Models are the language models that agent steps can ask.
+	Models config.Models
 	// User is the operating system user who runs the node. The first start writes a token for the user into the data directory,
 	// see bus.LocalToken. If User is empty, it writes none.
 	User string
@@ -119,6 +122,8 @@ type Faces struct {
 	HTTPOptional bool
 	// HTTPLimits are the time limits for HTTP clients to send and to read.
 	HTTPLimits httplimit.Limits
+	// PublicURL is the address at which people reach the HTTP server, such as https://orch.example.com; empty for its own.
+	PublicURL string
 	// SyncWait is how long an MCP tool call waits for its result. After that it is answered with a task. 0 means the default.
 	SyncWait time.Duration
 	// RPCWait is how long a request of /rpc waits for the end of its call; 0 means the default.
@@ -135,6 +140,15 @@ type Faces struct {
 	Servers Servers
 	// Face modifies the configuration of the MCP server, for the conformance suite and tests.
 	Face func(*server.Config)
+}
+
+// limits returns the limits of the HTTP server, which refuses with errors of the HTTP API.
+func (f Faces) limits() httplimit.Limits {
+	l := f.HTTPLimits
+	if l.Refuse == nil {
+		l.Refuse = rest.Refuse
+	}
+	return l
 }
 
 // Worker configures the node's own worker.

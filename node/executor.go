@@ -24,6 +24,7 @@ import (
 	"github.com/orch-dev/orch/internal/workspace"
 	"github.com/orch-dev/orch/mcp/gateway"
 	"github.com/orch-dev/orch/mcp/registry"
+	"github.com/orch-dev/orch/models/directory"
 	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/builtin"
@@ -41,6 +42,7 @@ type executor struct {
 	catalogue *tools.Catalogue
 	families  builtin.Config
 	exec      *proc.Runner
+	models    *directory.Directory
 	slots     chan struct{}
 	// gateway provides the tools of MCP servers; nil if there are none.
 	gateway *gateway.Gateway

@@ -22,6 +22,7 @@ import (
 	"github.com/orch-dev/orch/tools/forge"
 	"github.com/orch-dev/orch/tools/git"
 	"github.com/orch-dev/orch/tools/message"
+	"github.com/orch-dev/orch/tools/model"
 	"github.com/orch-dev/orch/tools/notify"
 	"github.com/orch-dev/orch/tools/onboarding"
 	"github.com/orch-dev/orch/tools/system"
@@ -39,6 +40,7 @@ func (h *executor) configure(c *bus.Conn) error {
 	if err != nil {
 		return err
 	}
+	h.models = NewModels(h.cfg.Models, h.root, os.Getenv)
 	s := h.cfg.Tools
 	services := map[string]string{}
 	for name := range s.NotifyServices {
@@ -54,7 +56,7 @@ func (h *executor) configure(c *bus.Conn) error {
 		Agent:    agent.Config{Commands: h.cfg.Agents, Registered: h.agents, Dispatcher: h.agentDispatcher},
 
 		System: system.Config{Node: h.system}, Onboarding: onboarding.Config{Node: h.onboarding, Agents: h.agents},
-		Message: message.Config{Broker: h.cfg.broker},
+		Message: message.Config{Broker: h.cfg.broker}, Model: model.Config{Node: h.modelNode},
 	}
 	if h.cfg.DataDir != "" {
 		h.families.Database.Connections = filepath.Join(h.cfg.DataDir, "connections")
@@ -118,6 +120,9 @@ func (c Config) secretFiles() []string {
 		if path := source.File(); path != "" {
 			files = append(files, path)
 		}
+	}
+	for _, p := range c.Models.Providers {
+		files = append(files, p.SecretFiles()...)
 	}
 	return append(files, secret.Hide(c.Tools.SecretsAllow)...)
 }

@@ -8,11 +8,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/httpapi/rest"
 	"github.com/orch-dev/orch/internal/httplimit"
 	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/mcp/server"
@@ -49,7 +51,7 @@ func openFront(ctx context.Context, cfg Config, c *bus.Conn) (*front, error) {
 		return nil, err
 	}
 	f := &front{origin: "http://" + listener.Addr().String(), ended: make(chan error, 1), remote: proxyToActive(c)}
-	f.web = httplimit.NewServer(f, cfg.Faces.HTTPLimits)
+	f.web = httplimit.NewServer(f, cfg.Faces.limits())
 	f.web.ErrorLog, f.web.ConnContext = slog.NewLogLogger(cfg.logger().Handler(), slog.LevelDebug), bounded
 	go func() { f.ended <- f.web.Serve(listener) }()
 	return f, nil
@@ -58,7 +60,7 @@ func openFront(ctx context.Context, cfg Config, c *bus.Conn) (*front, error) {
 // ServeHTTP implements http.Handler.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if server.Rebound(r) { // the active node does not see the local address of the connection, so it cannot check that
-		http.Error(w, "forbidden: the host is not allowed", http.StatusForbidden)
+		http.Error(w, "forbidden: the host is not allowed", reboundStatus(r.URL.Path))
 		return
 	}
 	local := f.local.Load()
@@ -81,6 +83,14 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	defer context.AfterFunc(local.ctx, cancel)()
 	local.handler.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// reboundStatus returns the status for a request to a foreign host name: 421 for the HTTP API and the page, 403 for other paths.
+func reboundStatus(path string) int {
+	if strings.HasPrefix(path, rest.Prefix+"/") || strings.HasPrefix(path, rest.Pages) {
+		return http.StatusMisdirectedRequest
+	}
+	return http.StatusForbidden
 }
 
 // serveLocally passes requests to handler while the lease of the node is held. end stops that, and aborts open requests such as

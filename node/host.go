@@ -9,6 +9,7 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/bus/election"
 	"github.com/orch-dev/orch/classify/secrets"
+	"github.com/orch-dev/orch/httpapi/rest"
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/orchestrator"
@@ -26,6 +27,8 @@ type host struct {
 	stats    *stats.Projector
 	// lists is the index of lists.
 	lists orchestrator.Lists
+	// feed reports changed tasks to the listeners of the HTTP API; nil if HTTP is not configured.
+	feed *rest.Feed
 	// meter counts the requests of all clients against the rate limits; nil while the node does not serve MCP over HTTP.
 	meter atomic.Pointer[server.Server]
 	// origin is the scheme, host and port at which HTTP is served; nil while HTTP is not served.

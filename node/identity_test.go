@@ -78,7 +78,7 @@ func TestNoRequestNamesItsSender(t *testing.T) {
 		method := bus.CommandPrefix + "." + strings.ToLower(capital.ReplaceAllString(m.Name, "${1}_$2"))
 		refused(t, remote.Ask(t.Context(), method, acting, nil), method)
 	}
-	assert.Equal(t, 12, tried)
+	assert.Equal(t, 14, tried)
 }
 
 func refused(t *testing.T, err error, what string) {
@@ -301,7 +301,7 @@ func TestSubjectsOfOthersAreClosed(t *testing.T) {
 	}{
 		"the operator": {"", []string{asBob}},
 		"a token": {eves, []string{
-			asBob, bus.CommandPrefix + ".decide", bus.TokenPrefix + ".create", bus.ServersPrefix + ".reload", "$JS.API.STREAM.NAMES", "orch.agent.AGT_X.tasks",
+			asBob, bus.CommandPrefix + ".decide", bus.TokenPrefix + ".create", bus.ServersPrefix + ".reload", node.LinkMethod, "$JS.API.STREAM.NAMES", "orch.agent.AGT_X.tasks",
 		}},
 	} {
 		c, err := bus.Dial(t.Context(), bus.DialConfig{DataDir: cfg.DataDir, Token: attack.secret})

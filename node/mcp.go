@@ -13,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/httpapi"
+	"github.com/orch-dev/orch/httpapi/rest"
 	"github.com/orch-dev/orch/internal/httplimit"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/rpc"
@@ -35,10 +36,15 @@ type face struct {
 	journal      *journal
 	// asker serves requests about sessions with subscriptions.
 	asker Asker
+	// started is closed when startFace has ended.
+	started chan struct{}
+	// logins are the browsers that are logged in.
+	logins *rest.Logins
 }
 
 // startFace serves MCP and the other HTTP paths, if HTTP is configured.
 func (fa *face) startFace(ctx context.Context) error {
+	defer close(fa.started)
 	if fa.cfg.Faces.HTTP == "" {
 		return nil
 	}
@@ -63,8 +69,13 @@ func (fa *face) startFace(ctx context.Context) error {
 		face.Close()
 		return errors.Join(err, listener.Close())
 	}
+	pages, err := fa.rest(face)
+	if err != nil {
+		face.Close()
+		return errors.Join(err, listener.Close())
+	}
 	fa.origin.Store(&origin)
-	fa.serveFace(face, owner, listener)
+	fa.serveFace(face, owner, pages, listener)
 	return nil
 }
 
@@ -113,7 +124,7 @@ func (fa *face) faceConfig() server.Config {
 		},
 		Limits:  server.Limits{SyncWait: fa.cfg.Faces.SyncWait},
 		Offer:   server.Offer{PortableNames: fa.cfg.Faces.PortableNames},
-		Consent: server.Consent{Writes: fa.cfg.Faces.Writes, OutsideApprovals: fa.cfg.Faces.OutsideApprovals},
+		Consent: server.Consent{Writes: fa.cfg.Faces.Writes, OutsideApprovals: fa.cfg.Faces.OutsideApprovals, ApprovalPage: fa.approvalPage},
 		HTTP:    server.HTTP{Tokens: fa.cfg.Faces.Tokens},
 	}
 	if fa.cfg.Faces.Face != nil {
@@ -140,10 +151,12 @@ func bounded(ctx context.Context, conn net.Conn) context.Context {
 }
 
 // serveFace starts to serve HTTP until the node stops. Streams that are still open then are aborted.
-func (fa *face) serveFace(face *server.Server, owner http.Handler, listener net.Listener) {
+func (fa *face) serveFace(face *server.Server, owner http.Handler, pages *rest.Server, listener net.Listener) {
 	mux := http.NewServeMux()
 	mux.Handle(mcpPath, fa.credentials.whileValid(face.Handler()))
 	mux.Handle(httpapi.Path, fa.credentials.endingWithToken(owner))
+	mux.Handle(rest.Prefix+"/", fa.credentials.endingWithToken(pages))
+	mux.Handle(rest.Pages, pages)
 	mux.Handle(metadataPath, server.Metadata(fa.FaceURL()))
 	cards := fa.agentDesk.cards(face)
 	mux.Handle("GET "+agents.CardPath, cards)
@@ -152,17 +165,19 @@ func (fa *face) serveFace(face *server.Server, owner http.Handler, listener net.
 	paths := fa.agentDesk.agentPaths()
 	mux.Handle("/agents/", paths)
 	mux.Handle(agents.TasksPath, fa.credentials.endingWithToken(paths)) // an agent that is removed while it waits gets no call
-	web := httplimit.NewServer(mux, fa.cfg.Faces.HTTPLimits)
+	all := rest.WithErrors(mux)
+	web := httplimit.NewServer(all, fa.cfg.Faces.limits())
 	web.ErrorLog, web.ConnContext = slog.NewLogLogger(fa.cfg.logger().Handler(), slog.LevelDebug), bounded
 	ended := make(chan error, 1)
 	go func() { ended <- web.Serve(listener) }()
 	follow := func() {}
 	if fa.cfg.front != nil {
-		follow = fa.cfg.front.serveLocally(mux, fa.requests.AwaitLease)
+		follow = fa.cfg.front.serveLocally(all, fa.requests.AwaitLease)
 	}
 	fa.onStop(func(ctx context.Context) error {
 		follow()
 		face.Close()
+		pages.Close()
 		ctx, stop := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer stop()
 		if web.Shutdown(ctx) != nil {

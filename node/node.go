@@ -17,6 +17,7 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/httpapi/rest"
 	"github.com/orch-dev/orch/index"
 	"github.com/orch-dev/orch/internal/uptime"
 	"github.com/orch-dev/orch/mcp/registry"
@@ -62,7 +63,7 @@ func newNode(cfg Config) *Node {
 		chores:       &chores{host: h},
 		began:        time.Now().UTC().Truncate(time.Millisecond), done: make(chan struct{}),
 	}
-	n.face = &face{host: h, credentials: cr, mailroom: ml, agentDesk: n.agentDesk, databaseHost: n.databaseHost, journal: n.journal, asker: n}
+	n.face = &face{host: h, credentials: cr, mailroom: ml, agentDesk: n.agentDesk, databaseHost: n.databaseHost, journal: n.journal, asker: n, logins: rest.NewLogins(nil), started: make(chan struct{})}
 	return n
 }
 
@@ -96,10 +97,15 @@ func (n *Node) openExecutor(ctx context.Context) error {
 	return err
 }
 
+// setClock sets the clock of the node.
+func (n *Node) setClock(context.Context) error {
+	n.clock = uptime.Steady(n.cfg.wall(), uptime.Now)
+	return nil
+}
+
 // startOwner runs the orchestrator and waits until it has read the log.
 func (n *Node) startOwner(ctx context.Context) error {
 	var err error
-	n.clock = uptime.Steady(n.cfg.wall(), uptime.Now)
 	if n.orch, err = orchestrator.New(n.ownerConfig()); err != nil {
 		return err
 	}
@@ -123,20 +129,22 @@ func (n *Node) openLists(context.Context) error {
 	path, log := n.store.ListsFile()
 	if path == "" {
 		n.lists = index.NewOpen()
-		return nil
+	} else {
+		x := index.New(path, log)
+		n.lists = x
+		n.onStop(func(context.Context) error { x.Close(); return nil })
 	}
-	x := index.New(path, log)
-	n.lists = x
-	n.onStop(func(context.Context) error { x.Close(); return nil })
+	n.feedFromLists()
 	return nil
 }
 
 func (n *Node) ownerConfig() orchestrator.Config {
 	return orchestrator.Config{
-		Log: n.store, Blobs: n.store, Checkpoints: n.store, Indexes: n.store, Lists: n.lists, Catalogue: n.executor.catalogue,
+		Log: n.store, Blobs: n.store, Checkpoints: n.store, Indexes: n.store, Lists: n.lists, Catalogue: n.executor.catalogue, Models: prices{n.executor.models},
 		Logger: n.cfg.logger(), Clock: n.clock, Paused: n.cfg.Paused, Gone: n.endedWorkers(),
 		Redact: n.executor.policy.Redact, FindSecret: n.executor.findSecret, Secrets: n.cfg.Tools.SecretsAllow, FourEyes: n.cfg.Confinement.FourEyes,
 		Workspace: n.executor.workspace, Root: n.executor.root.Name(), Local: n.cfg.local(), Program: n.executor.program,
+		Exports: n.exports(),
 		Limits: orchestrator.Limits{
 			Lease: n.cfg.Limits.Lease, Overrun: n.cfg.Limits.Overrun, MaxDeliveries: n.cfg.Limits.MaxDeliveries, MaxSpawned: n.cfg.Limits.MaxSpawned,
 			MaxOpen: n.cfg.Limits.MaxOpen, MaxOpenEach: n.cfg.Limits.MaxOpenEach, ArchiveAfter: n.cfg.Limits.ArchiveAfter, Retention: n.taskRetention(),

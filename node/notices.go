@@ -34,7 +34,9 @@ type noticeQueue struct {
 	kinds    []string // failed, blocked, approval
 	channels []string
 	queue    chan orchestrator.Notice
-	dropped  atomic.Int64
+	// page returns the URL of a page; empty if there is none.
+	page    func(kind, id string) string
+	dropped atomic.Int64
 	// stopping is closed when the orchestrator sends no more notices.
 	stopping chan struct{}
 }
@@ -49,7 +51,7 @@ func (h *host) openNotices(ctx context.Context) error {
 		return fault.From(err).WithField("notify_channels")
 	}
 	h.notices = &noticeQueue{
-		executor: h.executor, sender: sender, kinds: h.cfg.NotifyOn, channels: h.cfg.NotifyTo,
+		executor: h.executor, sender: sender, kinds: h.cfg.NotifyOn, channels: h.cfg.NotifyTo, page: h.pageOf,
 		queue: make(chan orchestrator.Notice, maxNotices), stopping: make(chan struct{}),
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -159,25 +161,39 @@ func (n *noticeQueue) logDropped(ctx context.Context) {
 
 // message converts a notice into a message for people, without secrets.
 func (n *noticeQueue) message(o orchestrator.Notice) notify.Notice {
-	what, next := "has news", "" // next is the command that the reader may need
+	what := "has news"
 	switch o.Kind {
 	case orchestrator.NoticeFailed:
-		what, next = "has failed", "orch explain "+string(o.Task)
+		what = "has failed"
 	case orchestrator.NoticeBlocked:
-		what, next = "is blocked", "orch explain "+string(o.Task)
+		what = "is blocked"
 	case orchestrator.NoticeApprovalRequested:
-		what, next = "asks for approval", "orch approve "+o.Approval
+		what = "asks for approval"
 	case orchestrator.NoticeApprovalReminded:
-		what, next = "still waits for approval", "orch approve "+o.Approval
+		what = "still waits for approval"
 	case orchestrator.NoticeApprovalEscalated:
-		what, next = "was not decided about in time and asks again", "orch approve "+o.Approval
+		what = "was not decided about in time and asks again"
 	}
+	next, link := n.next(o)
 	text := n.redact(o.Text)
 	first, _, _ := strings.Cut(text, "\n")
 	subject := cmp.Or(n.redact(o.Name), string(o.Task)) + " " + what + ": " + first
 	return notify.Notice{
 		Task: o.Task, Key: o.Key, Priority: o.Priority, At: o.At,
-		Subject: shorten(strings.Map(spaceForControl, subject), maxSubject), Message: shorten(text, maxMessage) + "\n\n" + next,
+		Subject: shorten(strings.Map(spaceForControl, subject), maxSubject), Message: shorten(text, maxMessage) + "\n\n" + strings.TrimSpace(next+"\n"+link),
+		Link: link,
+	}
+}
+
+// next returns the command that the reader of a notice may need, and the page that does the same; empty if there is none.
+func (n *noticeQueue) next(o orchestrator.Notice) (command, link string) {
+	switch {
+	case o.Approval != "":
+		return "orch approve " + o.Approval, n.page("approvals", o.Approval)
+	case o.Question != "":
+		return "orch questions " + string(o.Task), n.page("questions", o.Question)
+	default:
+		return "orch explain " + string(o.Task), n.page("tasks", string(o.Task))
 	}
 }
 

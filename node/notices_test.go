@@ -11,12 +11,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -26,6 +28,66 @@ import (
 	"github.com/orch-dev/orch/tools/notify"
 )
 
+// listen returns a function that waits for the next notice on the bus.
+func listen(t *testing.T, dataDir string) (heard func() notify.Notice) {
+	t.Helper()
+	c, err := bus.Dial(t.Context(), bus.DialConfig{DataDir: dataDir})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	sub, err := c.NATS().SubscribeSync(bus.NoticePrefix + ".*")
+	require.NoError(t, err)
+	require.NoError(t, c.NATS().Flush())
+	return func() notify.Notice {
+		m, err := sub.NextMsgWithContext(t.Context())
+		require.NoError(t, err)
+		var n notify.Notice
+		require.NoError(t, json.Unmarshal(m.Data, &n))
+		assert.Equal(t, bus.NoticePrefix+"."+string(n.Task), m.Subject)
+		return n
+	}
+}
+
+// A notice links to the page on which a person decides: at the address of the node, or at the one that people use.
+func TestNoticesLinkToThePage(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ http, public, want string }{
+		"its own address":       {http: "127.0.0.1:0"},
+		"an outside address":    {http: "127.0.0.1:0", public: "https://orch.example:8443/", want: "https://orch.example:8443/ui/"},
+		"without HTTP, no link": {public: "https://orch.example", want: ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := config(t)
+			cfg.Faces.HTTP, cfg.Faces.PublicURL, cfg.Extra = c.http, c.public, failing()
+			cfg.NotifyOn, cfg.NotifyTo = []string{"failed", "approval"}, []string{"nats"}
+			n := start(t, cfg)
+			heard := listen(t, cfg.DataDir)
+			page := c.want
+			if page == "" {
+				page = n.PageURL()
+			}
+			check := func(notice notify.Notice, command, path string) {
+				t.Helper()
+				if c.http == "" {
+					assert.Empty(t, notice.Link)
+					assert.True(t, strings.HasSuffix(notice.Message, "\n\n"+command), notice.Message)
+					return
+				}
+				assert.Equal(t, page+path, notice.Link)
+				assert.True(t, strings.HasSuffix(notice.Message, "\n\n"+command+"\n"+notice.Link), notice.Message)
+			}
+			submit(t, n.API(), `{orch: v1, name: asks, steps: [{id: a, tool: test.asks}]}`)
+			asked := heard()
+			list, err := n.API().Approvals(t.Context(), api.ApprovalsRequest{})
+			require.NoError(t, err)
+			require.Len(t, list.Approvals, 1)
+			check(asked, "orch approve "+list.Approvals[0].ID, "approvals/"+list.Approvals[0].ID)
+			failed := submit(t, n.API(), `{orch: v1, steps: [{id: a, tool: FILE_READ, with: {file_path: /none}}]}`)
+			check(heard(), "orch explain "+string(failed), "tasks/"+string(failed))
+		})
+	}
+}
+
 // S0-186 on the bus: who listens hears of a failure, from the node and from a worker elsewhere.
 func TestNoticesOnTheBus(t *testing.T) {
 	t.Parallel()
@@ -34,20 +96,7 @@ func TestNoticesOnTheBus(t *testing.T) {
 	server.Worker.Concurrency = -1
 	server.NotifyOn, server.NotifyTo = []string{"failed"}, []string{"nats"}
 	n := start(t, server)
-	c, err := bus.Dial(t.Context(), bus.DialConfig{DataDir: cfg.DataDir})
-	require.NoError(t, err)
-	defer c.Close()
-	sub, err := c.NATS().SubscribeSync(bus.NoticePrefix + ".*")
-	require.NoError(t, err)
-	require.NoError(t, c.NATS().Flush())
-	heard := func() notify.Notice {
-		m, err := sub.NextMsgWithContext(t.Context())
-		require.NoError(t, err)
-		var n notify.Notice
-		require.NoError(t, json.Unmarshal(m.Data, &n))
-		assert.Equal(t, bus.NoticePrefix+"."+string(n.Task), m.Subject)
-		return n
-	}
+	heard := listen(t, cfg.DataDir)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- node.RunWorker(ctx, cfg) }()

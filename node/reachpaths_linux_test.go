@@ -126,6 +126,7 @@ func (w *closedWorld) grant(task events.TaskID) {
 func pathless() map[string]string {
 	return map[string]string{
 		"AGENT_CLAIM": "log", "AGENT_HEARTBEAT": "log", "AGENT_REPORT": "log", "AGENT_TASK": "log", "AGENT_EXECUTE": "runs a command of the operator",
+		"MODEL_CALL":    "network, and scripts in a folder of their own",
 		"firebase.read": "its own store", "firebase.subscribe": "its own store", "firebase.unsubscribe": "its own store", "firebase.write": "its own store",
 		"github.createIssue": "network", "github.createPR": "network", "github.getWorkflowRuns": "network", "github.readFile": "network", "github.searchCode": "network",
 		"MESSAGE_ACK": "log", "MESSAGE_GROUP": "log", "MESSAGE_INBOX": "log", "MESSAGE_SEND": "log", "NOTIFICATION_SEND": "network",

@@ -404,7 +404,7 @@ func (ar *archiver) listed(id events.TaskID) bool {
 // the order of the log, so the first newer head ends the sequence.
 func (ar *archiver) oldHeads(ctx context.Context, before time.Time) iter.Seq2[events.Head, error] {
 	if ar.cfg.Lists.Complete() {
-		return withoutErrors(ar.cfg.Lists.Heads(false), func(h events.Head) bool { return h.At.Before(before) })
+		return withoutErrors(ar.cfg.Lists.Heads(false, before))
 	}
 	return func(yield func(events.Head, error) bool) {
 		ordered := ar.cfg.Indexes != nil
@@ -424,11 +424,11 @@ func (ar *archiver) oldHeads(ctx context.Context, before time.Time) iter.Seq2[ev
 	}
 }
 
-// withoutErrors yields those of some heads that are wanted.
-func withoutErrors(heads iter.Seq[events.Head], wanted func(events.Head) bool) iter.Seq2[events.Head, error] {
+// withoutErrors yields heads with a nil error.
+func withoutErrors(heads iter.Seq[events.Head]) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
 		for h := range heads {
-			if wanted(h) && !yield(h, nil) {
+			if !yield(h, nil) {
 				return
 			}
 		}

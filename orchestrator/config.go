@@ -40,6 +40,8 @@ type Notice struct {
 	Key string
 	// Approval is set for notices about approvals.
 	Approval string
+	// Question is the open question of a blocked task that waits for an answer, or empty.
+	Question string
 	// Priority is low, medium, high or critical.
 	Priority string
 	Text     string
@@ -52,12 +54,20 @@ type Catalogue interface {
 	Names() []string
 }
 
+// Models are the language models that agents can ask. Price returns the price of a model, and whether it is known. It returns an
+// error if there is no such model.
+type Models interface {
+	Price(model string) (price events.Price, known bool, err error)
+}
+
 // Config configures an Orchestrator. Log, Blobs, Checkpoints, Catalogue and Lists are required.
 type Config struct {
 	Log         events.Log
 	Blobs       events.Blobs
 	Checkpoints events.Checkpoints
 	Catalogue   Catalogue
+	// Models are the models that agents can ask. Default: none.
+	Models Models
 	// Lists answers lists once it contains all tasks, and the queue always.
 	Lists Lists
 	// Indexes stores the index of tasks for a restart. With nil, a restart reads the head of every task.
@@ -92,6 +102,8 @@ type Config struct {
 	FourEyes bool
 	// Gone names workers that have certainly ended. At the start their calls are lost without a grace period. Default: none.
 	Gone []string
+	// Exports are what export files need.
+	Exports Exports
 	// Limits bound memory and waiting times.
 	Limits Limits
 	// Hooks are called by the orchestrator.
@@ -183,6 +195,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Entropy = crand.Reader
 	}
 	c.setFuncs()
+	c.Exports.setDefaults()
 	c.Hooks.setDefaults()
 	return c, nil
 }
@@ -254,7 +267,7 @@ func setDefault[T comparable](field *T, value T) {
 // rules returns the part of the configuration that decisions depend on.
 func (c Config) rules() decide.Rules {
 	return decide.Rules{
-		Catalogue: c.Catalogue, Entropy: c.Entropy, Random: c.Random, MaxDeliveries: c.Limits.MaxDeliveries, MaxSpawned: c.Limits.MaxSpawned, PartItems: c.Limits.PartItems,
+		Catalogue: c.Catalogue, Models: c.Models, Entropy: c.Entropy, Random: c.Random, MaxDeliveries: c.Limits.MaxDeliveries, MaxSpawned: c.Limits.MaxSpawned, PartItems: c.Limits.PartItems,
 		Overrun: c.Limits.Overrun, Gone: c.Gone, FourEyes: c.FourEyes, Workspace: c.Workspace, Root: c.Root, Redact: c.Redact,
 		FindSecret: c.FindSecret, HandOn: c.Hooks.HandOn, Counted: c.Hooks.Committed != nil,
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator/decide"
@@ -30,6 +31,8 @@ type entry struct {
 	turns []func(*entry, error)
 	// archived is set if the history is in the archive.
 	archived bool
+	// imported says how the task was imported; nil for a task of this log. An imported task is only read.
+	imported *api.ImportView
 	// key is the concurrency key that the task holds or waits for.
 	key string
 	// open is set until the consequences of the end of the task have been applied. unsynced is set if consequences of an earlier
@@ -166,6 +169,7 @@ func (en *engine) loadNow(ctx context.Context, e *entry) {
 		return
 	}
 	e.task, e.seq, e.archived, e.plan = task, newest.Seq, e.archived || newest.Archived, decide.Plan{Program: prog, Unusable: noPlan}
+	e.imported = importOf(newest)
 	en.revive(e)
 	e.notify() // the log may contain an append that it did not acknowledge
 	en.concurrencyKeys.markRead(e.id)
@@ -276,6 +280,10 @@ const catchUpAfter = time.Second
 // revive restores the derived state of a task that was just loaded: queued calls, timers, concurrency keys and dependencies. mu
 // must be held.
 func (en *engine) revive(e *entry) {
+	if e.imported != nil {
+		en.finished.add(e)
+		return
+	}
 	en.listed.update(e)
 	en.queue.reviveLeases(e)
 	if e.task.State.Terminal() {

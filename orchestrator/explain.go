@@ -24,6 +24,10 @@ func (rd *reader) Explain(ctx context.Context, r api.GetRequest) (api.ExplainRep
 	}
 	err := rd.engine.inspect(ctx, r.ID, func(e *entry) error {
 		reply.State = e.task.State
+		if e.imported != nil {
+			reply.Causes = []api.Cause{importedCause(e)}
+			return nil
+		}
 		if refusal != nil && !e.task.State.Terminal() {
 			reply.Causes = append(reply.Causes, refusalCause(refusal))
 		}
@@ -227,6 +231,8 @@ func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 		}
 	case s.State != statemachine.StepRunning || s.Items != nil || s.Divided != nil:
 		return nil
+	case s.Agent != nil:
+		c.Kind, c.Sentence = "agent", agentText(t.Task, s)
 	case s.Child != "":
 		c.Kind, c.Sentence, c.Next = "child", fmt.Sprintf("Step %s waits for its child task %s.", s.Key, s.Child), "orch explain "+string(s.Child)
 		c.Task = s.Child

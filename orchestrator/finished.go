@@ -77,5 +77,5 @@ func (e *entry) idle() bool {
 	if e.busy || len(e.turns) > 0 || len(e.calls.Leases) > 0 || e.changed != nil || e.ended != nil {
 		return false
 	}
-	return e.task.Count(statemachine.StepReady) == 0
+	return e.imported != nil || e.task.Count(statemachine.StepReady) == 0
 }

@@ -127,7 +127,7 @@ func (l *listing) addHead(h events.Head) {
 // lineOf returns the line of a task from its entry in the log's index. It lacks labels, priority and reason.
 func lineOf(h events.Head) api.Summary {
 	return api.Summary{
-		ID: h.Task, Name: h.Name, State: statemachine.State(h.State), Parent: h.Parent, CreatedAt: h.Created, UpdatedAt: h.At,
+		ID: h.Task, Name: h.Name, State: statemachine.State(h.State), Parent: h.Parent, CreatedAt: h.Created, UpdatedAt: h.At, Imported: h.Imported,
 	}
 }
 
@@ -416,6 +416,9 @@ func matchesComplete(r api.ListRequest, s api.Summary) bool {
 		return false
 	}
 	if r.Session != "" && r.Session != s.Session {
+		return false
+	}
+	if s.UpdatedAt.Before(r.ChangedSince) {
 		return false
 	}
 	return (r.Since.IsZero() || !s.CreatedAt.Before(r.Since)) && (r.Until.IsZero() || s.CreatedAt.Before(r.Until))

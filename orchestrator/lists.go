@@ -49,9 +49,10 @@ type Lists interface {
 	// Queue returns the open tasks that match a request, except for its fields about agents: the most urgent first, then the
 	// oldest, after the task after. It also counts the queue at a time.
 	Queue(r api.QueueRequest, after *api.Summary, limit int, now time.Time) ([]api.Summary, api.QueueStats)
-	// Finished counts the finished tasks. Heads yields their heads, of the archived ones or of the others.
+	// Finished counts the finished tasks. Heads yields their heads, of the archived ones or of the others; with before, only of
+	// those that were created and changed last before that time.
 	Finished() int
-	Heads(archived bool) iter.Seq[events.Head]
+	Heads(archived bool, before time.Time) iter.Seq[events.Head]
 }
 
 // lister brings Lists up to date after a start, and saves it.
@@ -168,6 +169,8 @@ func (li *lister) save() error {
 
 // noteArchived records that all tasks in the archive are marked in the index. It is called while no task is being archived.
 func (li *lister) noteArchived(ctx context.Context) {
+	li.adding.Lock() // no task is being imported either
+	defer li.adding.Unlock()
 	log, ok := li.log.Log.(positioned)
 	if !ok {
 		return
@@ -186,7 +189,7 @@ func (li *lister) complete(ctx context.Context) error {
 	var pace pause.Share
 	for i, heads := range []iter.Seq2[events.Head, error]{live, archived} {
 		for h, err := range heads {
-			if err == nil && statemachine.State(h.State).Terminal() {
+			if err == nil && (statemachine.State(h.State).Terminal() || h.Imported) {
 				err = li.addHead(ctx, h, i == 1) // the second sequence
 			}
 			if err != nil {
@@ -260,7 +263,7 @@ func (li *lister) putBack(ctx context.Context, ids []events.TaskID) {
 	for _, id := range ids {
 		if task, newest, err := li.engine.fold(ctx, id); err == nil {
 			line := lineOfTask(task)
-			line.Archived = newest.Archived
+			line.Archived, line.Imported = newest.Archived, newest.Import != nil
 			li.cfg.Lists.Add(line, newest.Seq)
 		}
 	}

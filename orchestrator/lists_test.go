@@ -85,6 +85,9 @@ func request(r *rand.Rand, ids []events.TaskID) api.ListRequest {
 	if r.IntN(5) == 0 {
 		list.Until = ids[r.IntN(len(ids))].Time()
 	}
+	if r.IntN(5) == 0 {
+		list.ChangedSince = time.Now().Add(-time.Duration(r.IntN(100)) * time.Millisecond)
+	}
 	if r.IntN(8) == 0 {
 		list = api.ListRequest{Tree: ids[r.IntN(len(ids))]}
 	}

@@ -49,7 +49,7 @@ func (c *core) announceMove(t *decide.Turn, kind events.Kind, d *events.Moved) {
 	case slices.Contains([]events.Kind{events.TaskFailed, events.TaskRejected}, kind):
 		n.Kind = NoticeFailed
 	case slices.Contains([]events.Kind{events.TaskBlocked, events.TaskExpired}, kind) && t.Task.State == statemachine.Blocked:
-		n.Kind = NoticeBlocked
+		n.Kind, n.Question = NoticeBlocked, openQuestion(t.Task)
 	default:
 		return
 	}
@@ -60,6 +60,16 @@ func (c *core) announceMove(t *decide.Turn, kind events.Kind, d *events.Moved) {
 		n.Priority = "critical"
 	}
 	c.sendNotice(t, n)
+}
+
+// openQuestion returns the id of the first open question of a task; empty if there is none.
+func openQuestion(t *statemachine.Task) string {
+	for _, q := range t.Questions {
+		if q.Status == statemachine.QuestionOpen {
+			return q.ID
+		}
+	}
+	return ""
 }
 
 // announceApproval sends the notice for an approval that is still pending.

@@ -82,6 +82,20 @@ func TestBlockIsAnnounced(t *testing.T) {
 	}, h.take(t))
 }
 
+// A task that waits for an answer is announced with its question.
+func TestQuestionIsAnnounced(t *testing.T) {
+	t.Parallel()
+	var h heard
+	n := start(t, memlog.New(memlog.Config{}), h.hear)
+	id := n.submit(oneWrite)
+	require.NoError(t, n.inquire("w", n.begun("w"), elicit("who")))
+	got := h.take(t)
+	require.Len(t, got, 1)
+	assert.Equal(t, orchestrator.NoticeBlocked, got[0].Kind)
+	assert.Equal(t, id, got[0].Task)
+	assert.Equal(t, n.open().ID, got[0].Question)
+}
+
 // The approvals of a critical task are requested, reminded of, expire and are replaced. Then the task is blocked.
 func TestApprovalsAreAnnounced(t *testing.T) {
 	t.Parallel()

@@ -59,7 +59,7 @@ func (ws *workSource) offer(e *entry, s *statemachine.Step) *dispatch.Offer {
 	r := e.read()
 	call := work.Call{
 		Ref:      work.Ref{Task: e.id, Step: s.Key, Attempt: s.Attempt},
-		Announce: !s.RunsElsewhere() && (s.Attempt > 1 || s.Since.Before(ws.started)),
+		Announce: !s.RunsElsewhere() && (s.Attempt > 1 || s.Since.Before(ws.started) || decide.AsksModel(s)),
 		Tool:     s.Tool, Effect: s.Effect, State: ws.reader.gateState(e.task, s), Timeout: s.Timeout,
 		Lease: e.calls.Leases[s.Key].TTL, Name: decide.NameOf(e.task), KeyOf: e.task.Submitted.KeyOf,
 		Requester: ws.engine.caller(e, s), Declared: r.Declared(s),

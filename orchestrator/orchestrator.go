@@ -31,6 +31,9 @@ type Orchestrator struct {
 	*archiver
 	*recovery
 	*lister
+	*exporter
+	*importer
+	*conversations
 
 	queue *callQueue
 }
@@ -59,7 +62,10 @@ func New(cfg Config) (*Orchestrator, error) {
 	ar := &archiver{core: c, engine: en, reader: rd, lister: li, pauses: pauses, archiveNow: make(chan struct{}, 1)}
 	return &Orchestrator{
 		core: c, engine: en, reader: rd, submitter: sm, approver: ap, operations: op, workSource: ws, archiver: ar,
-		recovery: &recovery{core: c, engine: en, reader: rd, archiver: ar, operations: op}, lister: li, queue: ws.queue,
+		recovery: &recovery{core: c, engine: en, reader: rd, archiver: ar, operations: op}, lister: li,
+		exporter: &exporter{core: c, engine: en, reader: rd, files: transfers[*transfer]{all: map[string]*transfer{}}},
+		importer: &importer{core: c, engine: en, reader: rd, lister: li, uploads: transfers[*upload]{all: map[string]*upload{}}}, queue: ws.queue,
+		conversations: newConversations(en),
 	}, nil
 }
 

@@ -105,7 +105,7 @@ func (t *viewer) view() api.TaskView {
 	sub := e.task.Submitted
 	v := api.TaskView{
 		ID: e.id, Name: sub.Name, Summary: sub.Summary, State: e.task.State, Reason: e.task.Reason, Block: e.task.Block,
-		Paused: e.task.Paused, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, RetryOf: sub.RetryOf, Session: sub.Session, Root: sub.Root, Requestor: e.task.Requestor,
+		Paused: e.task.Paused, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, RetryOf: sub.RetryOf, ForkOf: sub.ForkOf, ForkAt: sub.ForkAt, Session: sub.Session, Root: sub.Root, Requestor: e.task.Requestor,
 		DependsOn: slices.Clone(e.task.Unmet), CreatedAt: e.task.CreatedAt, UpdatedAt: e.task.UpdatedAt, Deadline: sub.Deadline,
 		Inputs: t.render(sub.Inputs), Output: t.render(e.task.Output), Error: e.task.Error, Rev: e.task.Rev,
 		Checkpoints: checkpointViews(e.task), Steps: t.stepViews(), Archived: e.archived,
@@ -117,6 +117,7 @@ func (t *viewer) view() api.TaskView {
 	if e.task.State.Terminal() {
 		v.EndedAt = new(e.task.Since)
 	}
+	v.Imported = e.imported
 	return v
 }
 
@@ -137,6 +138,7 @@ func (t *viewer) stepViews() []api.StepView {
 		for _, n := range section {
 			views = append(views, t.stepView(n.ID, n))
 			seen[n.ID] = true
+			views = append(views, t.turnViews(n.ID, seen)...)
 			if n.Kind == plan.KindForEach {
 				views = append(views, t.itemViews(n, seen)...)
 			}
@@ -165,7 +167,24 @@ func (t *viewer) itemViews(n *plan.Node, seen map[string]bool) []api.StepView {
 			if key := it.Key(child.ID); t.Task.Steps[key] != nil {
 				views = append(views, t.stepView(key, child))
 				seen[key] = true
+				views = append(views, t.turnViews(key, seen)...)
 			}
+		}
+	}
+	return views
+}
+
+// turnViews returns the calls of an agent step, in the order of its turns. It returns none for another step.
+func (t *viewer) turnViews(key string, seen map[string]bool) []api.StepView {
+	var views []api.StepView
+	s := t.Task.Steps[key]
+	if s == nil || s.Agent == nil {
+		return nil
+	}
+	for call := range s.Agent.Calls(key) {
+		if t.Task.Steps[call] != nil {
+			views = append(views, t.stepView(call, nil))
+			seen[call] = true
 		}
 	}
 	return views
@@ -194,6 +213,9 @@ func (t *viewer) stepView(key string, n *plan.Node) api.StepView {
 	s := t.Task.Steps[key]
 	if s == nil {
 		return v
+	}
+	if n == nil && s.Tool == "" && s.Approval != "" { // it asks for more than the budget of an agent
+		v.Kind = string(plan.KindApprove)
 	}
 	v.State, v.Attempt, v.Lost, v.Worker, v.Signal, v.Approval, v.Child = s.State, s.Attempt, s.Lost, s.Worker, s.Signal, s.Approval, s.Child
 	v.Duration, v.Error, v.Reason, v.Since = s.Duration, s.Error, s.Reason, new(s.Since)
@@ -250,6 +272,9 @@ func (rd *reader) Result(ctx context.Context, r api.ResultRequest) (api.ResultRe
 		waits := waitsForPeople(e.task)
 		reply = api.ResultReply{ID: e.id, State: e.task.State, Ended: e.task.State.Terminal(), Waits: waits, Reason: e.task.Reason, Error: e.task.Error}
 		output = e.task.Output
+		if e.imported != nil && !reply.Ended && r.Wait > 0 {
+			return true, unfinishedFault(e)
+		}
 		return reply.Ended || r.Attend && waits, nil
 	})
 	switch {
@@ -280,7 +305,7 @@ func (rd *reader) Watch(ctx context.Context, r api.WatchRequest) (api.WatchReply
 	var rev uint64
 	err := rd.await(ctx, r.ID, r.Wait, (*entry).change, func(e *entry) (bool, error) {
 		rev = e.task.Rev
-		reply = api.WatchReply{Version: e.version, State: e.task.State, Ended: e.task.State.Terminal(), Progress: map[string]work.Progress{}}
+		reply = api.WatchReply{Version: e.version, State: e.task.State, Ended: e.task.State.Terminal() || e.imported != nil, Progress: map[string]work.Progress{}}
 		maps.Copy(reply.Progress, e.progress)
 		if r.Output {
 			reply.Output = rd.watchOutput(e, r)
@@ -329,13 +354,8 @@ func (rd *reader) History(ctx context.Context, r api.HistoryRequest) (api.Histor
 		r.Limit = 1000
 	}
 	r.From = max(r.From, 1)
-	if err := rd.engine.mayRead(r.ID); err != nil {
+	if err := rd.readable(ctx, r.ID); err != nil {
 		return api.HistoryReply{}, err
-	}
-	if rd.engine.inMemory(r.ID) { // its newest commit may not be durable yet
-		if err := rd.engine.inspect(ctx, r.ID, func(*entry) error { return nil }); err != nil {
-			return api.HistoryReply{}, err
-		}
 	}
 	list, next, err := rd.commits(ctx, r.ID, r.From, r.Limit)
 	if len(list) == 0 && err == nil {

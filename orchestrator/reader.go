@@ -71,6 +71,17 @@ func (en *engine) mayRead(id events.TaskID) error {
 	return err
 }
 
+// readable waits until every commit of a task that the log has is durable. It does not load a task that is not in memory.
+func (rd *reader) readable(ctx context.Context, id events.TaskID) error {
+	if err := rd.engine.mayRead(id); err != nil {
+		return err
+	}
+	if !rd.engine.inMemory(id) {
+		return nil
+	}
+	return rd.engine.inspect(ctx, id, func(*entry) error { return nil })
+}
+
 // inspect runs fn with a task when all its events are durable. fn runs with mu held.
 func (en *engine) inspect(ctx context.Context, id events.TaskID, fn func(*entry) error) error {
 	if err := en.mayRead(id); err != nil {

@@ -103,7 +103,14 @@ func (ar *archiver) dueTasks(ctx context.Context) ([]events.TaskID, error) {
 		if err != nil {
 			return nil, err
 		}
-		f.add(h.Task, h.Parent, ar.cfg.Limits.Retention.due(h, now))
+		due := ar.cfg.Limits.Retention.due(h, now)
+		if due && h.Imported {
+			if h.At, err = ar.importedAt(ctx, h); err != nil {
+				return nil, err
+			}
+			due = ar.cfg.Limits.Retention.due(h, now)
+		}
+		f.add(h.Task, h.Parent, due)
 	}
 	ar.lock()
 	for id, line := range ar.engine.listed.lines {
@@ -115,11 +122,26 @@ func (ar *archiver) dueTasks(ctx context.Context) ([]events.TaskID, error) {
 	return f.due(func(id events.TaskID) (bool, error) { return ar.exists(ctx, id) })
 }
 
+// importedAt returns when a task was imported, from which its retention counts. A task that was removed meanwhile stays due.
+func (ar *archiver) importedAt(ctx context.Context, h events.Head) (time.Time, error) {
+	for stored, err := range ar.cfg.Log.Read(ctx, h.Task, h.Rev) {
+		switch note := importOf(stored); {
+		case err != nil && !absent(err):
+			return h.At, err
+		case note != nil:
+			return note.At, nil
+		default:
+			return h.At, nil
+		}
+	}
+	return h.At, nil
+}
+
 // archivedHeads yields the heads of the archived tasks. There may be millions, so without an index of lists it reads them one by one
 // if the log supports that.
 func (ar *archiver) archivedHeads(ctx context.Context) iter.Seq2[events.Head, error] {
 	if ar.cfg.Lists.Complete() {
-		return withoutErrors(ar.cfg.Lists.Heads(true), func(events.Head) bool { return true })
+		return withoutErrors(ar.cfg.Lists.Heads(true, time.Time{}))
 	}
 	type ordered interface {
 		ArchivedAfter(ctx context.Context, position uint64) iter.Seq2[events.Head, error]

@@ -46,12 +46,13 @@ func (sm *submitter) retryTask(ctx context.Context, r api.RetryRequest, id event
 				WithHint("orch retry %s --from %s runs it again", r.ID, key)
 		}
 		sub := e.task.Submitted
-		extra = submitExtra{origin: r.ID, parent: nil, reuse: reusable(e, repeated), tools: sub.Tools, within: sub.Within, programs: programsOf(sub), root: sub.Root}
+		extra = submitExtra{origin: r.ID, parent: nil, reuse: reusable(e, repeated), tools: sub.Tools, within: sub.Within, programs: programsOf(sub), root: sub.Root, limited: sub.Limited}
 		extra.created = new(createdOf(e.task))
 		parts = unfinishedParts(e.task, requested)
 		if r.From == "" { // a failed call may have had its effect, so the repetition uses the same idempotency key
 			extra.keyOf = events.TaskID(cmp.Or(string(sub.KeyOf), string(r.ID)))
 			extra.addParts(e, repeated)
+			extra.agents = t.ContinueAgents(repeated, extra.reuse)
 		}
 		req = api.SubmitRequest{ID: id, Name: sub.Name, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, Actor: r.Actor, Via: r.Via, Plan: e.plan.Program.Plan().JSON()}
 		req.Inputs = t.Fetch(sub.Inputs)
@@ -68,6 +69,9 @@ func (sm *submitter) retryTask(ctx context.Context, r api.RetryRequest, id event
 
 // mayRetry returns why a task cannot be retried, or nil if it can.
 func mayRetry(e *entry, r api.RetryRequest) error {
+	if e.imported != nil {
+		return importedFault(e.id)
+	}
 	if e.plan.Unusable != nil {
 		return e.plan.Unusable
 	}
@@ -89,6 +93,9 @@ func mayRetry(e *entry, r api.RetryRequest) error {
 func (sm *submitter) Redrive(ctx context.Context, r api.RedriveRequest) (api.SubmitReply, error) {
 	var planless *events.Submitted
 	err := sm.engine.inspect(ctx, r.ID, func(e *entry) error {
+		if e.imported != nil {
+			return importedFault(e.id)
+		}
 		if e.plan.Unusable != nil && !e.task.State.Terminal() {
 			planless = e.task.Submitted
 			return nil
@@ -154,6 +161,9 @@ func deadLetter(lines []api.Summary) []api.Summary {
 
 // isDead reports whether a task needs a person. known reports whether there is a task with an id.
 func isDead(line api.Summary, known func(events.TaskID) bool) bool {
+	if line.Imported {
+		return false
+	}
 	switch line.State {
 	case statemachine.Failed: // a part fails its for_each, whose task counts
 		return !strings.HasPrefix(line.Name, api.PartName) && !known(redriveOf(line.ID))

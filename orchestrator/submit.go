@@ -205,7 +205,10 @@ func (sm *submitter) prepare(ctx context.Context, r api.SubmitRequest, extra sub
 	if err := sm.compiler.evaluateKeys(p, prog, inputs, r, extra); err != nil {
 		return nil, err
 	}
-	if extra.origin != "" {
+	if extra.fork != nil {
+		p.ForkOf, p.ForkAt = extra.fork.task, extra.fork.at
+	}
+	if extra.continues() {
 		p.IdempotencyKey, p.KeyScope = "", "" // the original task holds the key
 	}
 	s := &submission{prog: prog.Program, payload: p, id: r.ID, chosen: r.ID != "", cause: r.Cause}
@@ -448,6 +451,9 @@ func (sm *submitter) writeFirstCommit(s *submission, actor string, extra submitE
 		}
 		for i := range extra.reuse {
 			t.Emit(events.StepReused, &extra.reuse[i])
+		}
+		for _, c := range extra.agents {
+			t.GoOn(c)
 		}
 		for _, d := range extra.divided {
 			t.Emit(events.StepDivided, d)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/orchestrator/decide"
 )
 
 // submitExtra holds properties of a new task that only the node itself can set.
@@ -12,6 +13,10 @@ type submitExtra struct {
 	// origin is the task that a retry continues, reuse the results of origin that the task reuses. keyOf is work.Call.KeyOf.
 	origin events.TaskID
 	reuse  []events.Reused
+	// fork is the task that a fork stands on; nil for other tasks. The results in reuse are then those of fork.
+	fork *forkOrigin
+	// agents are the agent steps that go on where they stood in origin or in fork.
+	agents []*decide.Continued
 	// divided are the divided items of each for_each that the task continues.
 	divided []*events.Divided
 	keyOf   events.TaskID
@@ -37,5 +42,8 @@ type submitExtra struct {
 
 // trusted reports whether the node has checked the plan before, for an earlier task or for a call.
 func (x submitExtra) trusted() bool {
-	return x.origin != "" || (x.parent != nil && x.parent.Agent != "")
+	return x.continues() || (x.parent != nil && x.parent.Agent != "")
 }
+
+// continues reports whether the task reuses results of another one.
+func (x submitExtra) continues() bool { return x.origin != "" || x.fork != nil }

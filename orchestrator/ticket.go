@@ -62,6 +62,9 @@ func (t *ticket) giveUp(ctx context.Context) *fault.Error {
 	}
 }
 
+// Lag returns for how long the oldest commit waits that the log has not acknowledged.
+func (c *core) Lag() time.Duration { return c.log.lag() }
+
 // checkLag returns UNAVAILABLE with reason OVERLOADED while the log is slow.
 func (c *core) checkLag() error {
 	if lag := c.log.lag(); lag > maxLag {

@@ -71,6 +71,9 @@ func (en *engine) wake(id events.TaskID) {
 		if err != nil {
 			return // loadFailed has set the next timer
 		}
+		if e.imported != nil {
+			return
+		}
 		if e.unsynced && !e.task.State.Terminal() {
 			en.catchUp(e)
 		}
@@ -107,6 +110,10 @@ func (en *engine) rearmTimer(e *entry, began time.Time, err error) {
 
 // decide makes one decision with fn and appends its events. mu must be held, and the entry must not be busy.
 func (en *engine) decide(e *entry, actor string, fn func(*decide.Turn) error, done func(error)) {
+	if e.imported != nil {
+		done(importedFault(e.id))
+		return
+	}
 	en.turnStarted = time.Now()
 	t, err := decide.Decide(e.read(), actor, fn)
 	if err == nil {

@@ -131,7 +131,7 @@ func (c cursor) approve() *Approve {
 		"risk":        func(c cursor) { a.Risk = c.oneOf("low", "medium", "high") },
 		"quorum":      func(c cursor) { a.Quorum = c.count(maxQuorum) },
 		"from":        func(c cursor) { a.From = c.people() },
-		"form":        func(c cursor) { a.Form = c.form() },
+		"form":        func(c cursor) { a.Form = c.compiled("form") },
 		"covers":      func(c cursor) { a.Covers = c.texts() },
 		"on_reject":   func(c cursor) { a.OnReject = c.oneOf("fail", "continue") },
 		"on_expiry":   func(c cursor) { a.OnExpiry = c.oneOf("block", "reject", "approve", "default", "escalate") },
@@ -147,12 +147,12 @@ func (c cursor) approve() *Approve {
 	return a
 }
 
-// form parses the JSON Schema of a form.
-func (c cursor) form() json.RawMessage {
+// compiled parses a JSON Schema of what, such as a form.
+func (c cursor) compiled(what string) json.RawMessage {
 	raw := c.schema()
 	if raw != nil {
 		if _, err := formOf(raw); err != nil {
-			c.report("the form is not a JSON Schema: "+err.Error(), "")
+			c.report("the "+what+" is not a JSON Schema: "+err.Error(), "")
 		}
 	}
 	return raw
@@ -215,18 +215,24 @@ func CheckForm(schema, given json.RawMessage) error {
 
 // checkFormContent validates a form against its schema. The field of an error begins with name.
 func checkFormContent(schema, given json.RawMessage, name string) error {
-	form, err := formOf(schema)
-	if err != nil {
-		return fault.Wrap(fault.Internal, err, "the form cannot be read")
-	}
 	if len(given) == 0 {
 		given = json.RawMessage("{}")
 	}
+	return checkAgainst(schema, given, name)
+}
+
+// checkAgainst validates JSON against a schema. It returns VALIDATION_ERROR with the invalid field, which begins with name, or
+// INVALID_FORMAT.
+func checkAgainst(schema, given json.RawMessage, name string) error {
+	compiled, err := formOf(schema)
+	if err != nil {
+		return fault.Wrap(fault.Internal, err, "the schema of "+name+" cannot be read")
+	}
 	v, err := decodeValue(given)
 	if err != nil {
-		return fault.Wrap(fault.InvalidFormat, err, "is not valid JSON").WithField(name)
+		return fault.Wrap(fault.InvalidFormat, err, "is not valid JSON: "+err.Error()).WithField(name)
 	}
-	if invalid, ok := errors.AsType[*jsonschema.ValidationError](form.Validate(v)); ok {
+	if invalid, ok := errors.AsType[*jsonschema.ValidationError](compiled.Validate(v)); ok {
 		leaf := innermost(invalid)
 		return fault.New(fault.ValidationError, "%s", english(leaf)).WithField(strings.Join(append([]string{name}, leaf.InstanceLocation...), "."))
 	}

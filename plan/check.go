@@ -33,6 +33,9 @@ func (l *linker) checkToolsOf(steps []*Step, anyState bool) {
 		if s.Kind == KindTool {
 			l.checkTool(s, l.stepLocations[s], anyState)
 		}
+		if s.Kind == KindAgent {
+			l.checkAgent(s, l.stepLocations[s], anyState)
+		}
 		l.checkToolsOf(s.inner(), anyState)
 		if s.Run != nil && anyState {
 			l.checkSub(s.Run)

@@ -91,6 +91,8 @@ func (n *Node) describe() string {
 		return "set " + strings.Join(sortedKeys(n.Step.Set), ", ")
 	case KindApprove:
 		return "approve"
+	case KindAgent:
+		return "agent " + n.Agent.Model
 	default:
 		return ""
 	}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -137,7 +138,7 @@ func (l *linker) steps(section string) []*Step {
 
 // scope returns the scope of a field in which names are visible.
 func (l *linker) scope(owner string, names ...string) *scope {
-	return &scope{linker: l, owner: owner, names: names, steps: map[string]bool{}, uses: map[string]bool{}}
+	return &scope{linker: l, owner: owner, names: names, steps: map[string]bool{}, uses: map[string]bool{}, inputs: map[string]bool{}}
 }
 
 // early returns the scope of a field that is evaluated before the task exists: it sees the inputs and the fields of
@@ -158,6 +159,7 @@ func (l *linker) section(name string, steps []*Step, pr *Program) []*Node {
 		sc.stepProblem = func(id string) (string, string) { return l.refProblem(id, name, nil) }
 		n := l.node(s, at, sc)
 		l.children(n, at, sc, name)
+		n.inputs = sc.inputs
 		n.Needs = l.needs(n, at, sc.steps, func(id string) bool { return l.sections[id] == name })
 		nodes = append(nodes, n)
 		pr.byID[s.ID] = n
@@ -259,6 +261,7 @@ func (l *linker) children(n *Node, at location, outer *scope, section string) {
 				outer.steps[id] = true
 			}
 		}
+		maps.Copy(outer.inputs, sc.inputs)
 		child.Needs = l.needs(child, here, inner, sibling)
 		n.Children = append(n.Children, child)
 	}
@@ -335,6 +338,8 @@ func (l *linker) node(s *Step, at location, sc *scope) *Node {
 		if s.Approve.Default != nil {
 			n.fallback = sc.field(s.Approve.Default, at.field("approve").field("default"))
 		}
+	case KindAgent:
+		n.persona = sc.field(s.Agent.templates(), at.field("agent"))
 	case KindRun:
 		n.Sub = l.link(s.Run)
 		if n.Sub.allow != nil {

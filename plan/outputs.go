@@ -28,6 +28,8 @@ func (l *linker) outputOf(s *Step) *shape {
 		return shapeOfTemplate(s.Set)
 	case KindApprove:
 		return l.answerOf(s.Approve)
+	case KindAgent:
+		return s.Agent.outputShape()
 	case KindForEach:
 		fields := map[string]*shape{"error": nil, s.As: nil}
 		for _, child := range unfold(s.Do) {

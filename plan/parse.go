@@ -86,7 +86,7 @@ func load(name string, src []byte, limit bounds, opt Options) (*Plan, *Program, 
 	if doc == nil {
 		return nil, nil, l.problems.fault()
 	}
-	p := l.plan(cursor{location{doc: doc}, doc.root}, 0)
+	p := l.document(cursor{location{doc: doc}, doc.root})
 	if l.broken {
 		return nil, nil, l.problems.fault()
 	}
@@ -101,6 +101,14 @@ func load(name string, src []byte, limit bounds, opt Options) (*Plan, *Program, 
 		return nil, nil, err
 	}
 	return p, pr, nil
+}
+
+// document parses a file: a plan, or an agent.
+func (l *loader) document(c cursor) *Plan {
+	if c.isAgentFile() {
+		return l.agentFile(c)
+	}
+	return l.plan(c, 0)
 }
 
 // loader builds a plan and its sub-plans.

@@ -76,6 +76,7 @@ const (
 	KindSet     Kind = "set"
 	KindApprove Kind = "approve"
 	KindSwitch  Kind = "switch"
+	KindAgent   Kind = "agent"
 )
 
 // The reactions to a concurrency key that is at its limit; queue is the default.
@@ -191,6 +192,7 @@ type Step struct {
 	branch  *branch // the switch case that contains the step
 
 	Approve *Approve `json:"approve,omitempty"`
+	Agent   *Agent   `json:"agent,omitempty"`
 
 	Wait *Wait          `json:"wait,omitempty"`
 	Run  *Plan          `json:"run,omitempty"`

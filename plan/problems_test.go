@@ -18,7 +18,7 @@ func syntaxCases() []problemCase {
 		{"no object", "- a", "p.yaml:1:1: a plan is an object, but this is a list (`orch plan new` writes one to start from)"},
 		{"duplicate key", "orch: v1\norch: v1\nsteps:\n  - {id: a, set: {x: 1}}\n", `p.yaml:2:1: orch: the key "orch" occurs here for the second time (the first is in line 1)`},
 		{"duplicate json key", `{"orch": "v1", "steps": [{"id": "a", "set": {"x": 1, "x": 2}}]}`, `p.yaml:1:54: steps[0].set.x: the key "x" occurs here for the second time (the first is in line 1)`},
-		{"merge key", "orch: v1\nsteps:\n  - &a {id: a, set: {x: 1}}\n  - {<<: *a, id: b}\n", `p.yaml:4:5: steps[1]: the step has no kind (give it one of tool, for_each, matrix, switch, wait, run, set, approve)
+		{"merge key", "orch: v1\nsteps:\n  - &a {id: a, set: {x: 1}}\n  - {<<: *a, id: b}\n", `p.yaml:4:5: steps[1]: the step has no kind (give it one of tool, for_each, matrix, switch, wait, run, set, approve, agent)
 p.yaml:4:6: steps[1].<<: merge keys are not supported (write the fields out)`},
 		{"laughs", laughs(), `p.yaml:5:24: the plan has more than 200000 values (aliases count as often as they are used)`},
 		{"long laughs", "orch: v1\nsummary: &a " + strings.Repeat("x", 200_000) + "\nlabels: {a: *a, b: *a, c: *a, d: *a, e: *a, f: *a}\n", `p.yaml:2:10: the plan has more than 1048576 bytes of text (aliases count as often as they are used)`},
@@ -77,9 +77,17 @@ p.yaml:2:84: defaults.retry.max: the longest delay is shorter than the initial o
 func stepCases() []problemCase {
 	return []problemCase{
 		{"no object", steps("just text"), `p.yaml:3:5: steps[0]: a step is an object, but this is a text`},
-		{"no kind", steps("id: a"), `p.yaml:3:5: steps[0]: the step has no kind (give it one of tool, for_each, matrix, switch, wait, run, set, approve)`},
+		{"no kind", steps("id: a"), `p.yaml:3:5: steps[0]: the step has no kind (give it one of tool, for_each, matrix, switch, wait, run, set, approve, agent)`},
 		{"two kinds", steps("id: a", "set: {x: 1}", "wait: {for: 1s}"), `p.yaml:3:5: steps[0]: a step has exactly one kind, this has set and wait (make it several steps)`},
-		{"agent", steps("id: a", "agent: claude", "prompt: hi"), "p.yaml:4:12: steps[0].agent: this version of orch does not run `agent` steps (call a tool)"},
+		{"agent", steps("id: a", "agent: claude"), "p.yaml:4:12: steps[0].agent: is a text, but an object is expected (such as `agent: {model: openai/gpt-5, prompt: ..., tools: [FILE_READ]}`)"},
+		{"agent without model", steps("id: a", "agent: {prompt: hi}"), "p.yaml:4:12: steps[0].agent: agent needs a `model` (PROVIDER/NAME, such as openai/gpt-5; `orch models list` shows the providers)"},
+		{"agent without prompt", steps("id: a", "agent: {model: m/x}"), "p.yaml:4:12: steps[0].agent: agent needs a `prompt` (it says what the agent is to do)"},
+		{"agent turns", steps("id: a", "agent: {model: m/x, prompt: hi, max_turns: 0}"), "p.yaml:4:48: steps[0].agent.max_turns: must be a whole number from 1 to 10000"},
+		{"agent pattern", steps("id: a", "agent: {model: m/x, prompt: hi, tools: ['FILE_[']}"), "p.yaml:4:45: steps[0].agent.tools[0]: the pattern \"FILE_[\" has a wrong form (a name such as FILE_READ, or a pattern such as FILE_* or !FILE_DELETE)"},
+		{"agent tool", steps("id: a", "agent: {model: m/x, prompt: hi, tools: [LOG_WRIT]}"), "p.yaml:4:45: steps[0].agent.tools[0]: there is no tool \"LOG_WRIT\" (`orch tools list` shows them)"},
+		{"agent budget", steps("id: a", "agent: {model: m/x, prompt: hi, budget: {}}"), "p.yaml:4:45: steps[0].agent.budget: the budget has no limit (give it one of usd, tokens, calls, wall)"},
+		{"agent result", steps("id: a", "agent: {model: m/x, prompt: hi, result: {type: 3}}"), "p.yaml:4:45: steps[0].agent.result: the result is not a JSON Schema: /type: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'"},
+		{"agent output", head + "  - {id: a, agent: {model: m/x, prompt: hi}}\n  - {id: b, set: {x: '${{ steps.a.output.result }}'}}\n", "p.yaml:4:42: steps[1].set.x: `steps.a.output` has no field \"result\" (it has calls, text, tokens, turns, usd)"},
 		{"approve", steps("id: a", "approve: {}"), "p.yaml:4:14: steps[0].approve: approve needs a `description` (it is what people read before they decide)"},
 		{"compensate", steps("id: a", "set: {x: 1}", "compensate: {}"), "p.yaml:5:17: steps[0].compensate: this version of orch does not run `compensate` (use `always` with an `if`)"},
 		{"empty id", steps(`id: ""`, "set: {x: 1}"), `p.yaml:3:9: steps[0].id: the id "" has a wrong form (lower-case letters, digits and _, the first a letter, at most 63)`},

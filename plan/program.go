@@ -239,6 +239,9 @@ type Node struct {
 	Covers []Cover
 	// Secrets are the secrets in the arguments of the call.
 	Secrets []SecretUse
+	// inputs are the names of the inputs that the step reads, anyInput if it may read all. It is nil for the nodes of a `do`,
+	// whose inputs count for the for_each.
+	inputs map[string]bool
 
 	cond         *field
 	args         *field
@@ -248,6 +251,7 @@ type Node struct {
 	wait         *field
 	fallback     *field // default of a wait or an approve step
 	question     *field
+	persona      *field // agent
 	verifyArgs   *field
 	verifyExpect *field
 	expected     *field // expect
@@ -257,6 +261,14 @@ type Node struct {
 
 func (n *Node) invalid(format string, args ...any) error {
 	return fault.New(fault.ValidationError, "step %q: %s", n.ID, fmt.Sprintf(format, args...))
+}
+
+// anyInput stands for all inputs in Node.inputs.
+const anyInput = ""
+
+// ReadsAny reports whether an expression of the step, or of a step in its `do`, reads one of the named inputs.
+func (n *Node) ReadsAny(inputs []string) bool {
+	return len(inputs) > 0 && n.inputs[anyInput] || slices.ContainsFunc(inputs, func(name string) bool { return n.inputs[name] })
 }
 
 // If evaluates the condition. It returns true for a step without a condition.

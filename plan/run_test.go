@@ -46,7 +46,7 @@ func run(t *testing.T, pr *plan.Program, inputs string, tools map[string]string)
 		case plan.KindSet:
 			out, err = n.Set(sc)
 			require.NoError(t, err)
-		case plan.KindForEach, plan.KindWait, plan.KindRun, plan.KindSwitch:
+		case plan.KindForEach, plan.KindWait, plan.KindRun, plan.KindSwitch, plan.KindAgent:
 			require.Fail(t, "not run here", n.ID)
 		}
 		results[n.ID] = plan.StepResult{State: state, Output: out, Error: failure, Attempts: 1}

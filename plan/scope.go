@@ -38,12 +38,13 @@ type scope struct {
 	known    *shape          // shape of the last compiled expression
 	steps    map[string]bool // referenced step ids
 	uses     map[string]bool // referenced names
+	inputs   map[string]bool // referenced inputs, anyInput for all
 }
 
 // field compiles a template value.
 func (s *scope) field(v any, at location) *field {
 	fresh := *s
-	fresh.steps, fresh.uses = map[string]bool{}, map[string]bool{}
+	fresh.steps, fresh.uses, fresh.inputs = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	t := fresh.template(v, at)
 	return s.newField(&fresh, t)
 }
@@ -51,7 +52,7 @@ func (s *scope) field(v any, at location) *field {
 // expressionField compiles a field that is always an expression.
 func (s *scope) expressionField(source string, at location) *field {
 	fresh := *s
-	fresh.steps, fresh.uses = map[string]bool{}, map[string]bool{}
+	fresh.steps, fresh.uses, fresh.inputs = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	if source == "" {
 		return &field{template: literal{}} // reported when it was parsed
 	}
@@ -62,9 +63,8 @@ func (s *scope) expressionField(source string, at location) *field {
 // newField returns the field of a template that was compiled in the scope fresh. It adds the references of fresh to s.
 func (s *scope) newField(fresh *scope, t template) *field {
 	s.known = fresh.known
-	for id := range fresh.steps {
-		s.steps[id] = true
-	}
+	maps.Copy(s.steps, fresh.steps)
+	maps.Copy(s.inputs, fresh.inputs)
 	f := &field{template: t, steps: sortedKeys(fresh.steps), uses: fresh.uses}
 	if plain, ok := t.(literal); ok {
 		f.fixed, _ = encode(plain.value) // a value that cannot be encoded was reported when it was parsed
@@ -82,7 +82,7 @@ func (s *scope) expression(source string, at location) template {
 		at.report(fmt.Sprintf("an expression has at most %d bytes, this has %d", MaxExpression, len(source)), "compute parts of it in a `set` step")
 		return literal{}
 	}
-	refs := references{scope: s, source: source, at: at, unresolved: map[*ast.IdentifierNode]bool{}}
+	refs := references{scope: s, source: source, at: at, unresolved: map[*ast.IdentifierNode]bool{}, whole: map[*ast.IdentifierNode]bool{}}
 	code, err := compileExpression(source, s.linker.languages.with(s.names), refs.read)
 	refs.reportUnresolved()
 	if err != nil {
@@ -123,12 +123,16 @@ type references struct {
 	source     string
 	at         location
 	unresolved map[*ast.IdentifierNode]bool // uses of `steps` for which no id was found yet
+	whole      map[*ast.IdentifierNode]bool // uses of `inputs` for which no name was found yet
 	known      *shape                       // the shape of the value
 }
 
 // read visits the whole expression.
 func (r *references) read(tree *ast.Node) {
 	ast.Walk(tree, visitor(r.visit))
+	if len(r.whole) > 0 {
+		r.scope.inputs[anyInput] = true
+	}
 	if r.scope.linker.opt.Accepted {
 		return
 	}
@@ -156,6 +160,9 @@ func (r *references) identifier(n *ast.IdentifierNode) {
 		r.unresolved[n] = true
 	default:
 		r.scope.uses[n.Value] = true
+		if n.Value == rootInputs {
+			r.whole[n] = true
+		}
 	}
 }
 
@@ -168,6 +175,8 @@ func (r *references) member(n *ast.MemberNode) {
 		delete(r.unresolved, root)
 		r.step(n, name.Value)
 	case root.Value == rootInputs && fixed:
+		delete(r.whole, root)
+		r.scope.inputs[name.Value] = true
 		r.input(n, name.Value)
 	case fixed:
 		r.field(n, root.Value, name.Value)

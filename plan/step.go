@@ -47,12 +47,6 @@ func (l *loader) step(c cursor, nesting int) *Step {
 	s.findKind(c)
 	fields := s.commonFields()
 	maps.Copy(fields, l.kindFields(s, nesting))
-	for _, key := range []string{"prompt", "tools", "budget", "result"} {
-		if c.has("agent") {
-			fields[key] = func(cursor) {}
-		}
-	}
-	fields["agent"] = unsupported("does not run `agent` steps", "call a tool")
 	fields["compensate"] = unsupported("does not run `compensate`", "use `always` with an `if`")
 	s.read(c, fields)
 	s.complete(c)
@@ -66,7 +60,7 @@ func (l *loader) step(c cursor, nesting int) *Step {
 
 // allKinds lists the keys that determine the kind of a step.
 func allKinds() []Kind {
-	return []Kind{KindTool, KindForEach, KindWait, KindRun, KindSet, KindApprove, KindSwitch}
+	return []Kind{KindTool, KindForEach, KindWait, KindRun, KindSet, KindApprove, KindSwitch, KindAgent}
 }
 
 // kindOf returns the kind that a key determines, or "".
@@ -84,20 +78,18 @@ func kindOf(key string) Kind {
 // findKind sets the kind of the step. It reports a step without a kind or with several kinds.
 func (s *Step) findKind(c cursor) {
 	var found []string
-	reserved := false
 	for i := 0; i+1 < len(c.node.Content); i += 2 {
 		key := c.node.Content[i].Value
 		if k := kindOf(key); k != "" {
 			s.Kind = k
 			found = append(found, key)
 		}
-		reserved = reserved || key == "agent"
 	}
 	switch {
 	case len(found) > 1:
 		c.report("a step has exactly one kind, this has "+strings.Join(found, " and "), "make it several steps")
-	case len(found) == 0 && !reserved:
-		c.report("the step has no kind", "give it one of tool, for_each, matrix, switch, wait, run, set, approve")
+	case len(found) == 0:
+		c.report("the step has no kind", "give it one of tool, for_each, matrix, switch, wait, run, set, approve, agent")
 	}
 }
 
@@ -137,6 +129,8 @@ func (l *loader) kindFields(s *Step, nesting int) map[string]func(cursor) {
 		}
 	case KindApprove:
 		return map[string]func(cursor){"approve": func(c cursor) { s.Approve = c.approve() }}
+	case KindAgent:
+		return map[string]func(cursor){"agent": func(c cursor) { s.Agent = c.agent() }}
 	case KindSwitch:
 		return l.switchFields(s, nesting)
 	case KindSet:
@@ -177,7 +171,7 @@ func (s *Step) read(c cursor, fields map[string]func(cursor)) {
 func kindKeys() []string {
 	return []string{
 		"tool", "with", "effect", "verify", "expect", "heartbeat", "start_within", "retry", "queue", "approval", "until", "max_rounds", "delay",
-		"for_each", "matrix", "as", "max_parallel", "on_item_error", "collect", "do", "wait", "run", "set", "approve", "switch", "cases", "default",
+		"for_each", "matrix", "as", "max_parallel", "on_item_error", "collect", "do", "wait", "run", "set", "approve", "agent", "switch", "cases", "default",
 	}
 }
 

@@ -17,19 +17,21 @@ import (
 type Ask struct {
 	// Rule is the machine-readable name of the rule that requires the approval: outside_workspace, destructive, always,
 	// new_target, database_write, protected_branch, or a rule of the policy file.
-	Rule string
+	Rule string `json:"rule"`
 	// Reason explains the request to people. Field is the input that caused the request. Instead suggests a way that
 	// needs no approval.
-	Reason, Field, Instead string
+	Reason  string `json:"reason"`
+	Field   string `json:"field,omitempty"`
+	Instead string `json:"instead,omitempty"`
 	// Type is the kind of the request (S0-160); it decides how long the approval waits (M-3).
-	Type string
+	Type string `json:"type"`
 	// Risk is low, medium or high.
-	Risk string
+	Risk string `json:"risk"`
 	// Scopes are the permissions that the grant gives to the whole task (A-36, A-37). If empty, the grant is valid only
 	// for this call with exactly these arguments.
-	Scopes []string
+	Scopes []string `json:"scopes,omitempty"`
 	// Offers are scopes that the approver may grant to the whole session instead of granting only this call.
-	Offers []string
+	Offers []string `json:"offers,omitempty"`
 }
 
 // The types of requests for approval.
@@ -242,6 +244,9 @@ func (p *Policy) protectedBranch(name string) bool {
 	})
 }
 
+// ReasonRate is the reason of the RATE_LIMITED of checkRate.
+const ReasonRate = "CALLS_PER_MINUTE"
+
 // checkRate returns RATE_LIMITED when the task has reached its limit of calls per minute (S0-113).
 func (p *Policy) checkRate(c *Call) error {
 	class := c.Spec.RateClass()
@@ -250,5 +255,5 @@ func (p *Policy) checkRate(c *Call) error {
 		return nil
 	}
 	return fault.New(fault.RateLimited, "the task has made %d calls of class %s in a minute, its limit", c.Recent, class).
-		WithHint("retry after %s", c.RetryAfter.Round(1e9)).WithRetryAt(time.Now().Add(c.RetryAfter))
+		WithReason(ReasonRate).WithHint("retry after %s", c.RetryAfter.Round(1e9)).WithRetryAt(time.Now().Add(c.RetryAfter))
 }

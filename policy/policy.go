@@ -93,6 +93,21 @@ func New(cfg Config) (*Policy, error) {
 	return p, nil
 }
 
+// Rules returns the policy file; nil for none.
+func (p *Policy) Rules() *Rules { return p.rules }
+
+// WithRules returns the policy with another policy file, or VALIDATION_ERROR if its rules cannot be applied.
+func (p *Policy) WithRules(r *Rules) (*Policy, error) {
+	if r != nil {
+		if err := r.checkReach(p.root); err != nil {
+			return nil, err
+		}
+	}
+	other := *p
+	other.rules = r
+	return &other, nil
+}
+
 // limitsOf returns the configured limits with the defaults filled in. A class without a limit is absent.
 func limitsOf(configured map[tools.Rate]int) map[tools.Rate]int {
 	limits := map[tools.Rate]int{tools.External: 10, tools.Database: 50}

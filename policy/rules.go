@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"slices"
 
@@ -32,6 +34,14 @@ type Rules struct {
 	Default Action `json:"default"`
 	// List contains the rules in file order.
 	List []Rule `json:"rules"`
+	// Text is the file as it was read.
+	Text string `json:"-"`
+}
+
+// Digest returns the SHA-256 of the text of the file, in hex.
+func (r *Rules) Digest() string {
+	sum := sha256.Sum256([]byte(r.Text))
+	return hex.EncodeToString(sum[:])
 }
 
 // Rule matches a call when all of its criteria match. A criterion is a list; it matches when one of its entries does.
@@ -42,6 +52,8 @@ type Rule struct {
 	// Name is unique in the file.
 	Name   string `json:"name"`
 	Action Action `json:"action"`
+	// Line is the line of the file at which the rule begins.
+	Line int `json:"line"`
 	// Reason explains the rule to people.
 	Reason string `json:"reason,omitempty"`
 	// Tools are patterns of tool names. Agents are patterns of submitters (user:ada, agent:*).

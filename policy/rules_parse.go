@@ -40,7 +40,7 @@ func ParseRules(name string, src []byte) (*Rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Rules{File: name, Default: RuleAllow}
+	r := &Rules{File: name, Default: RuleAllow, Text: string(src)}
 	err = p.fields(root, []string{"version", "default", "rules"}, func(key string, v *yaml.Node) error {
 		switch key {
 		case "version":
@@ -222,7 +222,7 @@ func criteria() []string {
 }
 
 func (p rulesParser) rule(n *yaml.Node) (Rule, error) {
-	var r Rule
+	r := Rule{Line: n.Line}
 	known := append([]string{"name", "action", "reason", "examples"}, criteria()...)
 	if err := p.fields(n, known, func(key string, v *yaml.Node) error { return p.field(&r, key, v) }); err != nil {
 		return Rule{}, err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,6 +50,7 @@ func StepTable() []StepTransition {
 		{events.StepCalled, []StepState{StepReady}, StepRunning, "a worker starts the call"},
 		{events.StepExpanded, []StepState{StepPending}, StepRunning, "the items of a for_each are fixed"},
 		{events.StepDivided, []StepState{StepPending}, StepRunning, "the items of a for_each are fixed, and divided into parts, each a child task"},
+		{events.AgentStarted, []StepState{StepPending}, StepRunning, "a model starts to work on the step"},
 		{events.StepWaiting, []StepState{StepPending}, StepRunning, "a timer or a wait for a signal starts"},
 		{events.StepSpawned, []StepState{StepPending, StepRunning}, StepRunning, "a child task starts, for a sub-plan or instead of the result of a call"},
 		{events.StepNoted, []StepState{StepRunning}, StepPending, "the call has started an operation elsewhere; the step is ready again in the same commit, unless the call also asks questions"},
@@ -62,6 +64,20 @@ func StepTable() []StepTransition {
 		{events.StepSkipped, []StepState{StepPending, StepParked}, StepSkipped, "its condition is false, a need was not met, or nobody approved it in time and the plan continues"},
 		{events.StepCancelled, []StepState{StepPending, StepReady, StepRunning, StepInDoubt, StepParked}, StepCancelled, "the task ends before the step"},
 	}
+}
+
+// reusedFrom is the beginning of Step.Reason of a step whose result is that of another task, whose id follows.
+const reusedFrom = "reused from "
+
+// Reused reports whether the result of the step is that of another task, so that the step has no call of its own.
+func (s *Step) Reused() bool { return s.Attempt == 0 && strings.HasPrefix(s.Reason, reusedFrom) }
+
+// ReusedFrom returns the task whose result the step has; "" if it has a call of its own.
+func (s *Step) ReusedFrom() events.TaskID {
+	if !s.Reused() {
+		return ""
+	}
+	return events.TaskID(strings.TrimPrefix(s.Reason, reusedFrom))
 }
 
 // Step is the fold of one step instance's events.
@@ -119,8 +135,10 @@ type Step struct {
 	// way at a time.
 	Divided  *events.Divided `json:"divided,omitempty"`
 	Parallel int             `json:"parallel,omitempty"`
-	Since    time.Time       `json:"since,omitzero"`
-	CalledAt time.Time       `json:"called_at,omitzero"`
+	// Agent is the loop of a model; nil for other steps.
+	Agent    *Agent    `json:"agent,omitempty"`
+	Since    time.Time `json:"since,omitzero"`
+	CalledAt time.Time `json:"called_at,omitzero"`
 	// Due is when a retry, a timer or the timeout of a signal fires, or up to when a call in doubt may still be
 	// running. It is zero when nothing is timed.
 	Due      time.Time     `json:"due,omitzero"`
@@ -186,7 +204,7 @@ func (s *Step) apply(at time.Time, p events.Payload) {
 		s.finish(d.Output, nil, "", d.Duration)
 	case *events.Reused:
 		s.finish(d.Output, nil, "", 0)
-		s.Reason = "reused from " + string(d.From)
+		s.Reason = reusedFrom + string(d.From)
 	case *events.StepError:
 		if d.Tool != "" {
 			s.Tool, s.Args, s.Purpose = d.Tool, d.Args, d.Purpose
@@ -220,6 +238,8 @@ func (s *Step) apply(at time.Time, p events.Payload) {
 		s.Items = d.Items
 	case *events.Divided:
 		s.Divided = d
+	case *events.Agent:
+		s.Agent = &Agent{Spec: d, Phase: AgentIdle, Spent: d.Carried}
 	case *events.Waiting:
 		s.Signal, s.Default = d.Signal, d.Default
 		if d.Until != nil {

@@ -156,7 +156,8 @@ func stepEvent(kind events.Kind) events.Event {
 		events.StepRetrying: &events.Retrying{Step: "a"}, events.StepInDoubt: &events.InDoubt{Step: "a"},
 		events.StepResolved: &events.Resolved{Step: "a", As: "succeeded"}, events.StepSkipped: &events.Skipped{Step: "a"},
 		events.StepCancelled: &events.Skipped{Step: "a"}, events.StepParked: &events.Parked{Step: "a"},
-		events.StepNoted: &events.Noted{Step: "a", Note: json.RawMessage(`{}`), Elsewhere: true},
+		events.AgentStarted: &events.Agent{Step: "a"},
+		events.StepNoted:    &events.Noted{Step: "a", Note: json.RawMessage(`{}`), Elsewhere: true},
 	}
 	return events.Event{Kind: kind, Data: data[kind]}
 }

@@ -115,6 +115,9 @@ func (t *Task) Apply(at time.Time, e events.Event) error {
 	if done, err := t.applyQuestion(at, e); done {
 		return err
 	}
+	if isTurnEvent(e.Kind) {
+		return t.turn(e)
+	}
 	if !isStepEvent(e.Kind) {
 		t.applyOther(e)
 		return nil

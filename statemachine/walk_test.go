@@ -65,6 +65,7 @@ func anyEvent(t *rapid.T) events.Event {
 		&events.Read{Path: name}, &events.Logged{}, &events.Checkpointed{ID: name, State: raw}, &events.Restored{ID: name}, &events.Refused{Step: step},
 		&events.Parked{Step: step, Approval: name}, &events.Parked{Step: step, Questions: []string{name}},
 		&events.Noted{Step: step, Attempt: 1, Note: raw.Raw, Elsewhere: true},
+		&events.Agent{Step: step, Prompt: raw}, &events.Turn{Step: step, Turn: 1}, &events.Answered{Step: step, Turn: 1, Calls: 1},
 		&events.Question{ID: name, Step: step}, &events.Answer{ID: name, Response: raw}, &events.Unanswered{ID: name},
 		&events.Approval{ID: name, Step: step}, &events.Decision{ID: name}, &events.Elapsed{ID: name},
 		nil, (*events.Ready)(nil), (*events.Moved)(nil),

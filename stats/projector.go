@@ -309,6 +309,9 @@ func (p *Projector) countArchived(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if head.Imported { // its calls ran elsewhere
+			continue
+		}
 		if err := p.skipDamaged(ctx, p.countHistory(ctx, head.Task)); err != nil {
 			return err
 		}

@@ -92,6 +92,8 @@ const (
 	// every other effect.
 	Reads  Rate = "reads"
 	Writes Rate = "writes"
+	// Models is the class of requests to language models. Budgets limit them, not their number in a minute.
+	Models Rate = "models"
 	// External is the default class of tools with Spec.OpenWorld.
 	External Rate = "external"
 	// Database is the class of database queries.

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/orch-dev/orch/events"
-	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
 )
@@ -23,7 +23,7 @@ func (x *executor) conclude(ctx context.Context, a *attempt, res result, err err
 	} else {
 		x.setError(ctx, a, &o, err)
 	}
-	if fault.Has(err, fault.RateLimited) && a.Recent > 0 {
+	if o.Error != nil && o.Error.Reason == policy.ReasonRate {
 		o.RetryAfter = a.RetryAfter
 	}
 	x.notes.recordCall(ctx, a, o)

@@ -168,7 +168,7 @@ func (cn *connector) checkContinued(ctx context.Context, s session, id events.Ta
 		return nil
 	}
 	t, err := s.Get(ctx, api.GetRequest{ID: id})
-	if err != nil || t.State.Terminal() {
+	if err != nil || t.State.Terminal() || t.Imported != nil {
 		return err
 	}
 	return cn.checkRoot(s, t, "orch watch")

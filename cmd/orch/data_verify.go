@@ -14,17 +14,31 @@ import (
 )
 
 func newVerify(c *dataCommands) *cobra.Command {
-	return &cobra.Command{
-		Use:   "verify",
+	o := &offline{env: c.env}
+	cmd := &cobra.Command{
+		Use:   "verify [FILE]",
 		Short: "Check the whole log: every file, every hash chain, every history",
 		Long: `Check the whole log: every record of its files is as it was written, every position is readable, every
 history is complete, every hash chain holds, and every large value is what it was. A running node checks
 itself. Without one this process does, and holds the data directory meanwhile; files that are damaged
-are named and left as they are.`,
-		Example: "  orch verify -o json",
-		Args:    takes(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return c.verify(cmd.Context()) },
+are named and left as they are.
+
+With a FILE, check an export file instead, without a node: its signature, every hash chain, every large
+value, and that every history can be folded.`,
+		Example: "  orch verify -o json\n  orch verify run.orch --key node.pub",
+		Args:    takes("[FILE]"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return c.verifyFile(cmd.Context(), o, args[0])
+			}
+			if err := o.onlyFiles(); err != nil {
+				return err
+			}
+			return c.verify(cmd.Context())
+		},
 	}
+	cmd.Flags().StringVar(&o.key, "key", "", keyUsage)
+	return cmd
 }
 
 func (c *dataCommands) verify(ctx context.Context) error {

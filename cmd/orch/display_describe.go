@@ -91,9 +91,48 @@ func describeStep(e events.Event) eventDescription {
 		return eventDescription{step: d.Step, text: fmt.Sprintf("from %s%s: %s", d.Worker, attemptText(d.Attempt), d.Reason)}
 	case *events.Logged:
 		return eventDescription{step: d.Step, text: d.Level + " " + d.Message}
+	case *events.Agent, *events.Turn, *events.Answered, *events.LostTurn, *events.Extended:
+		return eventDescription{step: events.StepOf(d), text: describeAgent(d)}
 	default:
 		return eventDescription{text: describeTask(e)}
 	}
+}
+
+// describeAgent returns the details of an event of an agent.
+func describeAgent(p events.Payload) string {
+	switch d := p.(type) {
+	case *events.Agent:
+		var names []string
+		for _, m := range d.Models {
+			names = append(names, m.Name)
+		}
+		return strings.Join(names, ", then ")
+	case *events.Turn:
+		return fmt.Sprintf("turn %d%s", d.Turn, reservedText(d.Reserved))
+	case *events.Answered:
+		text := fmt.Sprintf("turn %d: %d + %d tokens", d.Turn, d.Usage.Request(), d.Usage.Output)
+		if d.NanoUSD > 0 {
+			text += ", $" + events.Dollars(d.NanoUSD)
+		}
+		if d.Calls > 0 {
+			text += ", " + screen.Plural(d.Calls, "call")
+		}
+		return text
+	case *events.LostTurn:
+		return fmt.Sprintf("turn %d: the answer was lost, and may have been billed%s", d.Turn, reservedText(d.Cost))
+	case *events.Extended:
+		return "by approval " + d.Approval
+	default:
+		return ""
+	}
+}
+
+// reservedText says what a turn costs at most.
+func reservedText(s events.Spent) string {
+	if s.NanoUSD == 0 {
+		return fmt.Sprintf(", at most %d tokens", s.Tokens)
+	}
+	return ", at most $" + events.Dollars(s.NanoUSD)
 }
 
 // mayRun returns a text about the time until which a call in doubt may still run.

@@ -50,6 +50,9 @@ func depth(key string) int {
 	if isPart(key) {
 		return 1
 	}
+	if _, call := statemachine.SplitCall(key); call != "" {
+		return strings.Count(key, ".") - 1
+	}
 	return strings.Count(key, ".")
 }
 
@@ -60,6 +63,9 @@ func isPart(key string) bool { return strings.HasSuffix(key, "]") }
 func leafName(key string) string {
 	if isPart(key) {
 		return key[strings.LastIndex(key, "["):]
+	}
+	if _, call := statemachine.SplitCall(key); call != "" {
+		return call
 	}
 	at := strings.LastIndex(key, ".")
 	if at < 0 {
@@ -254,6 +260,7 @@ func properties(t api.TaskView) []string {
 	if t.Deadline != nil {
 		add("deadline", stamp(*t.Deadline))
 	}
+	add("imported", importText(t))
 	add("priority", t.Priority)
 	add("queue", t.Queue)
 	var marks []string
@@ -263,6 +270,9 @@ func properties(t api.TaskView) []string {
 	add("labels", strings.Join(marks, " "))
 	add("parent", string(t.Parent))
 	add("retry of", string(t.RetryOf))
+	if t.ForkOf != "" {
+		add("fork of", fmt.Sprintf("%s at revision %d", t.ForkOf, t.ForkAt))
+	}
 	for _, id := range t.DependsOn {
 		add("waits for", string(id))
 	}
@@ -273,6 +283,15 @@ func properties(t api.TaskView) []string {
 		lines = append(append(lines, "inputs:"), indent(screen.Object(t.Inputs))...)
 	}
 	return lines
+}
+
+// importText says how a task was imported; "" for a task of this node.
+func importText(t api.TaskView) string {
+	if t.Imported == nil {
+		return ""
+	}
+	i := t.Imported
+	return "by " + i.By + " on " + stamp(i.At) + ", as of revision " + screen.Number(int(t.Rev)) + ", signed by " + i.Fingerprint + "; only read" //nolint:gosec // a count
 }
 
 func indent(lines []string) []string {

@@ -21,14 +21,15 @@ func (a *app) addFamilies(root *cobra.Command) {
 	grouped(root, groupPlans,
 		&planCommands{env: a.env, tools: a.tools, plans: plans, submits: submits},
 		&toolCommands{connector: a.connector, tools: a.tools, plans: plans, wait: wait},
-		&policyCommands{connector: a.connector, tools: a.tools})
+		&policyCommands{connector: a.connector, tools: a.tools, plans: plans})
 	grouped(root, groupNode,
 		&nodeCommands{connector: a.connector},
 		&mcpCommands{
 			clients: &mcpClientCommands{a.connector},
 			servers: &mcpServerCommands{connector: a.connector, tools: a.tools, defined: a.tools.defined},
 		},
-		&agentCommands{connector: a.connector, wait: wait},
+		&agentCommands{connector: a.connector, wait: wait, submits: submits},
+		&modelCommands{a.env},
 		&tokenCommands{connector: a.connector},
 		&dataCommands{connector: a.connector},
 		&doctorCommands{connector: a.connector, defined: a.tools.defined})
@@ -56,7 +57,7 @@ func (c *approvalCommands) commands() []*cobra.Command {
 
 // commands implements family.
 func (c *dataCommands) commands() []*cobra.Command {
-	return []*cobra.Command{newVerify(c), newBackup(c), newRestore(c), newArchive(c), newRetain(c)}
+	return []*cobra.Command{newVerify(c), newBackup(c), newRestore(c), newArchive(c), newRetain(c), newExport(c), newImport(c)}
 }
 
 // commands implements family.
@@ -84,7 +85,7 @@ func (c *messageCommands) commands() []*cobra.Command {
 
 // commands implements family.
 func (c *nodeCommands) commands() []*cobra.Command {
-	return []*cobra.Command{newServe(c), newWorker(c), newNodes(c), newBench(c)}
+	return []*cobra.Command{newServe(c), newWorker(c), newNodes(c), newUI(c), newBench(c)}
 }
 
 // commands implements family.
@@ -99,7 +100,7 @@ func (c *policyCommands) commands() []*cobra.Command {
 
 // commands implements family.
 func (c *readCommands) commands() []*cobra.Command {
-	return []*cobra.Command{newList(c), newQueue(c), newSessions(c), newGet(c), newTree(c), newResult(c), newWatch(c), newLogs(c), newExplain(c), newHistory(c), newReplay(c)}
+	return []*cobra.Command{newList(c), newQueue(c), newSessions(c), newGet(c), newTree(c), newResult(c), newWatch(c), newLogs(c), newExplain(c), newHistory(c), newReplay(c), newDiff(c)}
 }
 
 // commands implements family.
@@ -109,7 +110,7 @@ func (c *steerCommands) commands() []*cobra.Command {
 
 // commands implements family.
 func (c *submitCommands) commands() []*cobra.Command {
-	return []*cobra.Command{newSubmit(c), newRetry(c), newRedrive(c)}
+	return []*cobra.Command{newSubmit(c), newRetry(c), newFork(c), newRedrive(c)}
 }
 
 // commands implements family.

@@ -118,7 +118,10 @@ func onlyPeople(ctx context.Context, s session, id events.TaskID, left *int) ([]
 		case c.Kind == "approval" && c.Approval == "": // other causes contain the approvals
 		case c.Kind == "child":
 			below, err := onlyPeople(ctx, s, c.Task, left)
-			if err != nil || len(below) == 0 {
+			switch {
+			case fault.Has(err, fault.NotFound): // the step has named the child, which is not submitted yet
+				return nil, nil
+			case err != nil || len(below) == 0:
 				return nil, err
 			}
 			found = append(found, below...)

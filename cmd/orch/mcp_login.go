@@ -66,21 +66,22 @@ func loginLine(l oauth.Login) string {
 	return line
 }
 
-// openBrowser opens an http or https URL in the browser of the desktop, if there is one.
-func (c *mcpServerCommands) openBrowser(ctx context.Context, address string) {
+// openBrowser opens an http, https or file URL in the browser of the desktop, and reports whether there is one.
+func (e *env) openBrowser(ctx context.Context, address string) bool {
 	program := "xdg-open"
 	switch {
 	case runtime.GOOS == "darwin":
 		program = "open"
-	case c.getenv("DISPLAY") == "" && c.getenv("WAYLAND_DISPLAY") == "":
-		return // the command would start a browser inside this terminal
+	case e.getenv("DISPLAY") == "" && e.getenv("WAYLAND_DISPLAY") == "":
+		return false // the command would start a browser inside this terminal
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), program, address) // the window stays open after the command has ended
 	if err := cmd.Start(); err != nil {
-		c.note("no browser could be opened: open the address yourself")
-		return
+		e.note("no browser could be opened: open the address yourself")
+		return false
 	}
 	go func() { _ = cmd.Wait() }() // the exit status of the browser does not matter
+	return true
 }
 
 func newMCPLogout(c *mcpServerCommands) *cobra.Command {

@@ -16,10 +16,10 @@ import (
 
 // benchOptions are the flags of `orch bench`.
 type benchOptions struct {
-	dir, durability, rows, file, role string
-	length, soak                      time.Duration
-	runs                              int
-	quick                             bool
+	dir, durability, rows, before, file, role string
+	length, soak                              time.Duration
+	runs                                      int
+	quick                                     bool
 }
 
 func newBench(c *nodeCommands) *cobra.Command {
@@ -27,10 +27,10 @@ func newBench(c *nodeCommands) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure this machine, beside the figures to reach and the bare message pattern",
-		Long: `Measure rates, latency, long plans, MCP, cold start, memory, disk, timers, replay, pages of histories and restart
+		Long: `Measure rates, latency, long plans, MCP, open pages, cold start, memory, disk, timers, replay, pages of histories and restart
 on each durability level, beside the figures to reach and, where there is an equivalent, the bare message pattern in the same
 run, or a bare server of MCP's SDK. The ratio and the CPU time a task are the figures that can be compared between machines.
-All rows take about an hour and a quarter; --quick takes five minutes with smaller stores, shorter plans and single runs.
+All rows take about an hour and a quarter; --quick takes seven minutes with smaller stores, shorter plans and single runs.
 
 Rows: ` + strings.Join(bench.IDs(), " ") + `.`,
 		Example: "  orch bench --quick\n  orch bench --rows 1-step,latency --durability fsync --report bench.json",
@@ -45,6 +45,7 @@ Rows: ` + strings.Join(bench.IDs(), " ") + `.`,
 	f.DurationVar(&o.soak, "soak", 5*time.Minute, "length of the steady load of the rows soak")
 	f.IntVar(&o.runs, "runs", 3, "how often each figure is taken; the median counts")
 	f.BoolVar(&o.quick, "quick", false, "single short runs, large stores at 1/50 of their size, a soak of 10 s")
+	f.StringVar(&o.before, "before", "", "another orch binary to compare memory and start with, such as an older build")
 	f.StringVar(&o.file, "report", "", "also write the report as JSON into this file")
 	f.StringVar(&o.role, "role", "", "what this process does for a benchmark that is another process")
 	_ = f.MarkHidden("role") // the flag was just defined
@@ -61,7 +62,7 @@ func (c *nodeCommands) bench(ctx context.Context, o benchOptions) error {
 	}
 	v := readVersion()
 	cfg := bench.Config{
-		Dir: o.dir, Duration: o.length, Soak: o.soak, Runs: o.runs, Program: program, Version: v.Version, Commit: v.Commit, Progress: c.err,
+		Dir: o.dir, Duration: o.length, Soak: o.soak, Runs: o.runs, Program: program, Before: o.before, Version: v.Version, Commit: v.Commit, Progress: c.err,
 		Rows: splitList(o.rows), Durabilities: splitList(o.durability),
 	}
 	if o.quick {

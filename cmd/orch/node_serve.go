@@ -2,11 +2,16 @@ package main
 
 import (
 	"context"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/httpapi/rest"
 	"github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/internal/proc"
 )
@@ -37,10 +42,11 @@ interrupt ends the node at once. Nothing that was acknowledged is lost either wa
 
 func (c *nodeCommands) serve(ctx context.Context) error {
 	waits := func(h bus.Holder) { c.note("waiting for %s, which uses %s and hands it over", h, c.cfg.DataDir) }
+	defer surviveClosedOutput()()
 	err := c.nodes.Serve(ctx, c.cfg, waits, func(address, mcp string) {
 		walls := probeSandbox(c.cfg.Confinement.Sandbox, proc.Probe()).Says
 		if c.cfg.Output != "text" {
-			_ = writeLine(c.out, map[string]string{"address": address, "mcp": mcp, "data_dir": c.cfg.DataDir, "durability": c.durability(), "sandbox": walls})
+			_ = writeLine(c.out, map[string]string{"address": address, "mcp": mcp, "page": pageOf(mcp), "data_dir": c.cfg.DataDir, "durability": c.durability(), "sandbox": walls})
 			return
 		}
 		c.note("orch serves %s at %s (durability %s); stop with Ctrl-C", c.cfg.DataDir, address, c.durability())
@@ -50,9 +56,26 @@ func (c *nodeCommands) serve(ctx context.Context) error {
 		c.note("sandbox: %s", walls)
 		if mcp != "" {
 			c.note("MCP clients find it at %s (orch mcp install, orch token)", mcp)
+			c.note("its page is at %s; orch ui logs you in", pageOf(mcp))
 		}
 	})
 	return stopped(ctx, err)
+}
+
+// surviveClosedOutput lets the process go on when nobody reads its output any more: a write then fails, and does not end the process.
+// It returns the function that ends this.
+func surviveClosedOutput() (stop func()) {
+	closed := make(chan os.Signal, 1)
+	signal.Notify(closed, syscall.SIGPIPE)
+	return func() { signal.Stop(closed) }
+}
+
+// pageOf returns the URL of the page of a node from its URL for MCP; empty if the node does not serve HTTP.
+func pageOf(mcp string) string {
+	if mcp == "" {
+		return ""
+	}
+	return strings.TrimSuffix(mcp, "/mcp") + rest.Pages
 }
 
 // durability returns the durability of the log for display. It is unknown for an external server.
@@ -74,6 +97,7 @@ the worker at once.`,
 		Example: "  orch worker --queue builds --concurrency 2",
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			defer surviveClosedOutput()()
 			return stopped(cmd.Context(), c.nodes.Work(cmd.Context(), c.cfg))
 		},
 	}

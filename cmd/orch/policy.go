@@ -13,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/node"
 	"github.com/orch-dev/orch/policy"
+	"github.com/orch-dev/orch/policy/backtest"
 )
 
 // policyCommands are the commands about the policy.
@@ -20,10 +21,11 @@ type policyCommands struct {
 	*connector
 
 	tools *toolset
+	plans *planLoader
 }
 
 func newPolicy(c *policyCommands) *cobra.Command {
-	cmd := &cobra.Command{Use: "policy", Short: "Test and show the policy file", Example: "  orch policy test policy.yaml"}
+	cmd := &cobra.Command{Use: "policy", Short: "Test and show the policy file, and explain what it does to a call", Example: "  orch policy test policy.yaml"}
 	asGroup(cmd)
 	show := &cobra.Command{
 		Use:     "show",
@@ -33,7 +35,7 @@ func newPolicy(c *policyCommands) *cobra.Command {
 		RunE:    func(*cobra.Command, []string) error { return c.showPolicy() },
 	}
 	addPolicy(show)
-	cmd.AddCommand(show, newPolicyTest(c))
+	cmd.AddCommand(show, newPolicyTest(c), newPolicyExplain(c))
 	return cmd
 }
 
@@ -42,8 +44,8 @@ func newPolicyTest(c *policyCommands) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test FILE",
 		Short: "Check a policy file, its examples, and what it would do to past calls",
-		Long: `Check a policy file, try its examples, and judge the past calls of the log by it: those are listed that the
-configured policy file (--policy) let through and the new one would deny or ask for.
+		Long: `Check a policy file, try its examples, and judge the past calls of the log by it: those are listed that the new
+file would treat in another way than the configured policy file (--policy).
 
 The log holds the tool, the arguments and who submitted the task. Paths are judged as they were written and hosts by
 the URLs among the arguments; arguments of 64 KiB and more are not judged.`,
@@ -54,7 +56,12 @@ the URLs among the arguments; arguments of 64 KiB and more are not judged.`,
 	addPolicy(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.since, "since", "24h", "calls of tasks that changed since then: 2h, 3d, a date or a time")
+	f.StringVar(&o.until, "until", "", "calls of tasks that have not changed after then")
 	f.StringVar(&o.task, "task", "", "calls of this task alone")
+	f.StringVar(&o.tool, "tool", "", "calls of tools with such a name alone, such as 'FILE_*'")
+	f.StringSliceVar(&o.states, "state", nil, "calls of tasks in these states alone")
+	f.StringArrayVar(&o.labels, "label", nil, "calls of tasks with this label alone, as key=value (repeatable)")
+	completeFlag(cmd, "state", completeWords(stateNames()))
 	f.BoolVar(&o.examples, "examples", false, "only the file and its examples; needs no log")
 	cmd.MarkFlagsMutuallyExclusive("examples", "task")
 	return cmd
@@ -65,8 +72,10 @@ const policySetting = "policy"
 
 // policyTest are the flags of `orch policy test`.
 type policyTest struct {
-	since, task string
-	examples    bool
+	since, until   string
+	task, tool     string
+	states, labels []string
+	examples       bool
 }
 
 // shownPolicy is the output of `orch policy show`.
@@ -141,7 +150,7 @@ type policyReport struct {
 	File     string                 `json:"file"`
 	Rules    int                    `json:"rules"`
 	Examples []policy.ExampleResult `json:"examples"`
-	Past     *pastReport            `json:"past,omitempty"`
+	Past     *backtest.Report       `json:"past,omitempty"`
 }
 
 func (c *policyCommands) testPolicy(ctx context.Context, file string, o policyTest) error {

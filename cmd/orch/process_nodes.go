@@ -58,7 +58,7 @@ func (p processNodes) config(cfg config.Config, m mode) node.Config {
 	c := node.Config{
 		DataDir: cfg.DataDir, Root: cfg.Root, Paused: cfg.Paused, Operator: bus.OwnerOf(cfg.DataDir),
 		Logger: newLogger(p.logs, cfg.LogLevel), Version: readVersion().Version,
-		Tools: cfg.Tools, NotifyOn: cfg.NotifyOn, NotifyTo: cfg.Tools.NotifyChannels, Extra: p.extra, Agents: map[string]agent.Command{},
+		Tools: cfg.Tools, NotifyOn: cfg.NotifyOn, NotifyTo: cfg.Tools.NotifyChannels, Extra: p.extra, Agents: map[string]agent.Command{}, Models: cfg.Models,
 		Storage: node.Storage{
 			NATSURL: cfg.Storage.NATS, CredsFile: cfg.Storage.NATSCreds, Replicas: replicas(cfg), Durability: cfg.Storage.Durability, Host: cfg.Storage.Host, Port: cfg.Storage.Port,
 			MaxStore: int64(cfg.Storage.MaxStore) << 20, MinFree: int64(cfg.Storage.MinFree) << 20, ReadNewer: m == idle,
@@ -76,7 +76,7 @@ func (p processNodes) config(cfg config.Config, m mode) node.Config {
 		},
 		Worker: node.Worker{Concurrency: cfg.Worker.Concurrency, Queues: cfg.Worker.Queues},
 		Faces: node.Faces{
-			Writes: cfg.MCP.Writes, SyncWait: cfg.MCP.SyncWait, OutsideApprovals: cfg.MCP.OutsideApprovals, PortableNames: cfg.MCP.PortableNames,
+			Writes: cfg.MCP.Writes, SyncWait: cfg.MCP.SyncWait, OutsideApprovals: cfg.MCP.OutsideApprovals, PortableNames: cfg.MCP.PortableNames, PublicURL: cfg.MCP.PublicURL,
 		},
 	}
 	for name, a := range cfg.Agents {

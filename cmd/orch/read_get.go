@@ -13,9 +13,12 @@ import (
 
 func newGet(c *readCommands) *cobra.Command {
 	return &cobra.Command{
-		Use:               "get ID",
-		Aliases:           []string{"show", "status"},
-		Short:             "Show the state of a task and its steps",
+		Use:     "get ID",
+		Aliases: []string{"show", "status"},
+		Short:   "Show the state of a task and its steps",
+		Long: `Show the state of a task and its steps. The time of the task is from its submission to its end, with queues and waits.
+The time of a step is how long its newest attempt ran, as its worker measured it, without its time in the queue; of an
+approval it is the wait for the decision.`,
 		Example:           "  orch get @last",
 		Args:              takes("ID"),
 		ValidArgsFunction: c.completeIDs(1),

@@ -20,24 +20,35 @@ type historyOptions struct {
 
 func newHistory(c *readCommands) *cobra.Command {
 	var o historyOptions
+	file := &offline{env: c.env}
 	cmd := &cobra.Command{
-		Use:               "history ID",
-		Short:             "List the events of a task, one a line",
-		Long:              "List the events of a task, one a line, with the beginnings of the arguments and results of its calls. -o json has them whole.",
-		Example:           "  orch history @last -o jsonl",
+		Use:   "history ID|FILE",
+		Short: "List the events of a task, one a line",
+		Long: `List the events of a task, one a line, with the beginnings of the arguments and results of its calls. -o json has them whole.
+An argument with a slash or the ending .orch is an export file, which needs no node.`,
+		Example:           "  orch history @last -o jsonl\n  orch history ./run.orch",
 		Args:              takes("ID"),
 		ValidArgsFunction: c.completeIDs(1),
-		RunE:              func(cmd *cobra.Command, args []string) error { return c.history(cmd.Context(), args[0], o) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.from < 1 || o.limit < 0 {
+				return fault.New(fault.ValidationError, "the first revision is 1, and a limit is not negative").WithField("--from, --limit")
+			}
+			if isExportFile(args[0]) {
+				return c.historyFile(cmd.Context(), file, args[0], o)
+			}
+			if err := file.onlyFiles(); err != nil {
+				return err
+			}
+			return c.history(cmd.Context(), args[0], o)
+		},
 	}
+	file.addFlags(cmd.Flags())
 	cmd.Flags().Uint64Var(&o.from, "from", 1, "first revision")
 	cmd.Flags().IntVar(&o.limit, "limit", 0, "largest number of commits (0: all)")
 	return cmd
 }
 
 func (c *readCommands) history(ctx context.Context, text string, o historyOptions) error {
-	if o.from < 1 || o.limit < 0 {
-		return fault.New(fault.ValidationError, "the first revision is 1, and a limit is not negative").WithField("--from, --limit")
-	}
 	return c.withTask(ctx, idle, text, func(s session, id events.TaskID) error {
 		commits := []api.CommitView{}
 		for commit, err := range recordedPage(ctx, s, id, o.from, o.limit) {

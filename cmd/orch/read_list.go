@@ -126,6 +126,9 @@ func (c *readCommands) showList(reply api.ListReply) error {
 			if t.Paused {
 				state += " (paused)"
 			}
+			if t.Imported {
+				state += " (imported)"
+			}
 			table.Row(string(t.ID), screen.Clip(t.Name, 40), state, screen.Age(c.now(), created(t)), screen.Line(t.Reason))
 		}
 		if err := table.Write(w, c.width()); err != nil {

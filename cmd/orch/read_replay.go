@@ -17,14 +17,26 @@ import (
 
 func newReplay(c *readCommands) *cobra.Command {
 	var at uint64
+	o := &offline{env: c.env}
 	cmd := &cobra.Command{
-		Use:               "replay ID",
-		Short:             "Fold the recorded history again, call nothing, and check it",
-		Example:           "  orch replay @last --at 3",
+		Use:   "replay ID|FILE",
+		Short: "Fold the recorded history again, call nothing, and check it",
+		Long: `Fold the recorded history again, call nothing, and check it. An argument with a slash or the ending .orch is
+an export file, which needs no node.`,
+		Example:           "  orch replay @last --at 3\n  orch replay ./run.orch",
 		Args:              takes("ID"),
 		ValidArgsFunction: c.completeIDs(1),
-		RunE:              func(cmd *cobra.Command, args []string) error { return c.replay(cmd.Context(), args[0], at) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if isExportFile(args[0]) {
+				return c.replayFile(cmd.Context(), o, args[0], at)
+			}
+			if err := o.onlyFiles(); err != nil {
+				return err
+			}
+			return c.replay(cmd.Context(), args[0], at)
+		},
 	}
+	o.addFlags(cmd.Flags())
 	cmd.Flags().Uint64Var(&at, "at", 0, "stop at this revision (0: the newest)")
 	return cmd
 }

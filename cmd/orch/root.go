@@ -32,6 +32,9 @@ func newRoot(a *app) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cmd.ValidateFlagGroups(); err != nil { // later, cobra would return an error without a code
+				return flagError(cmd, err)
+			}
 			return a.configure(cmd)
 		},
 	}
@@ -46,7 +49,7 @@ func newRoot(a *app) *cobra.Command {
 		&cobra.Group{ID: groupNode, Title: "The node:"},
 	)
 	a.addFamilies(root)
-	root.AddCommand(newVersion(a.env), topicExitCodes(), topicEnvironment())
+	root.AddCommand(newDemo(a.env), newVersion(a.env), topicExitCodes(), topicEnvironment())
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultCompletionCmd()
 	return root

@@ -127,7 +127,7 @@ func TestStories(t *testing.T) {
 		Files:               files,
 		RequireExplicitExec: true,
 		Setup:               setUpStory,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor, "world": startWorld, "guarded": startGuarded, "secretless": secretless, "need": needs},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor, "world": startWorld, "guarded": startGuarded, "secretless": secretless, "need": needs, "models": startModels},
 	})
 }
 

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -12,11 +10,8 @@ import (
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/undo"
 )
-
-// toolUndo is the tool that reverts the changes of a session.
-const toolUndo = "PROJECT_UNDO"
 
 // undoOptions are the flags of `orch undo`.
 type undoOptions struct{ force, dryRun bool }
@@ -39,7 +34,7 @@ func newUndo(c *steerCommands) *cobra.Command {
 	return cmd
 }
 
-// undo calls the tool PROJECT_UNDO in a new task, and approves the call as the person who runs the command.
+// undo submits an undo, and approves its call as the person who runs the command.
 func (c *steerCommands) undo(ctx context.Context, text string, o undoOptions) error {
 	return c.withTask(ctx, working, text, func(s session, id events.TaskID) error {
 		t, err := s.Get(ctx, api.GetRequest{ID: id})
@@ -49,69 +44,21 @@ func (c *steerCommands) undo(ctx context.Context, text string, o undoOptions) er
 		if err != nil {
 			return err
 		}
-		args, err := undoArgs(t, o)
+		task, err := undo.Submit(ctx, s, t, undo.Request{ID: id, Force: o.force, DryRun: o.dryRun, Actor: c.actor()})
 		if err != nil {
 			return err
 		}
-		p, err := plan.FromCall(toolUndo, args)
+		files, err := undo.Await(ctx, s, task, c.actor())
 		if err != nil {
 			return err
 		}
-		reply, err := s.Submit(ctx, api.SubmitRequest{Plan: p.JSON(), Actor: c.actor(), Root: t.Root})
-		if err != nil {
-			return err
-		}
-		r, err := c.approveOwn(ctx, s, reply.ID)
-		if err != nil {
-			return err
-		}
-		return c.showUndone(r, o.dryRun)
+		return c.showUndone(files, o.dryRun)
 	})
 }
 
-func undoArgs(t api.TaskView, o undoOptions) (json.RawMessage, error) {
-	if t.Session == "" {
-		return nil, fault.New(fault.StateNotAllowed, "the task %s belongs to no session, and nothing of what it has changed is kept", t.ID).
-			WithHint("orch sessions lists the sessions")
-	}
-	args := map[string]any{"session": t.Session, "force": o.force, "dry_run": o.dryRun}
-	if t.Session != t.ID {
-		args["task"] = t.ID
-	}
-	return json.Marshal(args)
-}
-
-// approveOwn waits for the call of a task and approves it, because the person who runs this command is the approver.
-func (c *steerCommands) approveOwn(ctx context.Context, s session, id events.TaskID) (api.ResultReply, error) {
-	for {
-		r, err := s.Result(ctx, api.ResultRequest{ID: id, Wait: offeredWithin, Attend: true})
-		if err != nil || r.Ended {
-			return r, err
-		}
-		if !r.Waits {
-			continue
-		}
-		list, err := s.Approvals(ctx, api.ApprovalsRequest{Task: id})
-		if err == nil && len(list.Approvals) > 0 {
-			_, err = s.Decide(ctx, api.DecideRequest{ID: list.Approvals[0].ID, As: "granted", Reason: "orch undo", Actor: c.actor()})
-		}
-		if err != nil {
-			return r, err
-		}
-	}
-}
-
 // showUndone writes which files were reverted. It returns an error if some could not be reverted.
-func (c *steerCommands) showUndone(r api.ResultReply, dry bool) error {
-	if r.Error != nil {
-		return r.Error
-	}
-	var reply struct{ Result json.RawMessage }
-	var out struct{ Restored, Removed, Conflicts []string }
-	if err := errors.Join(json.Unmarshal(r.Output, &reply), json.Unmarshal(reply.Result, &out)); err != nil {
-		return err
-	}
-	err := c.emit(view{data: reply.Result, names: append(out.Restored, out.Removed...), text: func(w io.Writer) error {
+func (c *steerCommands) showUndone(out undo.Files, dry bool) error {
+	err := c.emit(view{data: out, names: append(out.Restored, out.Removed...), text: func(w io.Writer) error {
 		return writeLines(w, undoneLines(out.Restored, out.Removed, out.Conflicts, dry))
 	}})
 	switch {

@@ -144,6 +144,9 @@ func (wt *waiter) followTask(ctx context.Context, f *follower, timeout time.Dura
 	defer cancel()
 	state, err := follow(limited, f, wt.redraw, d, snapshots)
 	switch {
+	case err == nil && !state.Terminal(): // no commit follows, so it was imported
+		return state, fault.New(fault.StateNotAllowed, "task %s was imported when it was %s, and never ends here", f.id, state).WithReason("IMPORTED").
+			WithHint("orch history %s shows how far it has got; orch fork %s goes on from there", f.id, f.id)
 	case err == nil:
 		return state, nil
 	case ctx.Err() != nil:

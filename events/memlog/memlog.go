@@ -45,6 +45,7 @@ type Log struct {
 type entry struct {
 	head events.Head
 	data []byte
+	note []byte
 }
 
 func (e entry) stored() events.Stored {
@@ -53,7 +54,7 @@ func (e entry) stored() events.Stored {
 
 func (e entry) storedInArchive() events.Stored {
 	s := e.stored()
-	s.Archived = true
+	s.Archived, s.Import = true, e.note
 	return s
 }
 

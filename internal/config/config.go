@@ -31,6 +31,8 @@ type Config struct {
 	Confinement Confinement
 	// Agents are the agents implemented by commands, by type.
 	Agents map[string]Agent
+	// Models are the language models that agent steps can ask.
+	Models Models
 	// NotifyOn are the events about which the node sends notifications: failed, blocked, approval; or none.
 	NotifyOn []string
 	// Tools are the settings of the families of tools.
@@ -115,8 +117,10 @@ type Confinement struct {
 type MCP struct {
 	// HTTP is where a node serves MCP: an address, auto or off. SyncWait is how long a plain call waits there.
 	// OutsideApprovals forbids approvals through a client.
-	HTTP             string
-	SyncWait         time.Duration
+	HTTP     string
+	SyncWait time.Duration
+	// PublicURL is the address at which people reach the page; empty is the address of HTTP.
+	PublicURL        string
 	OutsideApprovals bool
 	// Writes is the mode in which sessions of MCP clients write in the root: ask, session or allow.
 	Writes string

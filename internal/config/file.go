@@ -106,9 +106,10 @@ func (k Key) inProject(c *Config, p place) error {
 }
 
 // textOf returns a YAML node as text: a scalar, a comma-separated list of scalars, a comma-separated list of NAME=VALUE
-// for a key with names, or the object of agents unchanged.
+// for a key with names, or the object of agents or models unchanged.
 func (k Key) textOf(n *yaml.Node, p place) (string, error) {
-	if _, ok := k.field(new(Config)).(*map[string]Agent); ok {
+	switch k.field(new(Config)).(type) {
+	case *map[string]Agent, *Models:
 		text, err := yaml.Marshal(n)
 		return string(text), err
 	}

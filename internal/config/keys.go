@@ -39,13 +39,13 @@ type Key struct {
 	// check returns what is wrong with a value, or with an element of a list, or "".
 	check func(text string) string
 	// field returns a pointer to the value: *string, *int, *bool, *time.Duration, *[]string, *Secret or
-	// *map[string]Secret or *map[string]Agent.
+	// *map[string]Secret, *map[string]Agent or *Models.
 	field func(*Config) any
 }
 
 // Keys returns the one table of settings, in the order of their documentation.
 func Keys() []Key {
-	return slices.Concat(generalKeys(), nodeKeys(), retentionKeys(), faceKeys(), sandboxKeys(), toolKeys())
+	return slices.Concat(generalKeys(), nodeKeys(), agentKeys(), retentionKeys(), faceKeys(), sandboxKeys(), toolKeys())
 }
 
 // generalKeys returns the keys that matter for every command.
@@ -153,16 +153,26 @@ func nodeKeys() []Key {
 			field: func(c *Config) any { return &c.Confinement.Policy },
 		},
 		{
-			Name: "agents", Node: true, Worker: true, Personal: true, Usage: "agents that are commands, by type: {command, timeout, network}",
-			field: func(c *Config) any { return &c.Agents },
-		},
-		{
 			Name: "host", Default: "127.0.0.1", Node: true, Personal: true, Usage: "address that the node listens on",
 			field: func(c *Config) any { return &c.Storage.Host },
 		},
 		{
 			Name: "port", Default: "0", max: 65_535, Node: true, Usage: "port that the node listens on; 0 chooses a free one",
 			field: func(c *Config) any { return &c.Storage.Port },
+		},
+	}
+}
+
+// agentKeys returns the keys of agents and of the models that they ask.
+func agentKeys() []Key {
+	return []Key{
+		{
+			Name: "agents", Node: true, Worker: true, Personal: true, Usage: "agents that are commands, by type: {command, timeout, network}",
+			field: func(c *Config) any { return &c.Agents },
+		},
+		{
+			Name: "models", Node: true, Personal: true, Usage: "language models of agent steps: {providers: {NAME: {wire, url, key, headers, fields, ca, idle}}, prices: {MODEL: {input, cache_read, cache_write, output, as_of}}}",
+			field: func(c *Config) any { return &c.Models },
 		},
 	}
 }
@@ -196,6 +206,11 @@ func faceKeys() []Key {
 			Name: "http", Default: "auto", Node: true, Personal: true,
 			Usage: "address at which orch serve speaks MCP, such as 127.0.0.1:7424, or off; auto is that one, if it is free",
 			field: func(c *Config) any { return &c.MCP.HTTP },
+		},
+		{
+			Name: "public_url", Node: true, Personal: true, check: publicURL,
+			Usage: "address at which people reach orch serve, such as https://orch.example.com, for the links in notifications; empty is its own",
+			field: func(c *Config) any { return &c.MCP.PublicURL },
 		},
 		{
 			Name: "sync_wait", Default: "20s", Node: true, Usage: "time that a plain tool call of an MCP client waits before it is handed back as a task",
@@ -286,6 +301,12 @@ func names() []string {
 // place is the origin of a value: its name for messages, and the folders for relative paths.
 type place struct{ what, dir, home string }
 
+// of returns the place of a part of the value.
+func (p place) of(part string) place {
+	p.what += ", " + part
+	return p
+}
+
 func (p place) invalid(format string, args ...any) *fault.Error {
 	return fault.New(fault.ValidationError, format, args...).WithField(p.what)
 }
@@ -323,6 +344,12 @@ func (k Key) set(c *Config, text string, at place) error {
 		var err error
 		*field, err = at.secrets(text)
 		return err
+	case *Models:
+		models, err := at.models(text)
+		if err != nil {
+			return err
+		}
+		*field = models
 	case *map[string]Agent:
 		agents, err := parseAgents(text, at)
 		if err != nil {

@@ -214,6 +214,18 @@ func webURL(text string) string {
 	return ""
 }
 
+// publicURL checks the address of a page, which has no path of its own.
+func publicURL(text string) string {
+	if wrong := webURL(text); wrong != "" {
+		return wrong
+	}
+	u, err := url.Parse(text)
+	if err != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		return "it must end after the host and the port"
+	}
+	return ""
+}
+
 func allowed(text string) string {
 	if _, err := (netguard.Config{}).Allow(text); err != nil {
 		return strconv.Quote(text) + " is no range, address, name or host:port"

@@ -38,6 +38,8 @@ const (
 	Archived    Point = "archived"
 	// Removing: the histories to remove from the archive are recorded but not removed yet.
 	Removing Point = "removing"
+	// Importing: all of an imported history but its last message is in the archive.
+	Importing Point = "importing"
 	// Restoring: the node has read the heads of its log but no open task yet.
 	Restoring Point = "restoring"
 )

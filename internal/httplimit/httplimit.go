@@ -41,12 +41,20 @@ type Limits struct {
 	// Header is the limit for the headers of a request, Body for headers and body, Idle for the time until the next
 	// request of a connection, and Write for each part of a response.
 	Header, Body, Idle, Write time.Duration
+	// Refuse answers a request with a header that is not acceptable. Default: a line of text.
+	Refuse func(w http.ResponseWriter, status int, header, reason string)
 }
 
+// refuse is the default of Limits.Refuse.
+func refuse(w http.ResponseWriter, status int, _, reason string) { http.Error(w, reason, status) }
+
 func (l Limits) withDefaults() Limits {
+	if l.Refuse == nil {
+		l.Refuse = refuse
+	}
 	return Limits{
 		Header: cmp.Or(l.Header, DefaultHeader), Body: cmp.Or(l.Body, DefaultBody),
-		Idle: cmp.Or(l.Idle, DefaultIdle), Write: cmp.Or(l.Write, DefaultWrite),
+		Idle: cmp.Or(l.Idle, DefaultIdle), Write: cmp.Or(l.Write, DefaultWrite), Refuse: l.Refuse,
 	}
 }
 
@@ -59,12 +67,13 @@ func NewServer(next http.Handler, l Limits) *http.Server {
 	}
 }
 
-// Handler returns a handler that enforces the limits for bodies and writes around next, which must not set deadlines.
+// Handler returns a handler that enforces the limits for bodies and writes around next. next may set deadlines only for the parts of a body
+// that it reads slowly on purpose.
 func Handler(next http.Handler, l Limits) http.Handler {
 	l = l.withDefaults()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if status, reason := rejectAmbiguous(r); status != 0 {
-			http.Error(w, reason, status)
+		if status, header, reason := rejectAmbiguous(r); status != 0 {
+			l.Refuse(w, status, header, reason)
 			return
 		}
 		control := http.NewResponseController(w)
@@ -87,16 +96,16 @@ func Handler(next http.Handler, l Limits) http.Handler {
 	})
 }
 
-// rejectAmbiguous returns the status and the reason for refusing a request: one that a proxy could interpret
+// rejectAmbiguous returns the status, the header and the reason for refusing a request: one that a proxy could interpret
 // differently, or one with an encoded body, which no handler reads. It returns status 0 for an acceptable request.
-func rejectAmbiguous(r *http.Request) (status int, reason string) {
+func rejectAmbiguous(r *http.Request) (status int, header, reason string) {
 	switch coding := r.Header.Get("Content-Encoding"); {
 	case len(r.Header.Values("Authorization")) > 1:
-		return http.StatusBadRequest, "the request has more than one Authorization header"
+		return http.StatusBadRequest, "Authorization", "the request has more than one Authorization header"
 	case coding != "" && !strings.EqualFold(coding, "identity"):
-		return http.StatusUnsupportedMediaType, "the body must not be encoded (Content-Encoding)"
+		return http.StatusUnsupportedMediaType, "Content-Encoding", "the body must not be encoded"
 	default:
-		return 0, ""
+		return 0, "", ""
 	}
 }
 

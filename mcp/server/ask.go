@@ -37,6 +37,8 @@ const (
 	// approval and doubt mean that the answer is a decision of a person.
 	approval
 	doubt
+	// approvalPage means that the user was sent to the web page of an approval. The answer only says whether the user goes there.
+	approvalPage
 )
 
 // The MCP requests that ask questions.
@@ -124,7 +126,8 @@ func (qs *questioner) mayAnswer(c client, q question) bool {
 	}
 }
 
-// approvalsOf returns the pending approvals of a task, as forms. Only the forms for operators offer permanent grants.
+// approvalsOf returns the pending approvals of a task: as forms if the client may decide them, else as links to their web pages.
+// Only the forms for operators offer permanent grants.
 func (qs *questioner) approvalsOf(ctx context.Context, c client, id events.TaskID) ([]question, error) {
 	got, err := qs.cfg.API.Approvals(ctx, api.ApprovalsRequest{Task: id})
 	if err != nil {
@@ -135,11 +138,22 @@ func (qs *questioner) approvalsOf(ctx context.Context, c client, id events.TaskI
 		if c.who.Role != Operator {
 			a.Lasting = nil
 		}
-		if a.Status == statemachine.ApprovalPending && len(a.Form) == 0 {
-			list = append(list, question{id: a.ID, key: a.ID, method: methodElicit, params: approvalForm(a), kind: approval})
+		form := question{id: a.ID, key: a.ID, method: methodElicit, params: approvalForm(a), kind: approval}
+		page := qs.cfg.Consent.ApprovalPage(a.ID)
+		switch {
+		case a.Status != statemachine.ApprovalPending:
+		case len(a.Form) == 0 && (page == "" || qs.mayAnswer(c, form)):
+			list = append(list, form)
+		case page != "":
+			list = append(list, question{id: a.ID, key: a.ID, method: methodElicit, params: approvalLink(a, page), kind: approvalPage})
 		}
 	}
 	return list, nil
+}
+
+// approvalLink returns the parameters that send the user to the web page of an approval (S2-054).
+func approvalLink(a api.ApprovalView, page string) json.RawMessage {
+	return mustJSON(object{"mode": "url", "message": approvalText(a), "url": page, "elicitationId": a.ID})
 }
 
 // approvalForm returns the form of an approval (S2-053).
@@ -213,6 +227,8 @@ func (qs *questioner) answer(ctx context.Context, c client, q question, response
 		return qs.decide(ctx, c, q, response)
 	case doubt:
 		return qs.decideDoubt(ctx, c, q, response)
+	case approvalPage:
+		return false, nil
 	default:
 		_, err := qs.cfg.API.Answer(ctx, api.AnswerRequest{Question: q.id, Response: response, Actor: c.who.Name})
 		if fault.Has(err, fault.Conflict) { // another answer was first

@@ -111,6 +111,9 @@ type Consent struct {
 	Writes string
 	// OutsideApprovals requires that approvals are decided outside of the client: the server sends no elicitation for them.
 	OutsideApprovals bool
+	// ApprovalPage returns the URL of the web page for an approval; empty if nothing serves it. Clients with url-mode elicitation
+	// are sent there for approvals that they may not decide themselves. Default: no page.
+	ApprovalPage func(id string) string
 }
 
 // HTTP configures Handler.
@@ -152,6 +155,9 @@ func (c Config) withDefaults() Config {
 		c.Hooks.Reveal = func(_ context.Context, _ events.TaskID, _ string, result json.RawMessage) json.RawMessage {
 			return result
 		}
+	}
+	if c.Consent.ApprovalPage == nil {
+		c.Consent.ApprovalPage = func(string) string { return "" }
 	}
 	if c.Local.Name == "" {
 		c.Local = Identity{Name: "user:local", Role: Operator}

@@ -88,6 +88,9 @@ const maxDepth = 16
 // the child.
 func (co *core) ownerOf(ctx context.Context, t api.TaskView) string {
 	for range maxDepth {
+		if t.Imported != nil { // its submitter is somebody of another node
+			return ""
+		}
 		if t.Parent == "" || !strings.HasPrefix(t.Requestor, "task:") { // an agent owns the child tasks that it submits
 			return t.Requestor
 		}

@@ -1,6 +1,9 @@
 package server
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // streamNo identifies a stream to a client within this process; 0 is none.
 type streamNo uint64
@@ -21,6 +24,8 @@ type deliveryState struct {
 	// declined are the questions that were asked without a decision: the user has dismissed them, or the client cannot show
 	// them.
 	declined map[string]bool
+	// opened are the approvals whose web pages the user has opened. They are not sent again, and the wait for them goes on.
+	opened map[string]bool
 	// accepted are the questions that were answered after open was read: they may no longer be open.
 	accepted map[string]bool
 }
@@ -31,25 +36,23 @@ type delivery struct {
 	to       streamNo
 }
 
-// plan returns the questions to send, and the sent questions to withdraw because they are resolved. A question is not sent
-// again while the stream on which it was sent is open.
-func (s deliveryState) plan() (send []delivery, withdraw []string) {
-	for question := range s.sent {
-		if !slices.Contains(s.open, question) {
-			withdraw = append(withdraw, question)
-		}
-	}
-	slices.Sort(withdraw)
+// plan returns the questions to send, and those sent or opened that are settled. A question is not sent again while the stream
+// on which it was sent is open.
+func (s deliveryState) plan() (send []delivery, settled []string) {
+	settled = slices.Concat(slices.Collect(maps.Keys(s.sent)), slices.Collect(maps.Keys(s.opened)))
+	settled = slices.DeleteFunc(settled, func(question string) bool { return slices.Contains(s.open, question) })
+	slices.Sort(settled)
+	settled = slices.Compact(settled)
 	to := s.target()
 	if to == 0 {
-		return nil, withdraw
+		return nil, settled
 	}
 	for _, question := range s.open {
-		if !s.declined[question] && !s.accepted[question] && !s.isOpen(s.sent[question]) {
+		if !s.declined[question] && !s.opened[question] && !s.accepted[question] && !s.isOpen(s.sent[question]) {
 			send = append(send, delivery{question, to})
 		}
 	}
-	return send, withdraw
+	return send, settled
 }
 
 // target returns the stream for unsent questions: that of the newest request that waits for the task, otherwise the standing

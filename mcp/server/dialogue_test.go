@@ -16,13 +16,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/mcp/server"
 )
 
 // A dialogue is a file of messages: `> ` sends one, `< ` waits for one that has at least the given fields, `! ` checks
 // that no such message has arrived so far. "<any>" stands for any value, "<name=>" for one that later messages call
-// "<name>". `? ` is `< ` for the answer to the message before, which is sent again until it matches. Messages may arrive in
-// any order, as in MCP. ROOT is the root of the node.
+// "<name>". `? ` is `< ` for the answer to the message before, which is sent again until it matches. `+ ` is the id of an
+// approval that another person grants. Messages may arrive in any order, as in MCP. ROOT is the root of the node.
 func TestDialogues(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/dialogues/*.txt")
@@ -33,7 +34,7 @@ func TestDialogues(t *testing.T) {
 			t.Parallel()
 			n := startNode(t)
 			write(t, filepath.Join(n.root, "a.txt"), "some text\n")
-			talk(t, n.face(quick(file)), n.root, file)
+			talk(t, n, n.face(quick(file)), file)
 		})
 	}
 }
@@ -45,11 +46,16 @@ func quick(file string) func(*server.Config) {
 			c.Limits.SyncWait = 50 * time.Millisecond
 		}
 		c.Consent.OutsideApprovals = strings.Contains(file, "outside")
+		if strings.Contains(file, "page") {
+			c.Consent.OutsideApprovals = true
+			c.Consent.ApprovalPage = func(id string) string { return "http://127.0.0.1:1/ui/approvals/" + id }
+		}
 	}
 }
 
 type talker struct {
 	t     *testing.T
+	n     *node
 	to    io.Writer
 	from  chan map[string]any
 	kept  []map[string]any
@@ -58,7 +64,7 @@ type talker struct {
 	at    string
 }
 
-func talk(t *testing.T, s *server.Server, root, file string) {
+func talk(t *testing.T, n *node, s *server.Server, file string) {
 	t.Helper()
 	in, to := io.Pipe()
 	from, out := io.Pipe()
@@ -67,7 +73,7 @@ func talk(t *testing.T, s *server.Server, root, file string) {
 		ended <- s.Serve(context.Background(), in, out)
 		assert.NoError(t, out.Close())
 	}()
-	d := &talker{t: t, to: to, from: make(chan map[string]any, 1000), names: map[string]string{"ROOT": root}}
+	d := &talker{t: t, n: n, to: to, from: make(chan map[string]any, 1000), names: map[string]string{"ROOT": n.root}}
 	go d.listen(from)
 	f, err := os.Open(file)
 	require.NoError(t, err)
@@ -109,6 +115,9 @@ func (d *talker) line(text string) {
 		d.send(rest)
 	case "<":
 		d.expect(d.parse(rest))
+	case "+":
+		_, err := d.n.owner.Decide(d.t.Context(), api.DecideRequest{ID: rest, As: "granted", Actor: "user:bob"})
+		require.NoError(d.t, err, d.at)
 	case "?":
 		d.ask(d.parse(rest))
 	case "!":

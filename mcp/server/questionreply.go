@@ -69,51 +69,97 @@ func (ds *relays) handleReply(ctx context.Context, who Identity, session string,
 	if !ok {
 		return false
 	}
+	known := ds.clients.sessions.get(session)
+	known.mu.Lock()
+	d := known.relays[events.TaskID(task)] // a relay that ends during the reply still has to record it
+	known.mu.Unlock()
 	accepted, err := ds.reply(ctx, who, session, task, question, p.Result)
-	if !accepted {
+	if accepted == notAccepted {
 		ds.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "mcp_question_not_answered", slog.String("question", question), slog.Any("error", err),
 			slog.String("client", string(p.Error)))
 	}
-	known := ds.clients.sessions.get(session)
-	known.mu.Lock()
-	d := known.relays[events.TaskID(task)]
-	known.mu.Unlock()
 	if d != nil {
 		d.recordAnswer(question, id, accepted, err)
 	}
 	return true
 }
 
-// reply delivers the answer of a client to a question, and reports whether it was accepted. An empty result, that is, an error
-// response, and a form with invalid content are not accepted (S2-053).
-func (ds *relays) reply(ctx context.Context, who Identity, session, task, question string, result json.RawMessage) (bool, error) {
+// replyOutcome is the outcome of the answer of a client.
+type replyOutcome int
+
+const (
+	notAccepted replyOutcome = iota
+	answerAccepted
+	// pageOpened means that the user goes to a web page to answer there.
+	pageOpened
+)
+
+// reply delivers the answer of a client to a question. An empty result, that is, an error response, and a form with invalid content
+// are not accepted (S2-053).
+func (ds *relays) reply(ctx context.Context, who Identity, session, task, question string, result json.RawMessage) (replyOutcome, error) {
 	if len(result) == 0 {
-		return false, nil
+		return notAccepted, nil
 	}
 	t, err := ds.taskOf(ctx, who, task)
 	if err != nil {
-		return false, err
+		return notAccepted, err
 	}
 	c := ds.askedClient(who, session, t.ID)
 	list, err := ds.questions.pendingOf(ctx, c, t)
 	if err != nil {
-		return false, err
+		return notAccepted, err
 	}
 	for _, q := range list {
-		if q.id != question {
-			continue
+		if q.id == question {
+			return ds.replyTo(ctx, c, session, q, result)
 		}
-		response, err := cleanResponse(q, result)
-		if err != nil {
-			return false, err
-		}
-		accepted, err := ds.questions.answer(ctx, c, q, response)
-		if link := q.link(); link != "" && err == nil { // S2-054
-			ds.clients.streams.notify(session, "notifications/elicitation/complete", object{"elicitationId": link})
-		}
-		return accepted, err
 	}
-	return true, nil // another answer was first
+	ds.completePage(session, question, result)
+	return answerAccepted, nil // another answer was first
+}
+
+// completePage tells a client whose user has opened the page of an approval that the approval is already decided: the decision
+// there can be faster than the message that the user goes there.
+func (ds *relays) completePage(session, question string, result json.RawMessage) {
+	var r mcp.ElicitResult
+	decode(result, &r)
+	if _, err := events.TaskOfApproval(question); err == nil && r.Action == "accept" && len(r.Content) == 0 {
+		ds.notifyComplete(session, question)
+	}
+}
+
+// replyTo delivers the answer of a client to an open question.
+func (ds *relays) replyTo(ctx context.Context, c client, session string, q question, result json.RawMessage) (replyOutcome, error) {
+	response, err := cleanResponse(q, result)
+	if err != nil {
+		return notAccepted, err
+	}
+	if q.kind == approvalPage {
+		return opensPage(response), nil
+	}
+	accepted, err := ds.questions.answer(ctx, c, q, response)
+	if link := q.link(); link != "" && err == nil {
+		ds.notifyComplete(session, link)
+	}
+	if accepted {
+		return answerAccepted, err
+	}
+	return notAccepted, err
+}
+
+// opensPage returns whether the user goes to the page of a link.
+func opensPage(response json.RawMessage) replyOutcome {
+	var r mcp.ElicitResult
+	decode(response, &r)
+	if r.Action == "accept" {
+		return pageOpened
+	}
+	return notAccepted
+}
+
+// notifyComplete notifies a client that what its user did on a web page is complete (S2-054).
+func (ds *relays) notifyComplete(session, link string) {
+	ds.clients.streams.notify(session, "notifications/elicitation/complete", object{"elicitationId": link})
 }
 
 // askedClient returns the client of a session that was asked about a task.

@@ -28,6 +28,8 @@ type relay struct {
 	sent map[string]sentQuestion
 	// declined are the questions that the client has declined, with the error of a refused answer or nil.
 	declined map[string]error
+	// opened are the approvals whose web pages the user has opened.
+	opened map[string]bool
 	// accepted are the answered questions, with the number of the round in which the answer was accepted. That round may have
 	// read the task before the answer.
 	accepted map[string]int
@@ -70,14 +72,15 @@ type waiter struct {
 	from   int // the number of the last round before the wait
 }
 
-// stop ends the wait of a request. Questions sent on its stream are withdrawn there and sent again on another stream.
+// stop ends the wait of a request. Questions sent on its stream are withdrawn there and sent again on another stream, except those
+// whose pages were opened.
 func (a *waiter) stop() {
 	d := a.relay
 	d.session.mu.Lock()
 	d.waiting = slices.DeleteFunc(d.waiting, func(other *waiter) bool { return other == a })
 	var withdrawn []sentQuestion
 	for question, h := range d.sent {
-		if h.outlet == a.outlet && h.outlet != d.relays.clients.streams.standing(d.sessionID) {
+		if !d.opened[question] && h.outlet == a.outlet && h.outlet != d.relays.clients.streams.standing(d.sessionID) {
 			withdrawn = append(withdrawn, h)
 			delete(d.sent, question)
 		}
@@ -241,7 +244,7 @@ func (d *relay) remove() {
 func (d *relay) deliveryState(open []question) deliveryState {
 	st := deliveryState{
 		knowsTask: d.knowsTask, standing: d.relays.clients.streams.standing(d.sessionID).number(),
-		sent: map[string]streamNo{}, declined: map[string]bool{}, accepted: map[string]bool{},
+		sent: map[string]streamNo{}, declined: map[string]bool{}, opened: d.opened, accepted: map[string]bool{},
 	}
 	for _, q := range open {
 		st.open = append(st.open, q.id)
@@ -269,14 +272,23 @@ func (d *relay) deliver(open []question) {
 	send, settled := d.deliveryState(open).plan()
 	to := d.outlets()
 	var withdrawn []sentQuestion
+	var completed []string
 	for _, question := range settled {
-		withdrawn = append(withdrawn, d.sent[question])
+		if d.opened[question] {
+			completed = append(completed, question)
+		} else {
+			withdrawn = append(withdrawn, d.sent[question])
+		}
 		delete(d.sent, question)
 		delete(d.declined, question)
+		delete(d.opened, question)
 	}
 	d.session.mu.Unlock()
 	for _, h := range withdrawn {
 		h.withdraw("the question is settled")
+	}
+	for _, link := range completed {
+		d.relays.notifyComplete(d.sessionID, link)
 	}
 	for _, item := range send {
 		at := slices.IndexFunc(open, func(q question) bool { return q.id == item.question })
@@ -331,12 +343,14 @@ func (h sentQuestion) withdraw(why string) {
 
 // recordAnswer records the outcome of an answer; id is the id of the request that it answers. An answer that was not accepted
 // counts only if it answers the newest copy of the question. After a temporary failure the question is sent again.
-func (d *relay) recordAnswer(question, id string, accepted bool, refused error) {
+func (d *relay) recordAnswer(question, id string, accepted replyOutcome, refused error) {
 	d.session.mu.Lock()
 	defer d.session.mu.Unlock()
 	h, ok := d.sent[question]
 	switch {
-	case accepted:
+	case accepted == pageOpened:
+		d.opened[question] = true
+	case accepted == answerAccepted:
 		delete(d.sent, question)
 		d.accepted[question] = d.rounds
 	case ok && h.id == id && isTemporary(refused):

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -41,7 +42,7 @@ func (ds *relays) relayFor(known *session, c client, session string, id events.T
 	d := known.relays[id]
 	if d == nil {
 		d = &relay{
-			relays: ds, sessionID: session, session: known, task: id, sent: map[string]sentQuestion{}, declined: map[string]error{},
+			relays: ds, sessionID: session, session: known, task: id, sent: map[string]sentQuestion{}, declined: map[string]error{}, opened: map[string]bool{},
 			accepted: map[string]int{}, wake: func() {}, roundDone: make(chan struct{}),
 		}
 		known.relays[id] = d
@@ -117,6 +118,12 @@ func (ds *relays) askDuringCall(ctx context.Context, c client, r *run) (*mcp.Cal
 		return nil, err
 	}
 	if c.modern {
+		if r.resumed {
+			answerable = withoutPages(answerable)
+		}
+		if len(answerable) == 0 {
+			return ds.questions.resultWhileWaiting(ctx, c, r, nil)
+		}
 		return ds.questions.inputRequired(c, r, answerable), nil
 	}
 	waiter := ds.join(c, r.id, false)
@@ -126,6 +133,11 @@ func (ds *relays) askDuringCall(ctx context.Context, c client, r *run) (*mcp.Cal
 		return nil, err
 	}
 	return ds.questions.resultWhileWaiting(ctx, c, r, seen.refused)
+}
+
+// withoutPages removes the approvals whose web pages a client of 2026-07-28 was sent to when it made the call first.
+func withoutPages(list []question) []question {
+	return slices.DeleteFunc(list, func(q question) bool { return q.kind == approvalPage })
 }
 
 // askInSession sends the questions of the session of a call to the client, before the call returns. A client of 2025-11-25 is

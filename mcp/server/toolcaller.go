@@ -67,9 +67,14 @@ func (s *Server) ToolCaller(ctx context.Context, token string) (*ToolCaller, err
 	if !expires.IsZero() && !s.cfg.Now().Before(expires) {
 		return nil, fault.New(fault.TokenExpired, "the token has expired").WithHint("get a new one")
 	}
+	return s.CallerFor(who), nil
+}
+
+// CallerFor returns a caller for an identity that was authenticated by other means than a bearer token.
+func (s *Server) CallerFor(who Identity) *ToolCaller {
 	return &ToolCaller{s, client{
 		sessionless: true, who: who, caps: &mcp.ClientCapabilities{}, note: programNote, reservation: s.memory.newReservation(who.Name),
-	}}, nil
+	}}
 }
 
 // programNote is client.note for clients without MCP: their profile is always ProfileAll.

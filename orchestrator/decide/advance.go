@@ -196,7 +196,7 @@ func (t *Turn) blockIfStuck() {
 			asking = s
 		case t.Stuck(s):
 			waiting = s
-		case s.State.Terminal(), s.State == statemachine.StepRunning && s.Items != nil:
+		case s.State.Terminal(), s.State == statemachine.StepRunning && (s.Items != nil || s.Agent != nil):
 		default:
 			return // this step can continue without a person
 		}

@@ -137,7 +137,7 @@ func (t Attempts) recordOutcome(s *statemachine.Step, r *work.Outcome, in Receiv
 		return
 	}
 	if s.State == statemachine.StepReady {
-		if r.RetryAfter > 0 && s.Purpose == "" {
+		if r.RetryAfter > 0 && OfPlan(s.Purpose) {
 			t.Emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Error: r.Error, Class: r.Class, At: events.Time(t.Now.Add(r.RetryAfter))})
 			return
 		}

@@ -22,6 +22,12 @@ type Rules struct {
 	// Catalogue contains the tools.
 	Catalogue interface {
 		Get(name string) (tools.Tool, bool)
+		Names() []string
+	}
+	// Models are the models that agents can ask; nil for none. Price returns the price of a model, and whether it is known. It
+	// returns an error if the node has no such model.
+	Models interface {
+		Price(model string) (price events.Price, known bool, err error)
 	}
 	// Entropy provides the random bits of new ids. Random returns a number in [0,1) for the jitter of retries.
 	Entropy io.Reader

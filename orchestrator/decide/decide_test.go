@@ -35,7 +35,10 @@ type world struct {
 	// starts counts the starts of steps that a decision has tried; more than mayStart make it late. 0 means any number.
 	starts, mayStart int
 	// parts is how many items a part of a for_each has; 0 means the default.
-	parts int
+	parts     int
+	catalogue catalogue
+	// values are the large values in memory.
+	values map[string]json.RawMessage
 	// wakes are the timers that the task has set.
 	wakes []time.Time
 }
@@ -53,13 +56,21 @@ func (w *world) Holder(step string) (worker string, held bool) {
 
 func (w *world) Overdue(string, time.Time) time.Duration { return 0 }
 
-func (w *world) CachedValue(string) (json.RawMessage, bool) { return nil, false }
+func (w *world) CachedValue(ref string) (json.RawMessage, bool) {
+	raw, ok := w.values[ref]
+	return raw, ok
+}
 
-func (w *world) CacheValue(string, json.RawMessage) {}
+func (w *world) CacheValue(ref string, raw json.RawMessage) { w.values[ref] = raw }
 
 func (w *world) TimeUp() bool {
 	w.starts++
 	return w.mayStart > 0 && w.starts > w.mayStart
+}
+
+type catalogue interface {
+	Get(name string) (tools.Tool, bool)
+	Names() []string
 }
 
 // noTools is an empty catalogue: every call counts as a write.
@@ -67,12 +78,14 @@ type noTools struct{}
 
 func (noTools) Get(string) (tools.Tool, bool) { return nil, false }
 
+func (noTools) Names() []string { return nil }
+
 func (w *world) rules() *decide.Rules {
 	return &decide.Rules{
-		Catalogue: noTools{}, Entropy: bytes.NewReader(bytes.Repeat([]byte{7}, 1<<10)), Random: func() float64 { return 0.5 }, MaxDeliveries: 3, MaxSpawned: 4, PartItems: w.parts,
+		Models: prices{}, Catalogue: w.catalogue, Entropy: bytes.NewReader(bytes.Repeat([]byte{byte(7 + len(w.task.Approvals))}, 1<<10)), Random: func() float64 { return 0.5 }, MaxDeliveries: 3, MaxSpawned: 4, PartItems: w.parts,
 		Workspace:  func(string, events.TaskID) string { return "" },
 		Redact:     func(data []byte) ([]byte, bool) { return data, false },
-		FindSecret: func([]byte) (string, bool) { return "", false },
+		FindSecret: func(raw []byte) (string, bool) { return "test", bytes.Contains(raw, []byte("QYLPMN5HHHFPZAM2")) },
 		HandOn:     func(decide.HandOn) error { return nil },
 	}
 }
@@ -84,7 +97,7 @@ func submitted(t *testing.T, steps string, change func(*events.Submitted)) *worl
 	require.NoError(t, err)
 	program, err := plan.Compile(parsed.JSON())
 	require.NoError(t, err)
-	w := &world{t: t, now: noon(), held: map[string]string{}, plan: decide.Plan{Program: program}}
+	w := &world{t: t, now: noon(), catalogue: noTools{}, values: map[string]json.RawMessage{}, held: map[string]string{}, plan: decide.Plan{Program: program}}
 	w.task = &statemachine.Task{ID: "TASK_01JD0000000000000000000000", Requestor: "user:ada"}
 	sub := &events.Submitted{Name: "test", Plan: events.Inline(parsed.JSON()), PlanSHA256: parsed.SHA256(), Priority: "normal"}
 	if change != nil {

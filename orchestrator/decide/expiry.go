@@ -100,7 +100,7 @@ func (t Approvals) readyAgain(s *statemachine.Step, grant string) {
 // emitReady makes a call ready. If the tool runs only in AWAITING_APPROVAL and the call has a grant, the task moves to that
 // state.
 func (t Approvals) emitReady(d *events.Ready) {
-	if t.Task.State == statemachine.Blocked && d.Purpose == "" {
+	if t.Task.State == statemachine.Blocked && OfPlan(d.Purpose) {
 		t.activate() // the gate of the tool does not allow BLOCKED
 	}
 	d.For = t.agentsFor(d.Step, d.Tool, d.Args)

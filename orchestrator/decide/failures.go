@@ -11,6 +11,10 @@ import (
 
 // Failed records the error of an attempt. Afterwards the step waits for another attempt, is in doubt, or has failed.
 func (t Attempts) Failed(s *statemachine.Step, err *fault.Error, class string, took time.Duration) {
+	if over := t.loseAnswer(s, err, class); over != nil {
+		t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: over, Class: fault.ClassBudget, Duration: took})
+		return
+	}
 	if interrupted(class) && s.RunsElsewhere() && !t.outOfDeliveries(s, class) {
 		t.Emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took, At: t.Now})
 		return // retryCalls makes it ready
@@ -49,12 +53,27 @@ func (t Attempts) ruleFor(n *plan.Node, effect plan.Effect) *plan.Retry {
 	return plan.NewRetry(t.requestedRetry.Max+1, t.requestedRetry.Backoff)
 }
 
+// retriedAs returns the node with the retry rule of a call; nil for a call that is not retried. Calls of agents have rules of their
+// own.
+func (t *Reading) retriedAs(s *statemachine.Step) *plan.Node {
+	switch s.Purpose {
+	case "":
+		return t.NodeByKey(s.Key)
+	case purposeModel:
+		return &plan.Node{Step: &plan.Step{Retry: plan.NewRetry(modelAttempts, time.Second)}}
+	case purposeAgent:
+		return &plan.Node{Step: &plan.Step{}}
+	default:
+		return nil
+	}
+}
+
 // nextAttempt returns when the next attempt of a failed call is due according to its retry rule; false if there is none.
 func (t Attempts) nextAttempt(s *statemachine.Step, err *fault.Error, class string) (time.Time, bool) {
-	if s.Purpose != "" || t.Task.Cancelling || (interrupted(class) && t.outOfDeliveries(s, class)) {
+	if t.Task.Cancelling || (interrupted(class) && t.outOfDeliveries(s, class)) {
 		return time.Time{}, false
 	}
-	n := t.NodeByKey(s.Key)
+	n := t.retriedAs(s)
 	if n == nil {
 		return time.Time{}, false
 	}

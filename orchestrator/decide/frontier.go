@@ -112,7 +112,7 @@ func (p *Plan) touch(task *statemachine.Task, key string) {
 		return
 	}
 	called, _, _ := strings.Cut(key, verifySuffix)
-	top, item, _ := strings.Cut(called, "[")
+	top, item, _ := strings.Cut(statemachine.AgentOf(called), "[")
 	n := p.Program.Node(top)
 	if n == nil {
 		return

@@ -203,6 +203,7 @@ func (t *Reading) agentsFor(step, tool string, args events.Value) *events.Agents
 // isAlways reports whether a step instance, or the step of a verify call, belongs to the `always` steps.
 func (t *Reading) isAlways(key string) bool {
 	key, _, _ = strings.Cut(key, verifySuffix)
+	key = statemachine.AgentOf(key)
 	n := t.Plan.Program.Node(cmp.Or(ItemOf(key), key))
 	always := t.Plan.Program.Always()
 	return n != nil && n.Position < len(always) && always[n.Position] == n

@@ -87,6 +87,8 @@ func (t steps) move(n *plan.Node, key string, in *Item) {
 		t.moveParts(n, s)
 	case s.State == statemachine.StepRunning && n.Kind == plan.KindForEach:
 		t.moveItems(n, s)
+	case s.State == statemachine.StepRunning && n.Kind == plan.KindAgent:
+		t.moveAgent(n, s)
 	case s.State == statemachine.StepRunning && n.Kind == plan.KindWait:
 		t.checkWait(s)
 	}
@@ -174,6 +176,8 @@ func (t steps) start(n *plan.Node, key string, sc plan.Scope) {
 		t.startChild(n, key, sc)
 	case plan.KindApprove:
 		t.Approvals().startApprove(n, key, sc)
+	case plan.KindAgent:
+		t.startAgent(n, key, sc)
 	}
 }
 

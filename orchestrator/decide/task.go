@@ -93,6 +93,9 @@ const (
 	verifySuffix = "!verify"
 )
 
+// OfPlan reports whether a call with a purpose belongs to a step of the plan: it is the call of the step, or one of an agent.
+func OfPlan(purpose string) bool { return purpose != PurposeCall && purpose != purposeVerify }
+
 // WaitsForAnswers reports whether a step waits for answers.
 func WaitsForAnswers(s *statemachine.Step) bool {
 	return s.State == statemachine.StepParked && len(s.Questions) > 0

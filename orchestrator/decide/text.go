@@ -32,6 +32,14 @@ func times(n int) string {
 	return strconv.Itoa(n) + " times"
 }
 
+// count returns a number of things, such as 1 call or 2 calls.
+func count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return strconv.Itoa(n) + " " + thing
+}
+
 func joinOrNone(list []string) string {
 	if len(list) == 0 {
 		return "nothing beside the call"

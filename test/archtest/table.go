@@ -48,8 +48,8 @@ func Orch() Table { return Table{Layers: layers(), Libraries: libraries(), Rooms
 
 func rooms() []string {
 	return []string{
-		"fault", "classify", "events", "internal", "statemachine", "work", "api", "plan", "index", "stats", "messages", "agents", "tools", "policy",
-		"bus", "rpc", "orchestrator", "worker", "mcp", "httpapi", "node", "plantest", "bench", "test", "cmd",
+		"fault", "classify", "events", "internal", "statemachine", "export", "work", "api", "plan", "undo", "index", "compare", "stats", "messages", "agents", "models", "tools", "policy",
+		"bus", "rpc", "orchestrator", "worker", "mcp", "httpapi", "web", "node", "plantest", "bench", "test", "cmd",
 	}
 }
 
@@ -63,6 +63,7 @@ func layers() []Layer {
 			{Package: "events/memlog", Imports: []string{"fault", "events"}},
 			{Package: "events/eventstest", Imports: []string{"fault", "events"}, Kit: true},
 			{Package: "statemachine", Imports: []string{"fault", "events"}, Pure: true},
+			{Package: "export", Imports: []string{"fault", "events", "statemachine"}},
 			{Package: "work", Imports: []string{"fault", "events"}},
 			{Package: "api", Imports: []string{"fault", "events", "statemachine", "work"}},
 		}},
@@ -70,12 +71,12 @@ func layers() []Layer {
 		{"use cases", []Row{
 			// orchestrator and worker never import each other: they communicate through the log and package work.
 			{Package: "orchestrator/decide", Imports: []string{
-				"fault", "events", "statemachine", "stats", "work", "api", "plan", "tools", "policy", "internal/failpoint",
+				"fault", "events", "statemachine", "stats", "work", "api", "plan", "models", "tools", "policy", "internal/failpoint",
 			}, Pure: true},
 			{Package: "orchestrator/dispatch", Imports: []string{"events", "statemachine", "work"}, Pure: true},
 			{Package: "orchestrator", Imports: []string{
-				"fault", "events", "statemachine", "stats", "work", "api", "plan", "tools", "policy", "internal/failpoint", "internal/pause", "internal/secret",
-				"orchestrator/decide", "orchestrator/dispatch",
+				"fault", "events", "statemachine", "stats", "work", "api", "plan", "models", "tools", "policy", "export", "internal/failpoint", "internal/pause", "internal/secret",
+				"compare", "orchestrator/decide", "orchestrator/dispatch",
 			}},
 			{Package: "worker", Imports: []string{
 				"fault", "events", "statemachine", "work", "tools", "policy",
@@ -115,6 +116,9 @@ func domain(family []string) []Row {
 		{Package: "index", Imports: []string{"fault", "events", "statemachine", "work", "api"}},
 		{Package: "stats", Imports: []string{"fault", "events", "statemachine", "internal/pause"}},
 		{Package: "policy", Imports: []string{"fault", "events", "statemachine", "tools", "internal/netguard", "internal/spell", "classify/secrets", "classify/shell"}},
+		{Package: "undo", Imports: []string{"fault", "events", "api", "plan"}},
+		{Package: "compare", Imports: []string{"events", "statemachine", "api"}, Pure: true},
+		{Package: "policy/backtest", Imports: []string{"events", "statemachine", "api", "policy", "tools"}},
 		{Package: "tools", Imports: []string{"fault", "events", "statemachine", "internal/pathguard", "internal/proc", "internal/secret", "classify/secrets"}},
 		{Package: "tools/toolstest", Imports: []string{"fault", "tools"}, Kit: true},
 		{Package: "tools/builtin", Imports: []string{"fault", "tools", "tools/*"}},
@@ -148,6 +152,7 @@ func domain(family []string) []Row {
 		{Package: "tools/firebase/embedded", Imports: []string{"fault", "tools/firebase", "tools/firebase/memory", "tools/firebase/refusal"}},
 		{Package: "tools/firebase", Imports: append([]string{"internal/pause", "tools/firebase/document", "tools/firebase/refusal", "tools/firebase/tree"}, family...)},
 		{Package: "tools/agent", Imports: append([]string{"agents", "work"}, family...)},
+		{Package: "tools/model", Imports: append([]string{"models"}, family...)},
 		{Package: "tools/onboarding", Imports: append([]string{"agents"}, family...)},
 		{Package: "tools/system", Imports: append([]string{"agents"}, family...)},
 		{Package: "tools/*", Imports: family},
@@ -177,6 +182,9 @@ func adapters(face []string) []Row {
 		{Package: "mcp/gateway", Imports: append([]string{"mcp/registry", "internal/patch", "internal/unseen", "internal/wholefile"}, face...)},
 		{Package: "mcp/*", Imports: append([]string{"internal/pause", "internal/spell", "internal/wholefile", "mcp/*"}, face...)},
 		{Package: "httpapi", Imports: append([]string{"agents"}, face...)},
+		{Package: "httpapi/rest", Imports: []string{"fault", "events", "statemachine", "work", "api", "undo"}},
+		// web contains only the files of the page; its tests compare them with the program.
+		{Package: "web"},
 	}
 }
 
@@ -207,10 +215,17 @@ func leaves() []Row {
 		{Package: "internal/secret", Imports: []string{"fault", "classify/secrets"}},
 		{Package: "internal/pause"},
 		{Package: "internal/spell"},
+		{Package: "internal/sse"},
 		{Package: "internal/wholefile"},
 		{Package: "internal/unseen"},
 		{Package: "internal/uptime"},
 		{Package: "cmd/orch/screen", Imports: []string{"internal/unseen"}},
+		{Package: "models"},
+		{Package: "models/directory", Imports: []string{"fault", "models"}},
+		{Package: "models/modelstest", Imports: []string{"models", "models/wire"}, Kit: true},
+		{Package: "models/script", Imports: []string{"models"}},
+		{Package: "models/wire", Imports: []string{"models", "internal/sse"}},
+		{Package: "models/*", Imports: []string{"models", "models/wire", "internal/sse"}},
 	}
 }
 
@@ -237,13 +252,13 @@ func libraries() []Library {
 
 		{Path: "github.com/bmatcuk/doublestar/v4", Users: []string{"policy", "tools/*", "internal/pathguard"}},
 		{Path: "github.com/go-json-experiment/json", Users: []string{"events", "rpc"}},
-		{Path: "github.com/google/jsonschema-go", Users: []string{"plan", "tools", "tools/toolstest", "mcp/*"}},
+		{Path: "github.com/google/jsonschema-go", Users: []string{"plan", "tools", "tools/toolstest", "mcp/*", "httpapi/rest"}},
 		{Path: "github.com/klauspost/compress", Users: []string{"bus/storefile"}},
 		{Path: "github.com/minio/highwayhash", Users: []string{"bus/storefile"}},
 		{Path: "github.com/oklog/ulid/v2", Users: []string{"events", "index"}},
 		{Path: "github.com/santhosh-tekuri/jsonschema/v6", Users: []string{"plan", "tools", "agents", "tools/toolstest", "mcp/*"}},
 		{Path: "github.com/spf13", Users: []string{"cmd/orch", "test/gendocs"}},
-		{Path: "go.yaml.in/yaml/v3", Users: []string{"plan", "policy", "internal/config", "plantest", "mcp/registry", "cmd/orch", "test/requirements"}},
+		{Path: "go.yaml.in/yaml/v3", Users: []string{"plan", "policy", "internal/config", "plantest", "mcp/registry", "models/script", "cmd/orch", "test/requirements"}},
 		{Path: "golang.org/x/net/bpf", Users: []string{"internal/proc"}},
 		{Path: "golang.org/x/net", Users: []string{"internal/netguard", "tools/web"}},
 		{Path: "golang.org/x/oauth2", Users: []string{"tools/firebase/account"}, Hidden: true},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/orch-dev/orch/agents/peer"
 	"github.com/orch-dev/orch/internal/failpoint"
+	"github.com/orch-dev/orch/models/modelstest"
 	"github.com/orch-dev/orch/node"
 	"github.com/orch-dev/orch/test/crash"
 )
@@ -38,6 +39,7 @@ type cluster struct {
 	dir string
 	// options configures what the cluster has in addition to the node and the workers.
 	options
+	biller  *biller
 	node    *process
 	workers [workerCount]*process
 	// lost is what was done to a worker, by process id.
@@ -85,7 +87,7 @@ type options struct {
 
 func startCluster(t *testing.T, dir string, o options) *cluster {
 	t.Helper()
-	c := &cluster{t: t, dir: dir, options: o, lost: map[int]string{}, points: map[failpoint.Point]int{}, agentOf: map[int]string{}, place: "data"}
+	c := &cluster{t: t, dir: dir, options: o, biller: newBiller(t), lost: map[int]string{}, points: map[failpoint.Point]int{}, agentOf: map[int]string{}, place: "data"}
 	if o.network {
 		c.door = openDoor(t)
 	}
@@ -112,6 +114,9 @@ func (c *cluster) spawn(role string, env ...string) *process {
 	env = append(env, failpoint.EnvPlant+"="+string(c.planted), envData+"="+c.place, envNATS+"="+c.natsURL())
 	if c.network && role == roleNode {
 		env = append(env, envHTTP+"=1")
+	}
+	if role == roleNode {
+		env = append(env, envModels+"="+c.biller.server.BaseURL(modelstest.OpenAI), envModelsKey+"="+modelstest.Key)
 	}
 	if c.first && role == roleNode {
 		env = append(env, envStandby+"=1") // it may lose its lease with the server, and has to win it again

@@ -136,6 +136,8 @@ func startRun(t *testing.T, o options) *run {
 	agents := filepath.Join(dir, ".orch", "agents")
 	require.NoError(t, os.MkdirAll(agents, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(agents, "crew.yaml"), []byte(crewPlan), 0o600))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, ".orch", "models"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".orch", "models", "script.yaml"), []byte(modelScript), 0o600))
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the data, the ledger and the logs are in %s", dir)
@@ -274,6 +276,7 @@ func (r *run) check() crash.Report {
 	report, err := crash.Check(r.t.Context(), store, crash.Evidence{
 		Acks: r.load.acks, Cancels: r.load.cancels, Watches: r.load.watches, Effects: effects,
 		Lost: r.cluster.lost, Secrets: r.cluster.secrets(), Mark: r.readMark(), Agents: r.cluster.agentOf, Absences: slices.Concat(r.cluster.absent(), readGaps(r.t, r.cluster.dir)), Archived: archived,
+		Bills: r.cluster.biller.all(),
 	})
 	require.NoError(r.t, err)
 	report.Violations = slices.Concat(r.load.violations, report.Violations, checkLooks(r.load.looks))

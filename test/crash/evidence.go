@@ -69,6 +69,8 @@ type Evidence struct {
 	Absences []Absence
 	// Secrets were passed to tools. They must not appear in the log.
 	Secrets []string
+	// Bills are how often a provider of models was asked for an answer, by task and step, such as TASK_1/a.t1.m.
+	Bills map[string]int
 	// Mark is the mark to check; nil for none.
 	Mark *Mark
 }
@@ -91,7 +93,7 @@ const (
 
 // Violation is a violation of an invariant.
 type Violation struct {
-	// Invariant is I1 to I17.
+	// Invariant is I1 to I18.
 	Invariant string
 	Task      events.TaskID
 	// Round is the round in which the task was submitted; 0 if unknown.
@@ -147,6 +149,7 @@ func Invariants() [][2]string {
 		{"I15", "an acknowledged message comes to its recipients, in order, until they acknowledge it; a letter is one message"},
 		{"I16", "an acknowledged write of a database is there once, any other at most once, and what was seen never goes back"},
 		{"I17", "a subscription hears of everything in order until its session is told of its end"},
+		{"I18", "no model is asked again for an answer in the history, and each other request that may be billed is in the history"},
 	}
 }
 

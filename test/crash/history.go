@@ -44,6 +44,11 @@ type stepHistory struct {
 	// calls maps attempts to the times of their Called events. retries counts the decisions to retry a call in doubt.
 	calls   map[int]time.Time
 	retries int
+	// billable is how often the history says that each answer may have been billed, by turn.
+	billable map[int]int
+	// asked and answered are the newest turns of an agent that were requested and answered. tokens is what it has used of limit.
+	asked, answered int
+	tokens, limit   int64
 }
 
 func newHistory(c *checker, task events.TaskID) *history {
@@ -73,6 +78,8 @@ func (h *history) event(c *events.Commit, e events.Event) {
 		h.move(e.Kind, d)
 	case *events.Refused:
 		h.report.Refused++
+	case *events.Turn, *events.Answered, *events.LostTurn, *events.Extended:
+		h.turn(events.StepOf(d), e)
 	case *events.Checkpointed:
 		h.report.Checkpoints[h.task] = append(h.report.Checkpoints[h.task], d.ID)
 	default:
@@ -114,6 +121,60 @@ func (h *history) move(kind events.Kind, d *events.Moved) {
 	}
 }
 
+// turn checks that the turns of an agent follow each other, each with one answer (I3), and that no turn was begun that could have
+// exceeded the budget.
+func (h *history) turn(key string, e events.Event) {
+	s := h.steps[key]
+	if s == nil || s.state != statemachine.StepRunning {
+		h.violate("I3", "%s of step %s, which does not run", e.Kind, key)
+		return
+	}
+	switch d := e.Data.(type) {
+	case *events.Turn:
+		if d.Turn != s.asked+1 || s.asked != s.answered {
+			h.violate("I3", "turn %d of step %s follows turn %d with %d answers", d.Turn, key, s.asked, s.answered)
+		}
+		if s.limit > 0 && s.tokens+d.Reserved.Tokens > s.limit {
+			h.violate("I3", "turn %d of step %s may use %d of %d tokens", d.Turn, key, s.tokens+d.Reserved.Tokens, s.limit)
+		}
+		s.asked = d.Turn
+	case *events.Answered:
+		if d.Turn != s.asked || s.answered != s.asked-1 {
+			h.violate("I3", "an answer to turn %d of step %s in turn %d, which has %d answers", d.Turn, key, s.asked, s.answered)
+		}
+		s.answered = d.Turn
+		s.mayBill(d.Turn)
+		s.tokens += d.Usage.Request() + d.Usage.Output
+	case *events.Extended:
+		s.limit = d.Limit.Tokens
+	case *events.LostTurn:
+		if d.Turn != s.asked || s.answered != s.asked-1 {
+			h.violate("I3", "turn %d of step %s is lost in turn %d, which has %d answers", d.Turn, key, s.asked, s.answered)
+		}
+		s.tokens += d.Cost.Tokens
+		s.mayBill(d.Turn)
+	}
+}
+
+func (s *stepHistory) mayBill(turn int) {
+	if s.billable == nil {
+		s.billable = map[int]int{}
+	}
+	s.billable[turn]++
+}
+
+// checkBills compares the bills of the provider with the turns of the agents (I18).
+func (h *history) checkBills() {
+	for key, s := range h.steps {
+		for turn := 1; turn <= s.asked; turn++ {
+			asked := statemachine.ModelKey(key, turn)
+			if billed := h.evidence.Bills[string(h.task)+"/"+asked]; billed > s.billable[turn] {
+				h.violate("I18", "step %s was billed %d times, of which the history has %d", asked, billed, s.billable[turn])
+			}
+		}
+	}
+}
+
 // step checks a state transition of a step (I3) and its consequences for the call.
 func (h *history) step(c *events.Commit, key string, e events.Event) {
 	s := h.steps[key]
@@ -130,6 +191,9 @@ func (h *history) step(c *events.Commit, key string, e events.Event) {
 	}
 	if at >= 0 {
 		s.state = statemachine.StepTable()[at].To
+	}
+	if d, ok := e.Data.(*events.Agent); ok {
+		s.limit, s.tokens = d.Limit.Tokens, d.Carried.Tokens
 	}
 	h.call(c, key, s, e.Data)
 }
@@ -299,6 +363,7 @@ func (h *history) count(phase, key string) int {
 // finish checks the invariants of the whole history.
 func (h *history) finish() {
 	h.report.Ended[string(h.state)]++
+	h.checkBills()
 	switch {
 	case h.ends > 1:
 		h.violate("I2", "it ended %d times", h.ends)

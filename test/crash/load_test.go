@@ -69,6 +69,9 @@ func jobs() []job {
 			step("a", crash.ToolIdem, "    needs: [p]\n")},
 		{name: "spawn", plan: head("spawn") + step("a", "TASK_SPAWN", "    with: {subagent_type: crew, prompt: go}\n") +
 			step("b", crash.ToolRead, "    needs: [a]\n")},
+		{name: "model", plan: head("model") + "  - id: a\n    agent: {model: 'script:script', prompt: go, tools: ['CRASH_*'], budget: {tokens: 1000000}}\n" +
+			step("b", crash.ToolRead, "    needs: [a]\n")},
+		{name: "billed", plan: head("billed") + "  - id: a\n    agent: {model: 'bill/x', prompt: go, tools: ['CRASH_*'], budget: {tokens: 1000000}}\n"},
 		{name: "burst", burst: 24, plan: head("burst") + step("a", crash.ToolIdem, "")},
 		{name: "cancelled", cancel: true, plan: head("cancelled") + step("a", crash.ToolIdem, "") +
 			"  - {id: w, needs: [a], wait: {for: 1h}}\n"},
@@ -79,6 +82,18 @@ func jobs() []job {
 const crewPlan = "orch: v1\ninputs: {type: object, properties: {prompt: {type: string}}}\nsteps:\n" +
 	"  - {id: r, tool: CRASH_READ, retry: {max_attempts: 100, initial: 20ms, max: 100ms}}\n" +
 	"  - {id: w, needs: [r], tool: CRASH_WRITE}\n"
+
+// modelScript is the model of the job model: its calls read and write, one after the other and side by side.
+const modelScript = `
+turns:
+  - calls: [{tool: CRASH_IDEM}, {tool: CRASH_WRITE}]
+    delay: 20ms
+  - text: Once more.
+    calls: [{tool: CRASH_WRITE}, {tool: CRASH_READ}, {tool: CRASH_NONE}]
+  - calls: [{tool: CRASH_CHILD}]
+    delay: 5ms
+  - text: Done.
+`
 
 // load is the state of the clients: their requests and the answers.
 type load struct {

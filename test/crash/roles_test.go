@@ -24,6 +24,7 @@ import (
 
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
+	settings "github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/internal/goroutines"
 	"github.com/orch-dev/orch/internal/pause"
@@ -50,6 +51,9 @@ const (
 	envData = "CRASH_DATA"
 	envNATS = "CRASH_NATS"
 	envHTTP = "CRASH_HTTP"
+	// envModels is the address of the provider of models, envModelsKey its credential.
+	envModels    = "CRASH_MODELS"
+	envModelsKey = "CRASH_MODELS_KEY"
 	// envStandby is set for a node that is one of two.
 	envStandby = "CRASH_STANDBY"
 	// envAgent is the credential of an agent.
@@ -139,9 +143,10 @@ func printLine(line string) error {
 
 func playNode(ctx context.Context, stop func()) error {
 	cfg := config(os.Getenv(envDir), os.Stderr)
-	cfg.Worker.Concurrency = -1
+	cfg.Worker.Concurrency, cfg.Worker.OwnTools = -1, true // for the models of agents
+	cfg.Models.Providers = map[string]settings.ModelProvider{"bill": {Wire: "openai", URL: os.Getenv(envModels), Key: "env:" + envModelsKey}}
 	if os.Getenv(envHTTP) != "" {
-		cfg.Faces.HTTP, cfg.Worker.OwnTools = "127.0.0.1:0", true
+		cfg.Faces.HTTP = "127.0.0.1:0"
 	}
 	if cfg.Storage.NATSURL != "" {
 		cfg.Storage.Replicas = brokerCount

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/orch-dev/orch/httpapi/rest"
 	"github.com/orch-dev/orch/internal/config"
 )
 
@@ -45,10 +46,22 @@ func write(root, folder string) error {
 			return err
 		}
 	}
+	if err := writeOpenAPI(folder); err != nil {
+		return err
+	}
 	if err := writeRequirements(root, folder); err != nil {
 		return err
 	}
 	return writeSettings(filepath.Join(folder, "settings.md"))
+}
+
+// writeOpenAPI writes the description of the HTTP API.
+func writeOpenAPI(folder string) error {
+	data, err := rest.OpenAPI()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, "openapi.json"), append(data, '\n'), 0o644) //nolint:gosec // a public page
 }
 
 // writeSettings replaces the table of settings in a page. It does nothing if the page does not exist.
@@ -61,11 +74,11 @@ func writeSettings(file string) error {
 		return err
 	}
 	head, _, _ := strings.Cut(config.Markdown(), "\n")
-	before, rest, found := strings.Cut(string(page), head)
+	before, tail, found := strings.Cut(string(page), head)
 	if !found {
 		return fmt.Errorf("%s has no table of settings", file)
 	}
-	_, after, _ := strings.Cut(rest, "|\n\n")
+	_, after, _ := strings.Cut(tail, "|\n\n")
 	return os.WriteFile(file, []byte(before+config.Markdown()+"\n"+after), 0o644) //nolint:gosec // a public page
 }
 

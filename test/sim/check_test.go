@@ -29,6 +29,7 @@ func (w *world) check() {
 	w.checkGrants(past)
 	w.checkNotes(past)
 	w.checkKeys(past)
+	w.checkBudgets(past)
 	for _, h := range slices.Clone(w.workers) {
 		w.killWorker(h)
 	}
@@ -255,6 +256,7 @@ func (w *world) checkEffects(past []*history) {
 func (w *world) checkGrants(past []*history) {
 	for _, h := range past {
 		grants, used, held := map[string]string{}, map[string]int{}, map[string]string{}
+		elsewhere := map[string]bool{} // steps that have stored a note before they were granted; each attempt continues one call
 		for _, c := range h.commits {
 			for _, e := range c.Events {
 				switch d := e.Data.(type) {
@@ -263,12 +265,16 @@ func (w *world) checkGrants(past []*history) {
 				case *events.Called:
 					if id := grants[d.Step]; id != "" && held[id] != d.Step {
 						used[id]++
+						if elsewhere[d.Step] {
+							held[id] = d.Step
+						}
 					}
 				case *events.Parked:
 					if id := grants[d.Step]; id != "" && len(d.Questions) > 0 {
 						held[id] = d.Step
 					}
 				case *events.Noted:
+					elsewhere[d.Step] = true
 					if id := grants[d.Step]; id != "" {
 						held[id] = d.Step
 					}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/models"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -25,7 +26,7 @@ type outside struct {
 // mayNote reports whether a call can start an outside operation now: its own start is recorded if necessary.
 func (j *job) mayNote() bool {
 	begun := j.started || !j.hasEffects()
-	return !j.Away && begun && j.outcome == nil && j.Tool != "PROBE" && j.Tool != "SPAWN"
+	return !j.Away && begun && j.outcome == nil && j.Tool != "PROBE" && j.Tool != "SPAWN" && j.Tool != models.CallTool
 }
 
 // startOutside starts an outside operation, which is the effect of the call, and returns the call with a note.

@@ -10,6 +10,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
 )
 
 // settle stops all faults and waits until every task ends: by itself or, if it reports what it waits for, with the help
@@ -37,7 +38,7 @@ func (w *world) settle() {
 	w.runUntilIdle()
 	w.release()
 	keen := w.join()
-	keen.queues = []string{"default", "other"}
+	keen.queues = []string{"default", "other", work.NodeQueue}
 	for round := range 400 {
 		if len(w.wrong) > 0 || w.finished(round) {
 			return
@@ -109,10 +110,15 @@ func (w *world) finished(round int) bool {
 	return false
 }
 
+// open returns the open tasks, also the parts of loops, which a list without their name leaves out.
 func (w *world) open() []api.Summary {
+	return append(w.openNamed(""), w.openNamed(api.PartName+"*")...)
+}
+
+func (w *world) openNamed(name string) []api.Summary {
 	var list api.ListReply
 	w.now("list", func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
-		list, err = o.List(ctx, api.ListRequest{Limit: 1000, States: []statemachine.State{
+		list, err = o.List(ctx, api.ListRequest{Name: name, Limit: 1000, States: []statemachine.State{
 			statemachine.NeedsAction, statemachine.InProgress, statemachine.Blocked, statemachine.Completed, statemachine.AwaitingApproval,
 		}})
 		return err
@@ -125,7 +131,7 @@ func (w *world) blocked(open []api.Summary) bool {
 	for _, task := range open {
 		for _, c := range w.causes(task.ID) {
 			switch c.Kind {
-			case "paused", "dependency", "concurrency", "in_doubt", "child", "signal", "cancelling", "approval", "question", "budget":
+			case "paused", "dependency", "concurrency", "in_doubt", "child", "signal", "cancelling", "approval", "question", "budget", "agent":
 			default:
 				return false
 			}

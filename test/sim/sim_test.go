@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/orch-dev/orch/models"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -36,7 +37,8 @@ func catalogue(t *testing.T) *tools.Catalogue {
 	}
 	cat, err := tools.New(
 		tool("READ", tools.Read, tools.AnyState), tool("PROBE", tools.Read, tools.AnyState), tool("SPAWN", tools.Idempotent, tools.AnyState), tool("IDEM", tools.Idempotent, tools.InProgress),
-		tool("WRITE", tools.Write, tools.InProgress), tool("ANY", tools.Write, tools.AnyState), tool("DESTROY", tools.Destructive, tools.InProgress))
+		tool("WRITE", tools.Write, tools.InProgress), tool("ANY", tools.Write, tools.AnyState), tool("DESTROY", tools.Destructive, tools.InProgress),
+		tool(models.CallTool, tools.Idempotent, tools.InProgress))
 	require.NoError(t, err)
 	return cat
 }

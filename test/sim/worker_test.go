@@ -10,6 +10,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/models"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/work"
 )
@@ -44,7 +45,7 @@ func (j *job) hasEffects() bool { return j.Effect == "write" || j.Effect == "des
 
 func (w *world) join() *simWorker {
 	w.joined++
-	h := &simWorker{name: fmt.Sprintf("w%d", w.joined), queues: []string{"default", "other"}, met: map[work.Ref]bool{}}
+	h := &simWorker{name: fmt.Sprintf("w%d", w.joined), queues: []string{"default", "other", work.NodeQueue}, met: map[work.Ref]bool{}}
 	if w.joined%4 == 3 {
 		h.queues = []string{"other"}
 	}
@@ -137,6 +138,8 @@ func (w *world) step(j *job) {
 	switch {
 	case j.outcome != nil:
 		w.report(j)
+	case j.Tool == models.CallTool:
+		w.finish(j)
 	case !j.started && j.Grant == nil && w.chance(w.script.Asks, 16):
 		w.requestApproval(j)
 	case j.Tool != "PROBE" && len(j.Answers) < 3 && w.chance(w.script.Inquires, 16):
@@ -206,6 +209,8 @@ func (w *world) endCall(j *job, how string) {
 	switch {
 	case how == "ok" && j.Tool == "SPAWN":
 		j.outcome.Spawn = &work.Spawn{Agent: "sim", File: "sim.yaml", Plan: json.RawMessage(agentPlan), Inputs: json.RawMessage(`{"n":3}`)}
+	case how == "ok" && j.Tool == models.CallTool:
+		j.outcome.Output = w.answerOfModel()
 	case how == "ok":
 		j.outcome.Output = json.RawMessage(fmt.Sprintf(`{"n":%d,"by":%q,"attempt":%d}`, n, j.worker.name, j.Attempt))
 	default:

@@ -167,7 +167,7 @@ func (w *world) start(noScan bool) {
 	random := rand.New(rand.NewPCG(w.script.Seed, uint64(o.n)))
 	var err error
 	o.Orchestrator, err = orchestrator.New(orchestrator.Config{
-		Log: o.link, Blobs: o.link, Checkpoints: o.link, Catalogue: w.cat, Lists: index.New("", ""),
+		Log: o.link, Blobs: o.link, Checkpoints: o.link, Catalogue: w.cat, Models: prices{}, Lists: index.New("", ""),
 		Limits: orchestrator.Limits{Lease: lease, KeepOpen: 3, PartItems: 1 + int(w.script.Seed%4)},
 		Clock:  func() time.Time { return time.Now().Add(time.Duration(w.skew.Load())) }, Random: random.Float64,
 		Entropy: entropy{rand.New(rand.NewPCG(w.script.Seed, uint64(1000+o.n)))},

@@ -11,6 +11,7 @@ import (
 	"github.com/orch-dev/orch/tools/fs"
 	"github.com/orch-dev/orch/tools/git"
 	"github.com/orch-dev/orch/tools/message"
+	"github.com/orch-dev/orch/tools/model"
 	"github.com/orch-dev/orch/tools/notify"
 	"github.com/orch-dev/orch/tools/onboarding"
 	"github.com/orch-dev/orch/tools/shell"
@@ -42,6 +43,8 @@ type Config struct {
 	System     system.Config
 	// Message contains the broker of the node.
 	Message message.Config
+	// Model connects MODEL_CALL with the node.
+	Model model.Config
 }
 
 // Family is a group of tools with the category under which they are listed as skills.
@@ -81,4 +84,6 @@ func All(cfg Config) []tools.Tool {
 }
 
 // Internal returns the tools that only the node itself calls. They are not listed.
-func Internal(cfg Config) []tools.Tool { return agent.Internal(cfg.Agent) }
+func Internal(cfg Config) []tools.Tool {
+	return append(agent.Internal(cfg.Agent), model.Internal(cfg.Model)...)
+}

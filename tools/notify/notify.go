@@ -21,6 +21,8 @@ type Notice struct {
 	Subject  string    `json:"subject"`
 	Message  string    `json:"message"`
 	At       time.Time `json:"at"`
+	// Link is the page on which a person decides or looks further; empty if there is none. The message contains it, too.
+	Link string `json:"link,omitempty"`
 }
 
 // Config configures the family. The zero value has the channels log and file.

@@ -91,7 +91,7 @@ func (l *listener) hear(ctx context.Context) (whole bool, err error) {
 	news, err := wire.ReadNews(answer, target)
 	switch {
 	case err != nil:
-		return false, err
+		return false, l.rest(ctx, &grpc.Error{Code: grpc.Internal, Message: err.Error()})
 	case news.Target != nil:
 		return l.turn(news.Target)
 	case news.Changed != nil:

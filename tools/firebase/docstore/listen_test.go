@@ -216,6 +216,22 @@ func TestListenGoesOn(t *testing.T) {
 	}
 }
 
+// A message that cannot be decoded fails the call, which is made again where it was. The emulator sends such messages: under
+// load it writes two at once, so that the second header is inside the first message.
+func TestListenToMalformedMessage(t *testing.T) {
+	t.Parallel()
+	malformed := has("b", 7)
+	malformed.ProtoReflect().SetUnknown([]byte{0, 0, 0, 0, 100})
+	hears(t, &scripted{listen: []script{
+		begins(has("a", 3), malformed),
+		func(t assert.TestingT, from *firestorepb.Target, say sayer) error {
+			assert.Equal(t, "t1", string(from.GetResumeToken()))
+			say(target(added), has("a", 4), has("b", 5), target(current), whole("t2"))
+			return nil
+		},
+	}}, firebase.DocumentModified, one, "a 1 4", "b 2 5")
+}
+
 // A call that begins anew tells everything; what it does not tell is gone.
 func TestListenBeginsAnew(t *testing.T) {
 	t.Parallel()

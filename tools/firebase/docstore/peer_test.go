@@ -42,5 +42,6 @@ func TestConformance(t *testing.T) {
 	firebasetest.Firestore(t, firebasetest.Kit{
 		Open:    func(tb testing.TB) firebase.Backend { tb.Helper(); return open(tb) },
 		Backlog: backlog,
+		Joins:   true,
 	})
 }

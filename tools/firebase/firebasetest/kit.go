@@ -29,6 +29,8 @@ type Kit struct {
 	Reopen func(tb testing.TB, b firebase.Backend) firebase.Backend
 	// Backlog is how many events a watcher of the database may be behind before its watch ends.
 	Backlog int
+	// Joins is set if a watch may report several writes that follow each other as one change.
+	Joins bool
 }
 
 // Realtime tests a Realtime Database.

@@ -305,7 +305,9 @@ func TestSlowServers(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 				_, err := c.One(ctx, grpc.Call{Method: method, Request: make([]byte, 8<<20)})
 				cancel()
-				assert.Equal(t, grpc.DeadlineExceeded, grpc.CodeOf(err), "%v", err)
+				if lost := strings.Contains(err.Error(), "connection loss"); !lost { // the call before it has ended their connection
+					assert.Equal(t, grpc.DeadlineExceeded, grpc.CodeOf(err), "%v", err)
+				}
 			}
 			assert.Less(t, conns.Load(), int32(10))
 			c.Close()
@@ -319,6 +321,7 @@ func TestReconnect(t *testing.T) {
 	c := serveFrames(t, nil, func(_ int, p peer) {
 		p.answer(p.request(), "a")
 		_ = p.WriteGoAway(1, http2.ErrCodeNo, nil)
+		p.drain() // a connection that is closed at once could break a call that has not read this
 	})
 	for range 5 {
 		_, err := c.One(t.Context(), grpc.Call{Method: method})

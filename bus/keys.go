@@ -1,0 +1,61 @@
+package bus
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// The keys, in the bucket ORCH_META, of the secrets of the node. Backups do not contain them: a restored store gets new ones.
+const (
+	// faceKey is the key of the secret of FaceKey.
+	faceKey = "mcp_key"
+	// exportKey is the key of the seed of ExportKey.
+	exportKey = "export_key"
+	// secretSize is the size of each secret in bytes.
+	secretSize = 32
+)
+
+// FaceKey returns a secret of 32 bytes. The nodes of this store use it to sign the state that an MCP client keeps between two
+// requests of one tool call. The first call of FaceKey creates the secret.
+func (sd *sideStore) FaceKey(ctx context.Context) ([]byte, error) { return sd.secret(ctx, faceKey) }
+
+// ExportKey returns the key with which the nodes of this store sign export files. The first call of ExportKey creates the key. The
+// private part must not leave the process.
+func (sd *sideStore) ExportKey(ctx context.Context) (ed25519.PrivateKey, error) {
+	seed, err := sd.secret(ctx, exportKey)
+	if err != nil {
+		return nil, err
+	}
+	return ed25519.NewKeyFromSeed(seed), nil
+}
+
+// secret returns the secret with a name, and creates it if there is none.
+func (sd *sideStore) secret(ctx context.Context, name string) ([]byte, error) {
+	const tries = 3 // another node may create it at the same moment
+	var err error
+	for range tries {
+		var e jetstream.KeyValueEntry
+		e, err = sd.meta.Get(ctx, name)
+		if err == nil && len(e.Value()) == secretSize {
+			return e.Value(), nil
+		}
+		if err != nil && !errors.Is(err, jetstream.ErrKeyNotFound) {
+			break
+		}
+		key := make([]byte, secretSize)
+		_, _ = rand.Read(key) // never fails
+		if err == nil {
+			_, err = sd.meta.Update(ctx, name, key, e.Revision())
+		} else {
+			_, err = sd.meta.Create(ctx, name, key)
+		}
+		if err == nil {
+			return key, sd.barrier().wait(metaStream)
+		}
+	}
+	return nil, sideFault(err, "the key of the node cannot be stored")
+}

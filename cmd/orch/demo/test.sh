@@ -1,0 +1,8 @@
+#!/bin/sh
+# test.sh checks add.sh.
+got=$(sh ./add.sh 2 3)
+if [ "$got" != 5 ]; then
+	echo "FAIL: 2 + 3 is $got"
+	exit 1
+fi
+echo "PASS"

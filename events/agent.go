@@ -1,0 +1,191 @@
+package events
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// This file holds the payloads about agent steps: loops of a model. The calls of a turn are steps of their own, whose keys
+// begin with the key of the agent step: review.t3.m asks the model, review.t3.c1 is the first call that it requests.
+
+// The kinds of events of agent steps.
+const (
+	// AgentStarted: a model starts to work on a step.
+	AgentStarted Kind = "agent.started"
+	// TurnRequested: the model is asked for its next answer. TurnAnswered: it has answered.
+	TurnRequested Kind = "turn.requested"
+	TurnAnswered  Kind = "turn.answered"
+	// AgentExtended: a person permits an agent to use more than its budget.
+	AgentExtended Kind = "agent.extended"
+	// TurnLost: the answer was lost on its way. The request may have been billed.
+	TurnLost Kind = "turn.lost"
+)
+
+// Agent is the data of agent.started.
+type Agent struct {
+	Step string `json:"step"`
+	// Models are the models to ask: each one when those before it could not answer.
+	Models []Model `json:"models"`
+	// Instructions and Prompt are texts.
+	Instructions Value `json:"instructions,omitzero"`
+	Prompt       Value `json:"prompt"`
+	// Tools is the list of the tools as the model sees them.
+	Tools Value `json:"tools,omitzero"`
+	// Result is the JSON Schema of the result; zero for text.
+	Result      Value    `json:"result,omitzero"`
+	MaxTurns    int      `json:"max_turns"`
+	MaxTokens   int64    `json:"max_tokens"`
+	Temperature *float64 `json:"temperature,omitempty"`
+	// Limit is what the agent may use; fields that are 0 do not limit it. Until is when its time is over.
+	Limit Spent      `json:"limit,omitzero"`
+	Until *time.Time `json:"until,omitempty"`
+	// OnExceeded is what happens at a limit: fail, finish or ask.
+	OnExceeded string `json:"on_exceeded,omitempty"`
+	// Carried is what the agent has used in the task that this one continues, without the turns that it takes over.
+	Carried Spent `json:"carried,omitzero"`
+}
+
+// Model is a model with its prices when the agent started.
+type Model struct {
+	Name  string `json:"name"`
+	Price Price  `json:"price,omitzero"`
+}
+
+// Price is the price of a model, in billionths of a US dollar for each token.
+type Price struct {
+	Input      int64 `json:"input,omitempty"`
+	CacheRead  int64 `json:"cache_read,omitempty"`
+	CacheWrite int64 `json:"cache_write,omitempty"`
+	Output     int64 `json:"output,omitempty"`
+	// AsOf is the date of the price, such as 2026-11-01.
+	AsOf string `json:"as_of,omitempty"`
+}
+
+// Of returns the cost of the tokens, in billionths of a US dollar.
+func (p Price) Of(u Usage) int64 {
+	return p.Input*u.Input + p.CacheRead*u.CacheRead + p.CacheWrite*u.CacheWrite + p.Output*u.Output
+}
+
+// Highest returns the cost of a request of at most input tokens with an answer of at most output tokens.
+func (p Price) Highest(input, output int64) int64 {
+	return max(p.Input, p.CacheRead, p.CacheWrite)*input + p.Output*output
+}
+
+// Usage counts the tokens of a request and its answer.
+type Usage struct {
+	// Input counts the tokens of the request outside of the cache of the provider, CacheRead and CacheWrite the others.
+	Input      int64 `json:"input"`
+	CacheRead  int64 `json:"cache_read,omitempty"`
+	CacheWrite int64 `json:"cache_write,omitempty"`
+	Output     int64 `json:"output"`
+}
+
+// Request returns the number of the tokens of the request.
+func (u Usage) Request() int64 { return u.Input + u.CacheRead + u.CacheWrite }
+
+// Spent is what requests to models cost.
+type Spent struct {
+	// NanoUSD is the cost in billionths of a US dollar.
+	NanoUSD int64 `json:"nano_usd,omitempty"`
+	Tokens  int64 `json:"tokens,omitempty"`
+	// Calls counts the calls of tools.
+	Calls int `json:"calls,omitempty"`
+}
+
+// Dollars formats billionths of a US dollar, with at least two decimals.
+func Dollars(nano int64) string {
+	text := fmt.Sprintf("%d.%09d", nano/1e9, nano%1e9)
+	return text[:max(len(strings.TrimRight(text, "0")), strings.IndexByte(text, '.')+3)]
+}
+
+// Plus returns the sum.
+func (s Spent) Plus(more Spent) Spent {
+	return Spent{NanoUSD: s.NanoUSD + more.NanoUSD, Tokens: s.Tokens + more.Tokens, Calls: s.Calls + more.Calls}
+}
+
+// Minus returns the difference.
+func (s Spent) Minus(less Spent) Spent {
+	return Spent{NanoUSD: s.NanoUSD - less.NanoUSD, Tokens: s.Tokens - less.Tokens, Calls: s.Calls - less.Calls}
+}
+
+// Turn is the data of turn.requested.
+type Turn struct {
+	Step string `json:"step"`
+	// Turn is the number of the turn, from 1.
+	Turn int `json:"turn"`
+	// Conversation is the digest of the conversation that the model sees, which includes that of the turn before.
+	Conversation string `json:"conversation"`
+	// Reserved is the highest cost of the request. It counts as spent until the answer is known.
+	Reserved Spent `json:"reserved,omitzero"`
+	// Added is a text that ends the conversation, such as why the last answer is not accepted.
+	Added Value `json:"added,omitzero"`
+	// Final is set if the model may call no more tools, because a limit is reached.
+	Final bool `json:"final,omitempty"`
+}
+
+// Answered is the data of turn.answered.
+type Answered struct {
+	Step string `json:"step"`
+	Turn int    `json:"turn"`
+	// Model is the position in Agent.Models of the model that has answered.
+	Model int `json:"model,omitempty"`
+	// Stop is why the answer ended: end, calls, length, refused or other.
+	Stop  string `json:"stop"`
+	Usage Usage  `json:"usage"`
+	// Estimated is set if the provider does not say the tokens: Usage is then the highest that they can be.
+	Estimated bool `json:"estimated,omitempty"`
+	// NanoUSD is the cost in billionths of a US dollar.
+	NanoUSD int64 `json:"nano_usd,omitempty"`
+	// Calls is the number of calls that the model requests.
+	Calls int `json:"calls,omitempty"`
+}
+
+// Cost returns what the turn has cost.
+func (d *Answered) Cost() Spent {
+	return Spent{NanoUSD: d.NanoUSD, Tokens: d.Usage.Request() + d.Usage.Output, Calls: d.Calls}
+}
+
+// LostTurn is the data of turn.lost.
+type LostTurn struct {
+	Step string `json:"step"`
+	Turn int    `json:"turn"`
+	// Attempt is the attempt of the call of the model whose answer was lost.
+	Attempt int `json:"attempt"`
+	// Cost is the highest that the provider may have billed. It counts against the budget.
+	Cost Spent `json:"cost,omitzero"`
+}
+
+// Extended is the data of agent.extended. The limits replace those of the agent.
+type Extended struct {
+	Step string `json:"step"`
+	// Approval is the approval that was granted.
+	Approval string     `json:"approval"`
+	MaxTurns int        `json:"max_turns"`
+	Limit    Spent      `json:"limit,omitzero"`
+	Until    *time.Time `json:"until,omitempty"`
+}
+
+// newAgentPayload returns an empty payload for a kind of this file, or nil.
+func newAgentPayload(k Kind) Payload {
+	switch k {
+	case AgentStarted:
+		return new(Agent)
+	case TurnRequested:
+		return new(Turn)
+	case TurnAnswered:
+		return new(Answered)
+	case TurnLost:
+		return new(LostTurn)
+	case AgentExtended:
+		return new(Extended)
+	default:
+		return nil
+	}
+}
+
+func (*Agent) payload()    {}
+func (*Turn) payload()     {}
+func (*Answered) payload() {}
+func (*LostTurn) payload() {}
+func (*Extended) payload() {}

@@ -1,0 +1,97 @@
+package config
+
+import (
+	"errors"
+	"io"
+	"math"
+	"regexp"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Models are the providers and the prices of language models.
+type Models struct {
+	// Providers are the providers by name.
+	Providers map[string]ModelProvider
+	// Prices are the prices by model, PROVIDER/NAME, or PROVIDER/BEGINNING* for several.
+	Prices map[string]ModelPrice
+}
+
+// ModelPrice is the price of a model, in billionths of a US dollar for each token. It is a dollar for a million tokens
+// times 1,000.
+type ModelPrice struct {
+	Input, CacheRead, CacheWrite, Output int64
+	// AsOf is the date of the price.
+	AsOf string
+}
+
+// givenModels is the text form of Models.
+type givenModels struct {
+	Providers map[string]givenProvider `yaml:"providers"`
+	Prices    map[string]givenPrice    `yaml:"prices"`
+}
+
+// givenPrice is a price in US dollars for a million tokens.
+type givenPrice struct {
+	Input      float64 `yaml:"input"`
+	CacheRead  float64 `yaml:"cache_read"`
+	CacheWrite float64 `yaml:"cache_write"`
+	Output     float64 `yaml:"output"`
+	AsOf       string  `yaml:"as_of"`
+}
+
+// models parses providers and prices, as YAML or JSON:
+// {providers: {local: {wire: openai, url: http://127.0.0.1:8080/v1}}, prices: {local/*: {input: 0.5, output: 1, as_of: 2026-11-01}}}.
+func (p place) models(text string) (Models, error) {
+	var given givenModels
+	dec := yaml.NewDecoder(strings.NewReader(text))
+	dec.KnownFields(true)
+	if err := dec.Decode(&given); err != nil && !errors.Is(err, io.EOF) {
+		values := regexp.MustCompile(" `[^`]*`") // may be the beginning of a secret in the wrong place
+		return Models{}, p.invalid("the models cannot be read: %s", values.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")).
+			WithHint("write them as {providers: {local: {wire: openai, url: http://127.0.0.1:8080/v1}}}")
+	}
+	var m Models
+	for name, g := range given.Providers {
+		provider, err := p.provider(name, g)
+		if err != nil {
+			return m, err
+		}
+		if m.Providers == nil {
+			m.Providers = map[string]ModelProvider{}
+		}
+		m.Providers[name] = provider
+	}
+	for name, g := range given.Prices {
+		price, err := p.price(name, g)
+		if err != nil {
+			return m, err
+		}
+		if m.Prices == nil {
+			m.Prices = map[string]ModelPrice{}
+		}
+		m.Prices[name] = price
+	}
+	return m, nil
+}
+
+// price checks a price.
+func (p place) price(name string, g givenPrice) (ModelPrice, error) {
+	price := ModelPrice{AsOf: g.AsOf}
+	if provider, model, ok := strings.Cut(name, "/"); !ok || provider == "" || model == "" {
+		return price, p.invalid("%q is no name of a model", name).WithHint("write PROVIDER/NAME, or PROVIDER/* for all of a provider")
+	}
+	if _, err := time.Parse(time.DateOnly, g.AsOf); err != nil {
+		return price, p.invalid("the price of %s needs its date in `as_of`, such as 2026-11-01", name)
+	}
+	given := []float64{g.Input, g.CacheRead, g.CacheWrite, g.Output}
+	for i, field := range []*int64{&price.Input, &price.CacheRead, &price.CacheWrite, &price.Output} {
+		if given[i] < 0 || given[i] > 1e6 || math.IsNaN(given[i]) {
+			return price, p.invalid("a price of %s is not between 0 and 1000000 US dollars for a million tokens", name)
+		}
+		*field = int64(math.Round(given[i] * 1000))
+	}
+	return price, nil
+}

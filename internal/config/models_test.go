@@ -1,0 +1,121 @@
+package config
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestModels(t *testing.T) {
+	t.Parallel()
+	m, err := place{what: "models", dir: "/home/ada"}.models(`
+providers:
+  local: {wire: openai, url: "http://127.0.0.1:8080/v1/", idle: 90s}
+  claude: {wire: anthropic, key: env:CLAUDE_KEY}
+  gateway:
+    wire: gemini
+    url: https://models.example.com/v1
+    ca: certs/own.pem
+    headers: {x-goog-api-key: "file:keys/gateway", X-Title: orch, authorization: env:GATEWAY}
+    fields: {generationConfig: {thinkingConfig: {level: high}}, labels: [a, 1, 0.5, null], since: 2026-11-01, big: 9007199254740993}
+prices:
+  local/*: {input: 0.5, output: 1, as_of: 2026-11-01}
+  claude/big: {input: 15, cache_read: 1.5, cache_write: 18.75, output: 75, as_of: 2026-11-02}
+`)
+	require.NoError(t, err)
+	assert.Equal(t, map[string]ModelProvider{
+		"local": {Wire: "openai", URL: "http://127.0.0.1:8080/v1", Idle: 90 * time.Second}, "claude": {Wire: "anthropic", Key: "env:CLAUDE_KEY"},
+		"gateway": {
+			Wire: "gemini", URL: "https://models.example.com/v1", CA: "/home/ada/certs/own.pem",
+			Headers: map[string]ModelHeader{"X-Goog-Api-Key": {Secret: "file:/home/ada/keys/gateway"}, "X-Title": {Text: "orch"}, "Authorization": {Secret: "env:GATEWAY"}},
+			Fields: map[string]json.RawMessage{
+				"generationConfig": json.RawMessage(`{"thinkingConfig":{"level":"high"}}`), "labels": json.RawMessage(`["a",1,0.5,null]`),
+				"since": json.RawMessage(`"2026-11-01"`), "big": json.RawMessage(`9007199254740993`),
+			},
+		},
+	}, m.Providers)
+	assert.ElementsMatch(t, []string{"/home/ada/certs/own.pem", "/home/ada/keys/gateway"}, m.Providers["gateway"].SecretFiles())
+	assert.Empty(t, m.Providers["claude"].SecretFiles())
+	assert.Equal(t, map[string]ModelPrice{
+		"local/*": {Input: 500, Output: 1000, AsOf: "2026-11-01"}, "claude/big": {Input: 15000, CacheRead: 1500, CacheWrite: 18750, Output: 75000, AsOf: "2026-11-02"},
+	}, m.Prices)
+}
+
+func TestModelsThatAreWrong(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"[1]": "the models cannot be read",
+		"providers: {a: {wire: openai, colour: red}}":                             "field colour not found",
+		"providers: {A: {wire: openai}}":                                          `"A" is no name of a provider`,
+		"providers: {a: {wire: telepathy}}":                                       `the wire "telepathy" of the provider a is none of anthropic, gemini, openai`,
+		"providers: {a: {wire: openai, url: 'ftp://x'}}":                          "is no http or https URL",
+		"providers: {a: {wire: openai, url: 'https://u:p@x'}}":                    "the credential belongs into `key`",
+		"providers: {a: {wire: openai, url: 'http://example.com', key: 'env:K'}}": "would send a secret without encryption",
+		"providers: {a: {wire: openai, key: sk-secret}}":                          "models, key of the provider a: a secret does not stand in the settings",
+		"providers: {a: {wire: openai, key: [sk-secret]}}":                        "cannot unmarshal !!seq into string",
+		"providers: {a: {wire: openai, headers: sk-secret}}":                      "cannot unmarshal !!str into map",
+		"providers: {a: {wire: openai, url: 'https://x/?k=sk-secret'}}":           "contains a query or a fragment",
+		"providers: {a: {wire: openai, idle: soon}}":                              `the idle time "soon"`,
+		"prices: {gpt: {input: 1, as_of: 2026-11-01}}":                            `"gpt" is no name of a model`,
+		"prices: {a/b: {input: 1}}":                                               "needs its date",
+		"prices: {a/b: {input: -1, as_of: 2026-11-01}}":                           "is not between 0 and 1000000",
+	} {
+		_, err := place{what: "models"}.models(text)
+		require.ErrorContains(t, err, want, text)
+		assert.NotContains(t, err.Error(), "sk-secret")
+	}
+}
+
+func TestHeadersAndFieldsThatAreWrong(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"headers: {Authorization: Bearer sk-secret}":                          "looks like a credential",
+		"headers: {x-team-token: sk-secret}":                                  "looks like a credential",
+		"headers: {X-Apikey: sk-secret}":                                      "looks like a credential",
+		"headers: {Cookie: sk-secret}":                                        "looks like a credential",
+		"headers: {X-Name: ghp_" + strings.Repeat("0rchCrash9", 4)[:36] + "}": "looks like a credential",
+		"headers: {X-Team: ''}":                                               "must have 1 to 1024 bytes",
+		`headers: {X-Team: "sk-secret\r\nX-Evil: 1"}`:                         "without line breaks",
+		"headers: {X-Team: " + strings.Repeat("long ", 205) + "x}":            "must have 1 to 1024 bytes",
+		"headers: {'X Team': a}":                                              `"X Team" of the provider p is no name of a header`,
+		"headers: {content-type: text/plain}":                                 "is set by orch itself",
+		"headers: {X-Team: a, x-team: b}":                                     "stands twice",
+		"headers: {X-Team: 'env:'}":                                           "models, header X-Team of the provider p: a secret does not stand in the settings",
+		"key: env:K, headers: {authorization: env:K}":                         "is the one in which `key` is sent",
+		"url: 'http://example.com', headers: {X-Key: env:K}":                  "would send a secret without encryption",
+		"fields: {messages: []}":                                              "the field messages of the provider p is set by orch itself",
+		"fields: {Max_Tokens: 1}":                                             "the field Max_Tokens of the provider p is set by orch itself",
+		"fields: {'a b': 1}":                                                  `"a b" is no name of a field`,
+		"fields: {a: {1: 2}}":                                                 "has no form in JSON",
+		"fields: {a: .nan}":                                                   "has no form in JSON",
+		"fields: {a: '" + strings.Repeat("x", 17_000) + "'}":                  "have more than 16384 bytes",
+	} {
+		_, err := place{what: "models"}.models("providers: {p: {wire: openai, " + text + "}}")
+		require.ErrorContains(t, err, want, text)
+		assert.NotContains(t, err.Error(), "sk-secret")
+		assert.NotContains(t, err.Error(), "ghp_")
+	}
+	_, err := place{what: "models"}.models("providers: {p: {wire: gemini, fields: {generation_config: {max_output_tokens: 9}}}}")
+	require.ErrorContains(t, err, "the field generation_config.max_output_tokens of the provider p is set by orch itself")
+}
+
+func TestHeaderReads(t *testing.T) {
+	t.Parallel()
+	getenv := func(name string) string {
+		return map[string]string{"GOOD": " good ", "BAD": "sk-secret\nX-Evil: 1"}[name]
+	}
+	for header, want := range map[ModelHeader]string{{Text: "plain"}: "plain", {Secret: "env:GOOD"}: "good"} {
+		got, err := header.Read(getenv)
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+	_, err := ModelHeader{Secret: "env:BAD"}.Read(getenv)
+	require.ErrorContains(t, err, "the secret in env:BAD contains a line break")
+	assert.NotContains(t, err.Error(), "sk-secret")
+	_, err = ModelHeader{Secret: "env:NONE"}.Read(getenv)
+	require.ErrorContains(t, err, "the variable NONE is not set")
+}

@@ -1,0 +1,25 @@
+package models
+
+import "time"
+
+// CallTool is the tool that asks a model.
+const CallTool = "MODEL_CALL"
+
+// CallTimeout is the time limit of a call of CallTool. A provider ends answers that stand still much earlier.
+const CallTimeout = 15 * time.Minute
+
+// CallArgs are the arguments of CallTool. The conversation itself is in the history of the task.
+type CallArgs struct {
+	// Step is the key of the agent step, Turn the number of the turn.
+	Step string `json:"step" jsonschema:"Key of the agent step"`
+	Turn int    `json:"turn" jsonschema:"Number of the turn" minimum:"1"`
+	// Conversation is the digest of the conversation.
+	Conversation string `json:"conversation" jsonschema:"Digest of the conversation"`
+}
+
+// Called is the output of CallTool.
+type Called struct {
+	// Model is the position of the model that answered in the list of the agent.
+	Model  int    `json:"model" jsonschema:"Position of the model that answered"`
+	Answer Answer `json:"answer" jsonschema:"The answer"`
+}

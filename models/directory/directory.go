@@ -1,0 +1,122 @@
+// Package directory finds the provider and the price of a model by its name. The name of a model is PROVIDER/NAME, where
+// NAME is what the provider calls it, or script:NAME for a model that answers from a script.
+package directory
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/models"
+)
+
+// scriptScheme begins the names of models that are scripts.
+const scriptScheme = "script:"
+
+// Price is the price of a model, in billionths of a US dollar for each token.
+type Price struct {
+	Input, CacheRead, CacheWrite, Output int64
+	// AsOf is the date of the price, such as 2026-11-01.
+	AsOf string
+}
+
+// Config contains the providers and the prices.
+type Config struct {
+	// Open opens each provider, by name. It is called once, when a model of the provider is first asked.
+	Open map[string]func() (models.Provider, error)
+	// Script opens the model of a script. It is called for each request. Nil means that there are none.
+	Script func(name string) (models.Provider, error)
+	// Prices are the prices by name of the model. A name that ends with * is that of all models with this beginning; the
+	// longest one that fits counts.
+	Prices map[string]Price
+}
+
+// Directory contains the models that a node can ask. It is safe for concurrent use.
+type Directory struct {
+	cfg Config
+
+	mu     sync.Mutex // guards opened
+	opened map[string]models.Provider
+}
+
+// New returns a directory.
+func New(cfg Config) *Directory {
+	return &Directory{cfg: cfg, opened: map[string]models.Provider{}}
+}
+
+// Providers returns the sorted names of the providers.
+func (d *Directory) Providers() []string {
+	names := make([]string, 0, len(d.cfg.Open))
+	for name := range d.cfg.Open {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Provider returns the provider of a model, and what the provider calls the model. It returns NOT_FOUND for a provider that
+// does not exist, and the error of opening it.
+func (d *Directory) Provider(model string) (models.Provider, string, error) {
+	if err := d.check(model); err != nil {
+		return nil, "", err
+	}
+	if name, ok := strings.CutPrefix(model, scriptScheme); ok {
+		p, err := d.cfg.Script(name)
+		return p, name, err
+	}
+	name, id, _ := strings.Cut(model, "/")
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if p := d.opened[name]; p != nil {
+		return p, id, nil
+	}
+	p, err := d.cfg.Open[name]()
+	if err != nil {
+		return nil, "", err
+	}
+	d.opened[name] = p
+	return p, id, nil
+}
+
+// check returns NOT_FOUND for a model whose provider does not exist.
+func (d *Directory) check(model string) error {
+	if strings.HasPrefix(model, scriptScheme) && d.cfg.Script != nil {
+		return nil
+	}
+	name, id, ok := strings.Cut(model, "/")
+	if !ok || id == "" {
+		return fault.New(fault.ValidationError, "%q is no name of a model", model).WithField("agent.model").
+			WithHint("write PROVIDER/NAME, such as openai/gpt-5, or script:NAME")
+	}
+	if d.cfg.Open[name] == nil {
+		return fault.New(fault.NotFound, "there is no provider %q", name).WithField("agent.model").WithHint("%s", d.hint())
+	}
+	return nil
+}
+
+func (d *Directory) hint() string {
+	if len(d.cfg.Open) == 0 {
+		return "set one up under models in the settings; orch models list shows how"
+	}
+	return "the providers are " + strings.Join(d.Providers(), ", ") + "; set up others under models in the settings: orch models list"
+}
+
+// Price returns the price of a model, and whether it is known. Scripts cost nothing. It returns NOT_FOUND for a provider that
+// does not exist.
+func (d *Directory) Price(model string) (price Price, known bool, err error) {
+	if err := d.check(model); err != nil {
+		return Price{}, false, err
+	}
+	best := ""
+	for name, p := range d.cfg.Prices {
+		beginning, pattern := strings.CutSuffix(name, "*")
+		if name == model {
+			return p, true, nil
+		}
+		if pattern && strings.HasPrefix(model, beginning) && len(name) > len(best) {
+			best, price, known = name, p, true
+		}
+	}
+	return price, known || strings.HasPrefix(model, scriptScheme), nil
+}

@@ -1,0 +1,499 @@
+package decide
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/models"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/work"
+)
+
+const (
+	// purposeModel is the purpose of a call that asks a model, purposeAgent that of a call that a model requests.
+	purposeModel = "model"
+	purposeAgent = "agent"
+	// maxTurnCalls limits the calls that a model can request in one turn.
+	maxTurnCalls = 32
+	// modelAttempts is how often a model is asked before its turn fails.
+	modelAttempts = 8
+)
+
+// turns moves an agent step: it asks the model, starts the calls that the model requests, and ends the step.
+type turns struct {
+	steps
+
+	node *plan.Node
+	step *statemachine.Step
+}
+
+func (t turns) agent() *statemachine.Agent { return t.step.Agent }
+
+// startAgent starts an agent step.
+func (t steps) startAgent(n *plan.Node, key string, sc plan.Scope) {
+	spec, err := t.specOf(n, key, sc)
+	if err = t.OutcomeOf(err); err != nil {
+		t.failStep(key, err)
+		return
+	}
+	t.activate()
+	t.Emit(events.AgentStarted, spec)
+}
+
+// specOf evaluates an agent step.
+func (t steps) specOf(n *plan.Node, key string, sc plan.Scope) (*events.Agent, error) {
+	a := n.Agent
+	spec := &events.Agent{Step: key, MaxTurns: a.MaxTurns, MaxTokens: int64(a.MaxTokens), Temperature: a.Temperature}
+	p, err := n.Persona(sc)
+	if err != nil {
+		return spec, err
+	}
+	if spec.Models, err = t.modelsOf(p, a.Budget); err != nil {
+		return spec, err
+	}
+	offered, err := t.toolsOf(a)
+	if err != nil {
+		return spec, err
+	}
+	instructions, prompt := MustJSON(p.Instructions), MustJSON(p.Prompt)
+	if err := t.OutcomeOf(nil, instructions, prompt); err != nil {
+		return spec, err
+	}
+	spec.Instructions, spec.Prompt = t.value(instructions), t.value(prompt)
+	if len(offered) > 0 {
+		spec.Tools = t.offload(MustJSON(offered))
+	}
+	spec.Result = events.Inline(a.Result)
+	t.limit(spec, a.Budget)
+	return spec, nil
+}
+
+// limit sets the limits of an agent.
+func (t steps) limit(spec *events.Agent, b *plan.Budget) {
+	if b == nil {
+		return
+	}
+	spec.Limit = events.Spent{NanoUSD: b.NanoUSD(), Tokens: int64(b.Tokens), Calls: b.Calls}
+	if b.Wall > 0 {
+		spec.Until = new(events.Time(t.Now.Add(b.Wall.Std())))
+	}
+	spec.OnExceeded = cmp.Or(b.OnExceeded, plan.OnExceededFail)
+}
+
+// modelsOf returns the models of an agent with their prices.
+func (t *Reading) modelsOf(p plan.Persona, b *plan.Budget) (all []events.Model, err error) {
+	for _, name := range append([]string{p.Model}, p.Fallback...) {
+		price, err := t.priceOf(name, b)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, events.Model{Name: name, Price: price})
+	}
+	return all, nil
+}
+
+// priceOf returns the price of a model. A budget in dollars needs one.
+func (t *Reading) priceOf(model string, b *plan.Budget) (events.Price, error) {
+	if t.Rules.Models == nil {
+		return events.Price{}, fault.New(fault.ToolUnavailable, "this node asks no models").WithField("agent.model")
+	}
+	price, known, err := t.Rules.Models.Price(model)
+	if err == nil && !known && b != nil && b.USD > 0 {
+		err = fault.New(fault.ValidationError, "the price of the model %s is not known, so a budget in dollars cannot be kept", model).
+			WithField("agent.budget.usd").WithHint("set it under models.prices in the settings, or limit tokens")
+	}
+	return price, err
+}
+
+// toolsOf returns the tools that an agent may call, as its model sees them.
+func (t steps) toolsOf(a *plan.Agent) ([]offeredTool, error) {
+	var offered []offeredTool
+	for _, name := range t.Rules.Catalogue.Names() {
+		found, ok := t.Rules.Catalogue.Get(name)
+		if !ok || !a.Selects(name) || found.Spec().Direct || !MayCall(t.Task.Submitted.Tools, name) {
+			continue
+		}
+		offered = append(offered, offeredTool{Tool: models.Tool{Name: name, Description: found.Spec().Purpose, Schema: found.InputSchema()}})
+	}
+	for _, pattern := range a.Tools {
+		if !strings.HasPrefix(pattern, "!") && !slices.ContainsFunc(offered, func(o offeredTool) bool { return selects(pattern, o.name()) }) {
+			return nil, fault.New(fault.NotFound, "no tool that the task may call matches %q", pattern).WithField("agent.tools").
+				WithHint("orch tools list shows the tools")
+		}
+	}
+	nameForWire(offered)
+	return offered, nil
+}
+
+// selects reports whether a pattern of an agent matches the name of a tool.
+func selects(pattern, tool string) bool { return (&plan.Agent{Tools: []string{pattern}}).Selects(tool) }
+
+// moveAgent makes the next transition of a running agent step.
+func (t steps) moveAgent(n *plan.Node, s *statemachine.Step) {
+	a := turns{t, n, s}
+	switch s.Agent.Phase {
+	case statemachine.AgentIdle:
+		a.goOn()
+	case statemachine.AgentAsking:
+		a.hear()
+	case statemachine.AgentActing:
+		a.act()
+	}
+}
+
+// goOn begins the first turn, or handles an answer without calls.
+func (t turns) goOn() {
+	last := t.agent().Last()
+	if last == nil {
+		t.ask("")
+		return
+	}
+	answer := t.answer(t.step.Key, last.Requested.Turn)
+	if t.stopped() {
+		return
+	}
+	text := textOf(answer)
+	switch {
+	case last.Answered.Stop == string(models.StopRefused):
+		t.fail(fault.New(fault.Forbidden, "the model refuses to answer: %s", brief(text)), fault.ClassDenied)
+	case last.Answered.Stop == string(models.StopLength):
+		t.fail(fault.New(fault.QuotaExceeded, "the answer of the model has reached %d tokens, its limit", t.agent().Spec.MaxTokens).
+			WithField("agent.max_tokens"), fault.ClassBudget)
+	default:
+		t.finish(text)
+	}
+}
+
+// finish ends the step with the final answer. An answer that does not have the form of the result is asked for once more.
+func (t turns) finish(text string) {
+	out := map[string]any{
+		"text": text, "turns": len(t.agent().Turns), "calls": t.agent().Spent.Calls, "tokens": t.agent().Spent.Tokens,
+		"usd": float64(t.agent().Spent.NanoUSD) / 1e9,
+	}
+	if t.node.Agent.Result != nil {
+		raw := unfenced(text)
+		if err := t.node.Agent.CheckResult(raw); err != nil {
+			t.repair(fault.From(err))
+			return
+		}
+		out["result"] = json.RawMessage(raw)
+	}
+	raw := MustJSON(out)
+	if err := t.OutcomeOf(nil, raw); err != nil {
+		t.failStep(t.step.Key, err)
+		return
+	}
+	t.Emit(events.StepSucceeded, &events.Succeeded{Step: t.step.Key, Output: t.value(raw), Duration: t.Now.Sub(t.step.Since)})
+}
+
+// repair asks once for an answer that has the form of the result.
+func (t turns) repair(err *fault.Error) {
+	if asked := t.agent().Last().Requested; !asked.Added.IsZero() && !asked.Final {
+		t.fail(fault.New(fault.InvalidFormat, "the model gives no answer with the form of the result: %s", err.Sentence()), fault.ClassUnexpected)
+		return
+	}
+	t.ask("Your answer does not have the requested form: " + err.Sentence() + ". Answer with the JSON value alone.")
+}
+
+// unfenced returns the JSON in a text that may be a code block of Markdown.
+func unfenced(text string) []byte {
+	text = strings.TrimSpace(text)
+	if rest, ok := strings.CutPrefix(text, "```"); ok {
+		_, rest, _ = strings.Cut(rest, "\n")
+		text = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "```"))
+	}
+	return []byte(text)
+}
+
+// textOf returns the text of a message.
+func textOf(m models.Message) string {
+	var text strings.Builder
+	for _, part := range m.Parts {
+		text.WriteString(part.Text)
+	}
+	return text.String()
+}
+
+// brief truncates a text for a message.
+func brief(text string) string {
+	const longest = 200
+	if runes := []rune(text); len(runes) > longest {
+		return string(runes[:longest]) + "…"
+	}
+	return text
+}
+
+// ask begins the next turn. added is a text that ends the conversation; "" for none.
+func (t turns) ask(added string) {
+	key := t.step.Key
+	turn := &events.Turn{Step: key, Turn: len(t.agent().Turns) + 1}
+	err := t.limitReached(turn)
+	if err != nil && t.mayFinish() {
+		turn.Final, err = true, nil
+		added = strings.TrimSpace(added + "\nYou have reached a limit and can call no more tools. Give your final answer now.")
+	}
+	bytes := t.conversed(turn, added)
+	if err == nil {
+		err = t.reserve(turn, bytes)
+	}
+	switch {
+	case t.stopped():
+		return
+	case err != nil:
+		t.over(turn, err)
+		return
+	}
+	args := MustJSON(models.CallArgs{Step: key, Turn: turn.Turn, Conversation: turn.Conversation})
+	t.activate()
+	t.Emit(events.TurnRequested, turn)
+	t.Approvals().emitReady(&events.Ready{
+		Step: statemachine.ModelKey(key, turn.Turn), Attempt: 1, Tool: models.CallTool, Args: events.Inline(args),
+		Effect: string(tools.Idempotent), Queue: work.NodeQueue, Timeout: models.CallTimeout, Purpose: purposeModel,
+	})
+}
+
+// conversed sets the digest of the conversation of a turn. It returns the number of bytes that the turn adds to it.
+func (t turns) conversed(turn *events.Turn, added string) int {
+	if added != "" {
+		turn.Added = t.value(MustJSON(added))
+	}
+	last := t.agent().Last()
+	if last == nil {
+		spec := t.agent().Spec
+		turn.Conversation = digestOf("", spec)
+		return len(t.Fetch(spec.Instructions)) + len(t.Fetch(spec.Prompt)) + len(t.Fetch(spec.Tools)) + len(t.Fetch(spec.Result))
+	}
+	answer := t.answer(t.step.Key, last.Requested.Turn)
+	parts := t.results(t.step.Key, last.Requested.Turn, answer)
+	turn.Conversation = digestOf(last.Requested.Conversation, []any{answer, parts, added})
+	return len(MustJSON(parts)) + len(added)
+}
+
+// limitReached returns QUOTA_EXCEEDED if a limit that does not depend on the size of the request is reached.
+func (t turns) limitReached(turn *events.Turn) *fault.Error {
+	a := t.agent()
+	switch {
+	case turn.Turn > a.Spec.MaxTurns:
+		return fault.New(fault.QuotaExceeded, "the agent has asked its model %s, the limit", times(a.Spec.MaxTurns)).WithField("agent.max_turns")
+	case a.Spec.Limit.Calls > 0 && a.Spent.Calls >= a.Spec.Limit.Calls:
+		return fault.New(fault.QuotaExceeded, "the agent has made %s, its budget", count(a.Spent.Calls, "call")).WithField("agent.budget.calls")
+	case a.Spec.Until != nil && !t.Now.Before(*a.Spec.Until):
+		return fault.New(fault.QuotaExceeded, "the time of the agent was over at %s", Clock(*a.Spec.Until)).WithField("agent.budget.wall")
+	default:
+		return nil
+	}
+}
+
+// mayFinish reports whether the agent may answer once more, without tools, when a limit is reached.
+func (t turns) mayFinish() bool {
+	last := t.agent().Last()
+	return t.agent().Spec.OnExceeded == plan.OnExceededFinish && last != nil && !last.Requested.Final
+}
+
+// reserve sets what a turn costs at most, from the size of its request and the limit of its answer. bytes are new in the request;
+// a token has at least one byte. It returns QUOTA_EXCEEDED if the budget does not permit the turn.
+func (t turns) reserve(turn *events.Turn, bytes int) *fault.Error {
+	a := t.agent()
+	const overhead = 1024 // tokens that a provider adds to a request
+	request := int64(bytes) + overhead
+	if last := a.Last(); last != nil {
+		request = last.Answered.Usage.Request() + last.Answered.Usage.Output + int64(bytes) + overhead
+	}
+	for _, m := range a.Spec.Models {
+		turn.Reserved.NanoUSD = max(turn.Reserved.NanoUSD, m.Price.Highest(request, a.Spec.MaxTokens))
+	}
+	turn.Reserved.Tokens = request + a.Spec.MaxTokens
+	return exceeded(a, turn.Reserved)
+}
+
+// exceeded returns QUOTA_EXCEEDED if another request, which may cost next, exceeds a limit.
+func exceeded(a *statemachine.Agent, next events.Spent) (err *fault.Error) {
+	cost, limit := a.Spent.Plus(a.Lost).Plus(next), a.Spec.Limit
+	switch {
+	case limit.NanoUSD > 0 && cost.NanoUSD > limit.NanoUSD:
+		err = fault.New(fault.QuotaExceeded, "the next request may cost $%s in all, more than $%s", events.Dollars(cost.NanoUSD), events.Dollars(limit.NanoUSD)).
+			WithField("agent.budget.usd")
+	case limit.Tokens > 0 && cost.Tokens > limit.Tokens:
+		err = fault.New(fault.QuotaExceeded, "the next request may use %d tokens in all, more than %d", cost.Tokens, limit.Tokens).
+			WithField("agent.budget.tokens")
+	default:
+		return nil
+	}
+	if a.Lost != (events.Spent{}) {
+		err = err.WithHint("%d of the tokens may have been billed for answers that were lost", a.Lost.Tokens)
+	}
+	return err
+}
+
+// AsksModel reports whether the call of a step asks a model. Its start is recorded before the request, which may be billed.
+func AsksModel(s *statemachine.Step) bool { return s.Purpose == purposeModel }
+
+// loseAnswer records that the answer of a model was lost, so that the provider may have billed the request. It returns
+// QUOTA_EXCEEDED if the budget does not permit another one.
+func (t Attempts) loseAnswer(s *statemachine.Step, err *fault.Error, class string) *fault.Error {
+	if !AsksModel(s) || s.State != statemachine.StepRunning || !maybeBilled(err, class) {
+		return nil
+	}
+	key := statemachine.AgentOf(s.Key)
+	agent := t.Task.Steps[key].Agent
+	turn := agent.Last().Requested
+	t.Emit(events.TurnLost, &events.LostTurn{Step: key, Turn: turn.Turn, Attempt: s.Attempt, Cost: turn.Reserved})
+	return exceeded(agent, turn.Reserved)
+}
+
+// maybeBilled reports whether a provider may have billed a request that failed: it was sent, and the provider has not refused it.
+func maybeBilled(err *fault.Error, class string) bool {
+	return err.Code == fault.NetworkError || interrupted(class) || class == fault.ClassShutdown || class == fault.ClassTimeout
+}
+
+// hear records the answer of the model when its call has ended.
+func (t turns) hear() {
+	turn := t.agent().Last().Requested.Turn
+	asked := t.Task.Steps[statemachine.ModelKey(t.step.Key, turn)]
+	switch asked.State {
+	case statemachine.StepSucceeded:
+		t.answered(turn, asked)
+	case statemachine.StepFailed:
+		t.fail(asked.Error, asked.Class)
+	case statemachine.StepCancelled:
+		t.Emit(events.StepCancelled, &events.Skipped{Step: t.step.Key, Reason: asked.Reason})
+	default: // it is under way
+	}
+}
+
+func (t turns) answered(turn int, asked *statemachine.Step) {
+	raw := t.Fetch(asked.Output)
+	if t.stopped() {
+		return
+	}
+	var out models.Called
+	if err := t.OutcomeOf(json.Unmarshal(raw, &out)); err != nil {
+		t.fail(fault.From(err), fault.ClassToolError)
+		return
+	}
+	asks := t.agent().Spec.Models
+	usage, estimated := t.usageOf(out.Answer)
+	calls := callsOf(out.Answer.Message)
+	if t.agent().Last().Requested.Final {
+		calls = nil
+	}
+	t.Emit(events.TurnAnswered, &events.Answered{
+		Step: t.step.Key, Turn: turn, Model: out.Model, Stop: string(out.Answer.Stop), Usage: usage, Estimated: estimated,
+		NanoUSD: asks[min(max(out.Model, 0), len(asks)-1)].Price.Of(usage), Calls: len(calls),
+	})
+}
+
+// usageOf returns the tokens of an answer. Of a provider that does not say them it returns the highest that they can be: what was
+// reserved for the request, and the bytes of the answer.
+func (t turns) usageOf(a models.Answer) (usage events.Usage, estimated bool) {
+	if a.Usage != (models.Usage{}) {
+		return events.Usage(a.Usage), false
+	}
+	longest := t.agent().Spec.MaxTokens
+	return events.Usage{
+		Input: t.agent().Last().Requested.Reserved.Tokens - longest, Output: min(longest, int64(len(MustJSON(a.Message.Parts)))),
+	}, true
+}
+
+// call makes a call that the model requests ready, or records why it is not made. offered are the tools of the agent.
+func (t turns) call(key string, i int, call *models.Call, offered []offeredTool) {
+	at := slices.IndexFunc(offered, func(o offeredTool) bool { return o.Name == call.Name || o.name() == call.Name })
+	args := json.RawMessage(cmp.Or(strings.TrimSpace(call.Args), "{}"))
+	switch {
+	case t.stopped():
+	case i >= maxTurnCalls:
+		t.deny(key, call.Name, call.Args, fault.New(fault.QuotaExceeded, "at most %d calls are made in a turn", maxTurnCalls))
+	case t.callsLeft(i) <= 0:
+		t.deny(key, call.Name, call.Args, fault.New(fault.QuotaExceeded, "the budget of %s is used up", count(t.agent().Spec.Limit.Calls, "call")).
+			WithField("agent.budget.calls"))
+	case at < 0:
+		t.deny(key, call.Name, call.Args, fault.New(fault.NotFound, "there is no tool %q here", brief(call.Name)).WithHint("the tools are %s", names(offered)))
+	case !json.Valid(args):
+		t.deny(key, offered[at].name(), call.Args, fault.New(fault.InvalidFormat, "the arguments are not valid JSON"))
+	default:
+		t.callTool(key, offered[at].name(), args)
+	}
+}
+
+// callsLeft returns how many calls the budget permits before call i, from 0, of the current turn.
+func (t turns) callsLeft(i int) int {
+	limit := t.agent().Spec.Limit.Calls
+	if limit == 0 {
+		return maxTurnCalls
+	}
+	return limit - (t.agent().Spent.Calls - t.agent().Last().Answered.Calls + i)
+}
+
+// names lists the names of tools for a model.
+func names(offered []offeredTool) string {
+	const most = 40
+	var all []string
+	for _, o := range offered[:min(len(offered), most)] {
+		all = append(all, o.Name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// callTool makes a call of a tool ready.
+func (t turns) callTool(key, name string, args json.RawMessage) {
+	if limit := t.Task.Submitted.MaxSteps; limit > 0 && t.Task.Calls >= limit {
+		t.End(t.errMaxSteps())
+		return
+	}
+	found, ok := t.Rules.Catalogue.Get(name)
+	if !ok {
+		t.deny(key, name, string(args), fault.New(fault.ToolUnavailable, "the tool %s is not offered any more", name))
+		return
+	}
+	value := t.value(args)
+	t.Approvals().emitReady(&events.Ready{
+		Step: key, Attempt: 1, Tool: name, Args: value, Effect: string(found.Spec().Effect), Queue: t.queueOf(t.node, name),
+		Purpose: purposeAgent, For: t.agentsFor(key, name, value),
+	})
+}
+
+// deny records a call that is not made. Arguments that are not valid JSON are recorded as a text.
+func (t turns) deny(key, tool, args string, why *fault.Error) {
+	raw := json.RawMessage(args)
+	if !json.Valid(raw) {
+		raw = MustJSON(args)
+	}
+	t.Emit(events.StepFailed, &events.StepError{
+		Step: key, Class: fault.ClassDenied, Tool: tool, Args: t.value(raw), Purpose: purposeAgent, Error: why,
+	})
+}
+
+// act starts the calls that the model requests. When all of them have ended, it begins the next turn.
+func (t turns) act() {
+	last, ended := t.agent().Last(), true
+	var calls []*models.Call
+	var offered []offeredTool
+	for i := range last.Answered.Calls {
+		key := statemachine.CallKey(t.step.Key, last.Requested.Turn, i+1)
+		if t.Task.Steps[key] == nil {
+			if calls == nil {
+				calls, offered = callsOf(t.answer(t.step.Key, last.Requested.Turn)), t.offered(t.agent().Spec)
+			}
+			if t.stopped() {
+				return
+			}
+			t.activate()
+			t.call(key, i, calls[i], offered)
+		}
+		ended = ended && t.Task.StepState(key).Terminal()
+	}
+	if ended {
+		t.ask("")
+	}
+}
+
+// fail fails the agent step.
+func (t turns) fail(err *fault.Error, class string) {
+	t.Emit(events.StepFailed, &events.StepError{Step: t.step.Key, Error: err, Class: class, Duration: t.Now.Sub(t.step.Since)})
+}

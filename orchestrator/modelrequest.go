@@ -1,0 +1,146 @@
+package orchestrator
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/models"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// conversations reads the conversations of agents for the calls that ask their models.
+type conversations struct {
+	*engine
+
+	// said are the conversations up to the newest turn that was asked for, by task and step. It is a cache: a turn then costs what it
+	// adds. saidBytes is about how many bytes it has. engine.mu guards both.
+	said      map[conversationKey]saidUpTo
+	saidBytes int
+}
+
+// saidUpTo are the messages of a conversation with a digest, which is that of a turn.
+type saidUpTo struct {
+	digest   string
+	messages []models.Message
+	size     int
+}
+
+// conversationKey identifies an agent step.
+type conversationKey struct {
+	task events.TaskID
+	step string
+}
+
+// maxHeld limits the bytes of conversations in the cache.
+const maxHeld = 32 << 20
+
+func newConversations(en *engine) *conversations {
+	return &conversations{engine: en, said: map[conversationKey]saidUpTo{}}
+}
+
+// ModelRequest returns the request of the current turn of an agent step, the names of the models to ask, and the position of the
+// first one: after a failed attempt it is the next model. It returns CONFLICT if the agent is not in the turn of the arguments,
+// because another attempt has been faster.
+func (c *conversations) ModelRequest(ctx context.Context, id events.TaskID, args models.CallArgs) (r models.Request, names []string, first int, err error) {
+	err = c.view(ctx, id, func(v *viewer) error {
+		key := conversationKey{id, args.Step}
+		known := c.knownOf(key, v.Task)
+		if r, err = v.ModelRequest(args.Step, known.messages); err != nil {
+			return err
+		}
+		agent := v.Task.Steps[args.Step].Agent
+		if turn := agent.Last().Requested; turn.Turn != args.Turn || turn.Conversation != args.Conversation {
+			return fault.New(fault.Conflict, "the agent of step %s is in turn %d, not in turn %d", args.Step, turn.Turn, args.Turn)
+		}
+		if len(v.Missing) > 0 {
+			return nil // it is read again
+		}
+		c.hold(key, known, agent.Last().Requested.Conversation, r.Messages)
+		names = nil
+		for _, m := range agent.Spec.Models {
+			names = append(names, m.Name)
+		}
+		first = v.Task.Steps[statemachine.ModelKey(args.Step, args.Turn)].Failures % len(names)
+		return nil
+	})
+	return r, names, first, err
+}
+
+// knownOf returns what is known of the conversation of a step, if it is that of one of its turns. engine.mu must be held.
+func (c *conversations) knownOf(key conversationKey, t *statemachine.Task) saidUpTo {
+	known := c.said[key]
+	turn := (len(known.messages) + 1) / 2
+	s := t.Steps[key.step]
+	if turn == 0 || s == nil || s.Agent == nil || turn > len(s.Agent.Turns) || s.Agent.Turns[turn-1].Requested.Conversation != known.digest {
+		return saidUpTo{}
+	}
+	return known
+}
+
+// hold stores the messages of a turn, which continue known. When there are too many, it forgets all conversations. engine.mu must be
+// held.
+func (c *conversations) hold(key conversationKey, known saidUpTo, digest string, messages []models.Message) {
+	if known.messages == nil {
+		c.forgetEnded()
+	}
+	now := saidUpTo{digest, messages, known.size}
+	for _, m := range messages[len(known.messages):] {
+		now.size += sizeOfMessage(m)
+	}
+	c.saidBytes += now.size - c.said[key].size
+	c.said[key] = now
+	if c.saidBytes > maxHeld {
+		clear(c.said)
+		c.saidBytes = 0
+	}
+}
+
+// forgetEnded forgets the conversations of steps that have ended. engine.mu must be held.
+func (c *conversations) forgetEnded() {
+	for key, said := range c.said {
+		if e := c.tasks[key.task]; e == nil || e.task.StepState(key.step).Terminal() {
+			c.saidBytes -= said.size
+			delete(c.said, key)
+		}
+	}
+}
+
+// sizeOfMessage returns about how many bytes a message has.
+func sizeOfMessage(m models.Message) int {
+	size := 64
+	for _, p := range m.Parts {
+		size += 128 + len(p.Text)
+		switch {
+		case p.Call != nil:
+			size += len(p.Call.Args)
+		case p.Result != nil:
+			size += len(p.Result.Content)
+		case p.Opaque != nil:
+			size += len(p.Opaque.Data)
+		case p.Image != nil:
+			size += len(p.Image.Data)
+		}
+	}
+	return size
+}
+
+// agentText says what an agent does at the moment, and what it has used. Its calls are causes of their own.
+func agentText(t *statemachine.Task, s *statemachine.Step) string {
+	does := "waits for the calls of its model"
+	switch {
+	case t.StepState(statemachine.BudgetKey(s.Key, s.Agent.Extensions+1)) == statemachine.StepParked:
+		does = "has reached a limit"
+	case s.Agent.Phase == statemachine.AgentAsking:
+		does = "asks its model"
+	}
+	text := fmt.Sprintf("Step %s %s in turn %d of at most %d; it has used %d tokens", s.Key, does, len(s.Agent.Turns), s.Agent.Spec.MaxTurns, s.Agent.Spent.Tokens)
+	if s.Agent.Spent.NanoUSD > 0 {
+		text += " ($" + events.Dollars(s.Agent.Spent.NanoUSD) + ")"
+	}
+	if s.Agent.Lost != (events.Spent{}) {
+		text += fmt.Sprintf(", and at most %d for answers that were lost", s.Agent.Lost.Tokens)
+	}
+	return text + "."
+}

@@ -1,0 +1,190 @@
+package statemachine
+
+import (
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// Phase is what an agent step does at the moment.
+type Phase string
+
+// The phases. An agent is idle before each turn.
+const (
+	AgentIdle   Phase = "idle"
+	AgentAsking Phase = "asking" // the model is asked
+	AgentActing Phase = "acting" // the calls that the model requested run
+)
+
+// TurnTransition is one row of the table of agents.
+type TurnTransition struct {
+	Kind    events.Kind
+	From    []Phase
+	To      Phase
+	Trigger string
+}
+
+// TurnTable returns the transitions of an agent. turn.answered leads to idle if the model requested no calls.
+func TurnTable() []TurnTransition {
+	return []TurnTransition{
+		{events.TurnRequested, []Phase{AgentIdle, AgentActing}, AgentAsking, "the conversation goes on: all calls of the turn before have ended"},
+		{events.TurnAnswered, []Phase{AgentAsking}, AgentActing, "the model has answered"},
+		{events.TurnLost, []Phase{AgentAsking}, AgentAsking, "the answer was lost on its way"},
+		{events.AgentExtended, []Phase{AgentIdle, AgentActing}, "", "a person permits more than the budget; the phase stays"},
+	}
+}
+
+// Agent is the fold of the events of an agent step.
+type Agent struct {
+	Spec  *events.Agent `json:"spec"`
+	Phase Phase         `json:"phase"`
+	// Turns are the turns in order.
+	Turns []Turn `json:"turns,omitempty"`
+	// Spent is what the answered turns cost. Reserved is the highest cost of the turn that has no answer yet.
+	Spent    events.Spent `json:"spent,omitzero"`
+	Reserved events.Spent `json:"reserved,omitzero"`
+	// Lost is what requests whose answers were lost cost at most. It counts against the limit as what is spent does.
+	Lost events.Spent `json:"lost,omitzero"`
+	// Extensions counts how often a person has permitted more than the budget.
+	Extensions int `json:"extensions,omitempty"`
+}
+
+// Turn is one request to a model and its answer.
+type Turn struct {
+	Requested *events.Turn `json:"requested"`
+	// Answered is nil until the model has answered.
+	Answered *events.Answered `json:"answered,omitempty"`
+}
+
+// Last returns the newest turn; nil before the first.
+func (a *Agent) Last() *Turn {
+	if len(a.Turns) == 0 {
+		return nil
+	}
+	return &a.Turns[len(a.Turns)-1]
+}
+
+// ModelKey returns the key of the step that asks the model in a turn of an agent step.
+func ModelKey(agent string, turn int) string { return agent + ".t" + strconv.Itoa(turn) + ".m" }
+
+// CallKey returns the key of the step of a call that the model requested in a turn, from 1.
+func CallKey(agent string, turn, call int) string {
+	return agent + ".t" + strconv.Itoa(turn) + ".c" + strconv.Itoa(call)
+}
+
+// BudgetKey returns the key of the step that asks, for the nth time from 1, whether an agent may use more than its budget.
+func BudgetKey(agent string, n int) string { return agent + ".b" + strconv.Itoa(n) }
+
+// SplitCall divides the key of a step of a turn into the key of its agent step and the rest: review.t3.c1 into review and t3.c1,
+// each[2].review.t3.c1 into each[2].review and t3.c1. The rest of any other key is "".
+func SplitCall(key string) (agent, call string) {
+	start := strings.LastIndexByte(key, ']') + 1
+	if start > 0 && start < len(key) {
+		start++ // the point after the index of the item
+	}
+	id, call, _ := strings.Cut(key[start:], ".")
+	return key[:start+len(id)], call
+}
+
+// AgentOf returns the key of the agent step that a step of a turn belongs to. It returns any other key as it is.
+func AgentOf(key string) string {
+	agent, _ := SplitCall(key)
+	return agent
+}
+
+// Calls yields the keys of the calls of an agent step, in the order of its turns: of each turn the one that asks the model, and then
+// those that the model requested.
+func (a *Agent) Calls(agent string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i, turn := range a.Turns {
+			if !yield(ModelKey(agent, i+1)) {
+				return
+			}
+			for call := 1; turn.Answered != nil && call <= turn.Answered.Calls; call++ {
+				if !yield(CallKey(agent, i+1, call)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// isTurnEvent reports whether events of the kind change an agent and not the state of its step.
+func isTurnEvent(kind events.Kind) bool {
+	return kind == events.TurnRequested || kind == events.TurnAnswered || kind == events.TurnLost || kind == events.AgentExtended
+}
+
+// turn folds an event of a turn.
+func (t *Task) turn(e events.Event) error {
+	key := events.StepOf(e.Data)
+	s := t.Steps[key]
+	if s == nil || s.Agent == nil || s.State != StepRunning {
+		return fault.New(fault.StateNotAllowed, "step %s is no running agent: %s is not possible", key, e.Kind)
+	}
+	return s.Agent.apply(e)
+}
+
+// apply folds an event of a turn, or returns STATE_NOT_ALLOWED.
+func (a *Agent) apply(e events.Event) error {
+	to, err := a.next(e)
+	if err != nil {
+		return err
+	}
+	switch d := e.Data.(type) {
+	case *events.Turn:
+		a.Turns = append(a.Turns, Turn{Requested: d})
+		a.Reserved = d.Reserved
+	case *events.Answered:
+		a.Last().Answered = d
+		a.Spent = a.Spent.Plus(d.Cost())
+		a.Reserved = events.Spent{}
+	case *events.LostTurn:
+		a.Lost = a.Lost.Plus(d.Cost)
+	case *events.Extended:
+		a.extend(d)
+	}
+	a.Phase = to
+	return nil
+}
+
+// extend replaces the limits. The specification is that of an event, so it is copied.
+func (a *Agent) extend(d *events.Extended) {
+	spec := *a.Spec
+	spec.MaxTurns, spec.Limit, spec.Until = d.MaxTurns, d.Limit, d.Until
+	a.Spec = &spec
+	a.Extensions++
+}
+
+// next returns the phase after an event, or STATE_NOT_ALLOWED.
+func (a *Agent) next(e events.Event) (Phase, error) {
+	number := len(a.Turns) + 1
+	for _, row := range TurnTable() {
+		if row.Kind != e.Kind || !slices.Contains(row.From, a.Phase) {
+			continue
+		}
+		switch d := e.Data.(type) {
+		case *events.Turn:
+			if d.Turn == number {
+				return row.To, nil
+			}
+		case *events.Answered:
+			if d.Turn == number-1 && d.Calls == 0 {
+				return AgentIdle, nil
+			}
+			if d.Turn == number-1 {
+				return row.To, nil
+			}
+		case *events.LostTurn:
+			if d.Turn == number-1 {
+				return row.To, nil
+			}
+		case *events.Extended:
+			return a.Phase, nil
+		}
+	}
+	return "", fault.New(fault.StateNotAllowed, "the agent is %s in turn %d: %s is not possible", a.Phase, number-1, e.Kind)
+}

@@ -1,0 +1,98 @@
+package statemachine_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// turn returns an event turn.requested, or turn.answered with a number of calls, of step a.
+func turn(kind events.Kind, number, calls int) events.Event {
+	if kind == events.TurnRequested {
+		return events.Event{Kind: kind, Data: &events.Turn{Step: "a", Turn: number, Reserved: events.Spent{NanoUSD: 50, Tokens: 40}}}
+	}
+	usage := events.Usage{Input: 1, CacheRead: 2, CacheWrite: 3, Output: 4}
+	return events.Event{Kind: kind, Data: &events.Answered{Step: "a", Turn: number, Calls: calls, Usage: usage, NanoUSD: 9}}
+}
+
+func lost(number int) events.Event {
+	return events.Event{Kind: events.TurnLost, Data: &events.LostTurn{Step: "a", Turn: number, Cost: events.Spent{Tokens: 40}}}
+}
+
+// Every event in every phase of an agent, with the expected and with another number.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	asked, acting, idle := turn(events.TurnRequested, 1, 0), turn(events.TurnAnswered, 1, 2), turn(events.TurnAnswered, 1, 0)
+	for name, test := range map[string]struct {
+		path  []events.Event
+		event events.Event
+		want  statemachine.Phase
+	}{
+		"the first turn":             {nil, asked, statemachine.AgentAsking},
+		"an answer before a turn":    {nil, idle, ""},
+		"a turn too far":             {nil, turn(events.TurnRequested, 2, 0), ""},
+		"an answer with calls":       {[]events.Event{asked}, acting, statemachine.AgentActing},
+		"an answer without calls":    {[]events.Event{asked}, idle, statemachine.AgentIdle},
+		"an answer of another turn":  {[]events.Event{asked}, turn(events.TurnAnswered, 2, 0), ""},
+		"a lost answer":              {[]events.Event{asked}, lost(1), statemachine.AgentAsking},
+		"an answer after a lost one": {[]events.Event{asked, lost(1), lost(1)}, idle, statemachine.AgentIdle},
+		"a lost answer too late":     {[]events.Event{asked, idle}, lost(1), ""},
+		"a lost answer of no turn":   {[]events.Event{asked}, lost(2), ""},
+		"a turn while asking":        {[]events.Event{asked}, turn(events.TurnRequested, 2, 0), ""},
+		"a second answer":            {[]events.Event{asked, acting}, acting, ""},
+		"the next turn after calls":  {[]events.Event{asked, acting}, turn(events.TurnRequested, 2, 0), statemachine.AgentAsking},
+		"the next turn after text":   {[]events.Event{asked, idle}, turn(events.TurnRequested, 2, 0), statemachine.AgentAsking},
+		"the same turn again":        {[]events.Event{asked, idle}, asked, ""},
+		"a turn of a step that ends": {[]events.Event{stepEvent(events.StepFailed)}, asked, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			task := submitted(t)
+			require.NoError(t, task.Apply(task.CreatedAt, stepEvent(events.AgentStarted)))
+			for _, e := range test.path {
+				require.NoError(t, task.Apply(task.CreatedAt, e))
+			}
+			before := task.Steps["a"].Agent.Phase
+			err := task.Apply(task.CreatedAt, test.event)
+			if test.want == "" {
+				assert.Equal(t, fault.StateNotAllowed, fault.CodeOf(err))
+				assert.Equal(t, before, task.Steps["a"].Agent.Phase)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, test.want, task.Steps["a"].Agent.Phase)
+		})
+	}
+}
+
+// What a turn may cost is reserved until its answer is known, and then replaced by what it cost.
+func TestTurnsAreCounted(t *testing.T) {
+	t.Parallel()
+	task := submitted(t)
+	require.NoError(t, task.Apply(task.CreatedAt, stepEvent(events.AgentStarted)))
+	agent := task.Steps["a"].Agent
+	for n := 1; n <= 2; n++ {
+		require.NoError(t, task.Apply(task.CreatedAt, turn(events.TurnRequested, n, 0)))
+		assert.Equal(t, events.Spent{NanoUSD: 50, Tokens: 40}, agent.Reserved)
+		require.NoError(t, task.Apply(task.CreatedAt, turn(events.TurnAnswered, n, 1)))
+		assert.Zero(t, agent.Reserved)
+	}
+	assert.Equal(t, events.Spent{NanoUSD: 18, Tokens: 20, Calls: 2}, agent.Spent)
+	assert.Equal(t, fault.StateNotAllowed, fault.CodeOf(task.Apply(task.CreatedAt, events.Event{Kind: events.TurnRequested, Data: &events.Turn{Step: "other", Turn: 1}})))
+}
+
+func TestSplitCall(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string][2]string{
+		"review": {"review", ""}, "review.t3.c1": {"review", "t3.c1"}, "each[2].review": {"each[2].review", ""},
+		"each[2].review.t3.m": {"each[2].review", "t3.m"}, "each[0..999]": {"each[0..999]", ""}, "": {"", ""}, "a]": {"a]", ""},
+	} {
+		agent, call := statemachine.SplitCall(key)
+		assert.Equal(t, want, [2]string{agent, call}, key)
+	}
+}

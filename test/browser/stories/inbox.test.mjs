@@ -1,0 +1,138 @@
+// What people do with what waits for them.
+import assert from 'node:assert/strict'
+import { after, before, beforeEach, test } from 'node:test'
+import { settled, start } from '../kit.mjs'
+import { deployApproval, ids, question } from '../places.mjs'
+
+let kit
+before(async () => { kit = await start() })
+after(() => kit.stop())
+beforeEach(() => kit.mock('reset', { events: 0, tasks: 50 }))
+
+test('the title of every page counts what waits', async () => {
+  const page = await kit.open('/tasks')
+  await page.waitForFunction(() => document.title === '(9) Tasks · orch')
+  await page.getByRole('link', { name: /Inbox/ }).click()
+  await page.waitForFunction(() => document.title === '(9) Inbox · orch')
+  await kit.close(page)
+})
+
+test('a person reads the exact arguments, fills the form in and approves', async () => {
+  const page = await kit.open(`/inbox/${deployApproval}`)
+  await page.getByRole('heading', { name: 'Deploy shop 1.4.2 to production?' }).waitFor()
+  await page.getByText('12345678901234567890').waitFor()
+  await page.getByText('./smoke.sh --retries 3').waitFor()
+  await page.getByRole('button', { name: 'Approve', exact: true }).click()
+  assert.equal((await kit.mock('')).length, 0, 'a required field is missing')
+  await page.getByLabel('Window').selectOption({ label: 'tonight' })
+  await page.getByLabel('Tell the channel').check()
+  await page.getByRole('textbox', { name: /^Reason/ }).fill('as planned')
+  await page.getByRole('button', { name: 'Approve', exact: true }).click()
+  await page.getByText('Approved.').waitFor()
+  const [sent] = await kit.mock('')
+  assert.deepEqual(sent, { verb: 'decide', id: deployApproval, body: { as: 'granted', reason: 'as planned', form: { canary: 10, window: 'tonight', notify: true } } })
+  await page.waitForFunction(() => document.title.startsWith('(8)'))
+  await page.getByRole('button', { name: 'Approve', exact: true }).waitFor({ state: 'detached' }) // a second click decides nothing else
+  await page.getByRole('heading', { name: 'Deploy shop 1.4.2 to production?' }).waitFor()
+  await kit.close(page)
+})
+
+test('a person rejects with a reason', async () => {
+  const page = await kit.open(`/inbox/${deployApproval}`)
+  await page.getByRole('textbox', { name: /^Reason/ }).fill("not before Ada's tests")
+  const command = page.getByRole('button', { name: /Copy as command: orch reject/ }).last()
+  await command.click()
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), `orch reject ${deployApproval} --reason 'not before Ada'\\''s tests'`)
+  await page.getByRole('button', { name: 'Reject', exact: true }).click()
+  await page.getByText('Rejected.').waitFor()
+  assert.deepEqual((await kit.mock(''))[0].body, { as: 'rejected', reason: "not before Ada's tests" })
+  await kit.close(page)
+})
+
+test('the second of two deciders sees who was first', async () => {
+  const page = await kit.open(`/inbox/${deployApproval}`)
+  await page.getByLabel('Window').selectOption({ label: 'now' })
+  await page.route('**/decide', (route) => route.fulfill({ status: 409, contentType: 'application/json', body: JSON.stringify({ error: { code: 'CONFLICT', message: 'user:eve has granted it meanwhile' } }) }))
+  await page.getByRole('button', { name: 'Approve', exact: true }).click()
+  await page.getByRole('alert').getByText('user:eve has granted it meanwhile').waitFor()
+  await kit.close(page)
+})
+
+test('a question is answered with the form of its schema', async () => {
+  const page = await kit.open(`/inbox/${question}`)
+  await page.getByRole('combobox', { name: 'Account' }).selectOption({ label: 'Europe' })
+  await page.getByLabel('Confirmation to').fill('ada@example.com')
+  await page.getByLabel('Row limit').fill('12345678901234567')
+  await page.getByRole('button', { name: 'Answer', exact: true }).click()
+  await page.getByText('Answered.').waitFor()
+  const [sent] = await kit.mock('')
+  assert.equal(sent.body.response.action, 'accept')
+  assert.equal(sent.body.response.content.account, 'eu')
+  await kit.close(page)
+})
+
+test('a call in doubt is resolved, with its arguments in view', async () => {
+  const page = await kit.open(`/inbox/${ids.doubt}`)
+  await page.getByText('https://billing.example.com/charges').waitFor()
+  await page.getByLabel(/It did not happen/).check()
+  await page.getByRole('textbox', { name: /^Reason/ }).fill('no charge in the books')
+  await page.getByRole('button', { name: 'Resolve', exact: true }).click()
+  await page.getByText('Resolved.').waitFor()
+  assert.deepEqual((await kit.mock(''))[0].body, { step: 'report', as: 'failed', reason: 'no charge in the books' })
+  await kit.close(page)
+})
+
+test('several approvals are granted at once, after a preview', async () => {
+  const page = await kit.open('/inbox?kind=approval')
+  for (const i of [1, 2]) await page.getByLabel(`Select Rotate the key of service ${i}`).check()
+  await page.getByLabel('Select Deploy shop 1.4.2 to production?').check()
+  await page.getByRole('button', { name: 'Approve…' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByText('left out: it has a form to fill in').waitFor()
+  assert.equal((await kit.mock('')).length, 0)
+  await dialog.getByRole('button', { name: 'Approve 2' }).click()
+  await dialog.getByRole('button', { name: 'Close' }).last().click()
+  assert.equal((await kit.mock('')).length, 2)
+  await page.waitForFunction(() => document.title.startsWith('(7)'))
+  await kit.close(page)
+})
+
+test('by keyboard alone: skip link, shortcuts, decision', async () => {
+  const page = await kit.open('/tasks')
+  await settled(page)
+  await page.keyboard.press('Tab')
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Skip to the content')
+  await page.keyboard.press('Enter')
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'main')
+  await page.keyboard.press('g')
+  await page.keyboard.press('i')
+  await page.getByRole('heading', { name: 'Inbox' }).waitFor()
+  await settled(page)
+  for (let i = 0; i < 3; i++) await page.keyboard.press('j')
+  await page.getByRole('heading', { name: 'Rotate the key of service 2' }).waitFor()
+  await page.keyboard.press('?')
+  await page.getByRole('dialog').getByText('Approve what is shown').waitFor()
+  await page.keyboard.press('Escape')
+  await page.keyboard.press('a')
+  await page.getByText('Approved.').waitFor()
+  assert.match((await kit.mock(''))[0].id, /ROTATE01$/)
+  await kit.close(page)
+})
+
+test('a viewer sees no button that changes anything', async () => {
+  await kit.mock('reset', { events: 0, tasks: 50, role: 'viewer' })
+  for (const path of [`/inbox/${deployApproval}`, `/inbox/${question}`, `/inbox/${ids.doubt}`, '/tasks', `/tasks/${ids.failed}?step=publish`, '/node', '/queue']) {
+    const page = await kit.open(path)
+    await settled(page)
+    assert.equal(await page.getByRole('button', { name: /^(Approve|Reject|Answer|Decline|Resolve|Retry|Cancel|Pause|Resume|Fork|Redrive)\b/ }).count(), 0, path)
+    assert.equal(await page.getByRole('checkbox', { name: /Select/ }).count(), 0, path)
+    await kit.close(page)
+  }
+})
+
+test('without a cookie the page says how to get one', async () => {
+  await kit.mock('reset', { signedout: 1, events: 0, tasks: 1 })
+  const page = await kit.open('/')
+  await page.getByText('orch ui').waitFor()
+  await kit.close(page)
+})

@@ -1,0 +1,94 @@
+package crash_test
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/orch-dev/orch/models"
+	"github.com/orch-dev/orch/models/modelstest"
+)
+
+// thinking is how long the provider takes for an answer that it has billed.
+const thinking = 30 * time.Millisecond
+
+// biller is a provider of models outside of the node. It keeps the bills: how often it was asked for each answer, by the idempotency
+// key of the request. Some answers break off; those are billed as well.
+type biller struct {
+	server *modelstest.Server
+
+	mu    sync.Mutex
+	bills map[string]int
+	asked map[string]bool
+}
+
+func newBiller(t *testing.T) *biller {
+	t.Helper()
+	b := &biller{bills: map[string]int{}, asked: map[string]bool{}}
+	b.server = modelstest.NewServer(t, b.answer)
+	return b
+}
+
+func (b *biller) answer(s modelstest.Seen) modelstest.Reply {
+	key := s.Headers.Get("Idempotency-Key")
+	first := b.first(key)
+	if first && s.N%7 == 3 {
+		return modelstest.Reply{Status: http.StatusTooManyRequests, Message: "slow down", Headers: map[string]string{"Retry-After-Ms": "20"}}
+	}
+	b.bill(key)
+	wait(thinking)
+	reply := modelstest.Reply{Answer: billedAnswer(s)}
+	if first && s.N%7 == 5 {
+		reply.Fault, reply.At = modelstest.Cut, 1
+	}
+	return reply
+}
+
+// first reports whether an answer is asked for the first time. Only then something goes wrong.
+func (b *biller) first(key string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	first := !b.asked[key]
+	b.asked[key] = true
+	return first
+}
+
+func (b *biller) bill(key string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bills[key]++
+}
+
+func (b *biller) all() map[string]int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.bills)
+}
+
+// billedAnswer is the answer to a conversation: two turns with calls, then the end.
+func billedAnswer(s modelstest.Seen) models.Answer {
+	var body struct {
+		Messages []struct{ Role string }
+	}
+	_ = json.Unmarshal(s.Body, &body) // the server has checked it
+	answers := 0
+	for _, m := range body.Messages {
+		if m.Role == "assistant" {
+			answers++
+		}
+	}
+	call := func(id, tool string) models.Part {
+		return models.Part{Call: &models.Call{ID: id, Name: tool, Args: "{}"}}
+	}
+	switch answers {
+	case 0:
+		return modelstest.Said(models.StopCalls, call("call_a", "CRASH_IDEM"), call("call_b", "CRASH_WRITE"))
+	case 1:
+		return modelstest.Said(models.StopCalls, call("call_c", "CRASH_WRITE"))
+	default:
+		return modelstest.Said(models.StopEnd, models.Part{Text: "Done."})
+	}
+}

@@ -1,0 +1,70 @@
+package sim_test
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/models"
+)
+
+// prices are the prices of all models.
+type prices struct{}
+
+// Price implements orchestrator.Models.
+func (prices) Price(string) (events.Price, bool, error) {
+	return events.Price{Input: 1000, Output: 2000, AsOf: "2026-11-01"}, true, nil
+}
+
+// answerOfModel draws the answer of a model: a text, or calls, some of which cannot be made.
+func (w *world) answerOfModel() json.RawMessage {
+	answer := models.Answer{Stop: models.StopEnd, Usage: models.Usage{Input: int64(w.rnd.IntN(2000)), Output: int64(w.rnd.IntN(500))}}
+	answer.Message.Role = models.Model
+	for i := range w.rnd.IntN(3) {
+		answer.Stop = models.StopCalls
+		call := &models.Call{ID: fmt.Sprint("c", i), Name: []string{"READ", "WRITE", "READ", "SPAWN", "NONE"}[w.rnd.IntN(5)], Args: `{"text":"x"}`}
+		if w.chance(1, 8) {
+			call.Args = `{"text":`
+		}
+		answer.Message.Parts = append(answer.Message.Parts, models.Part{Call: call})
+	}
+	if answer.Stop == models.StopEnd {
+		answer.Message.Parts = []models.Part{{Text: "done"}}
+		answer.Stop = []models.Stop{models.StopEnd, models.StopEnd, models.StopLength, models.StopRefused}[w.rnd.IntN(4)]
+	}
+	raw, err := json.Marshal(models.Called{Answer: answer})
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+// checkBudgets checks that no turn of an agent was begun that might have exceeded its budget, and that each turn has one answer at
+// most.
+func (w *world) checkBudgets(past []*history) {
+	for _, h := range past {
+		limits, spent, answered := map[string]events.Spent{}, map[string]events.Spent{}, map[string]int{}
+		for _, c := range h.commits {
+			for _, e := range c.Events {
+				switch d := e.Data.(type) {
+				case *events.Agent:
+					limits[d.Step], spent[d.Step] = d.Limit, d.Carried
+				case *events.Turn:
+					limit, cost := limits[d.Step], spent[d.Step].Plus(d.Reserved)
+					if limit.NanoUSD > 0 && cost.NanoUSD > limit.NanoUSD || limit.Tokens > 0 && cost.Tokens > limit.Tokens {
+						w.fail("turn %d of %s %s may cost %+v of %+v", d.Turn, h.id, d.Step, cost, limit)
+					}
+				case *events.Answered:
+					if answered[d.Step]++; answered[d.Step] != d.Turn {
+						w.fail("turn %d of %s %s is answer %d", d.Turn, h.id, d.Step, answered[d.Step])
+					}
+					spent[d.Step] = spent[d.Step].Plus(events.Spent{NanoUSD: d.NanoUSD, Tokens: d.Usage.Request() + d.Usage.Output})
+				case *events.Extended:
+					limits[d.Step] = d.Limit
+				case *events.LostTurn:
+					spent[d.Step] = spent[d.Step].Plus(d.Cost)
+				}
+			}
+		}
+	}
+}

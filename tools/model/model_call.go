@@ -1,0 +1,123 @@
+// Package model is the tool that asks language models. Agent steps call it; no plan can. It runs only in the process of the
+// node, which has the credentials of the providers and the history that the conversation comes from.
+package model
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/models"
+	"github.com/orch-dev/orch/tools"
+)
+
+// Config connects the tool with a node. With the zero value the tool returns TOOL_UNAVAILABLE.
+type Config struct {
+	// Node returns the node; nil if there is none, or if it is not ready yet.
+	Node func() Node
+}
+
+// Node is what the tool needs of a node.
+type Node interface {
+	// Request returns the request of the current turn of an agent step, the names of the models, and the position of the
+	// one to ask first. It returns CONFLICT if the agent is not in the turn of the arguments.
+	Request(ctx context.Context, task events.TaskID, args models.CallArgs) (r models.Request, names []string, first int, err error)
+	// Provider returns the provider of a model, and what the provider calls the model.
+	Provider(model string) (models.Provider, string, error)
+}
+
+// Internal returns the tool.
+func Internal(cfg Config) []tools.Tool {
+	return []tools.Tool{tools.Define(tools.Spec{
+		Name:        models.CallTool,
+		Title:       "Ask a model",
+		Purpose:     "Ask the model of an agent for its next answer",
+		Conditions:  []string{"Part of an agent step"},
+		Effect:      tools.Idempotent,
+		Gate:        tools.InProgress,
+		Approval:    tools.NoApproval,
+		OpenWorld:   true,
+		Rate:        tools.Models,
+		Internal:    true,
+		AtNode:      true,
+		NoWorkspace: true,
+		Timeout:     models.CallTimeout,
+		Errors:      []string{"TOOL_UNAVAILABLE", "RATE_LIMITED", "UNAVAILABLE", "NETWORK_ERROR", "UNAUTHORIZED", "VALIDATION_ERROR", "CONFLICT"},
+	}, cfg.call)}
+}
+
+func (cfg Config) call(ctx context.Context, env *tools.Env, in models.CallArgs) (models.Called, error) {
+	if cfg.Node == nil || cfg.Node() == nil {
+		return models.Called{}, fault.New(fault.ToolUnavailable, "this requires a running node").WithHint("start one: orch serve")
+	}
+	node := cfg.Node()
+	request, names, first, err := node.Request(ctx, env.Task, in)
+	if err != nil {
+		return models.Called{}, err
+	}
+	var failed error
+	for i := range names {
+		at := (first + i) % len(names)
+		answer, err := ask(ctx, env, node, names[at], request)
+		if err == nil {
+			return models.Called{Model: at, Answer: answer}, nil
+		}
+		if ctx.Err() != nil || fault.Has(err, fault.NetworkError) { // the next attempt asks the next model, if the budget permits it
+			return models.Called{}, err
+		}
+		failed = worse(failed, err)
+	}
+	return models.Called{}, failed
+}
+
+// ask asks one model. Observers of the call see the text of the answer as it arrives.
+func ask(ctx context.Context, env *tools.Env, node Node, name string, r models.Request) (models.Answer, error) {
+	provider, id, err := node.Provider(name)
+	if err != nil {
+		return models.Answer{}, err
+	}
+	r.Model = id
+	answer, err := provider.Stream(ctx, r, func(d models.Delta) { env.Output([]byte(d.Text)) })
+	if err != nil {
+		return models.Answer{}, Fault(name, err, env.Now())
+	}
+	return answer, nil
+}
+
+// worse returns the error to report of two models that did not answer: the one after which another attempt may succeed, or else
+// the first.
+func worse(first, second error) error {
+	if first == nil || !temporary(first) && temporary(second) {
+		return second
+	}
+	return first
+}
+
+func temporary(err error) bool {
+	return fault.Has(err, fault.RateLimited) || fault.Has(err, fault.Unavailable)
+}
+
+// Fault returns the error of a provider with its code. It names the model. now is the time from which RetryAt counts.
+func Fault(model string, err error, now time.Time) *fault.Error {
+	e, ok := errors.AsType[*models.Error](err)
+	if !ok {
+		return fault.From(err)
+	}
+	codes := map[models.Kind]fault.Code{
+		models.RateLimited: fault.RateLimited, models.Overloaded: fault.Unavailable, models.Unreachable: fault.Unavailable, models.Transport: fault.NetworkError,
+		models.Unauthorized: fault.Unauthorized, models.TooLong: fault.ValidationError, models.Invalid: fault.ValidationError,
+	}
+	f := fault.New(codes[e.Kind], "the model %s: %s", model, e.Message)
+	if e.Kind == models.TooLong {
+		f = f.WithReason("CONTEXT_TOO_LONG")
+	}
+	if e.Kind == models.Unauthorized {
+		f = f.WithHint("check the key of the provider under models in the settings: orch models test %s", model)
+	}
+	if e.After > 0 {
+		f = f.WithRetryAt(now.Add(e.After))
+	}
+	return f
+}

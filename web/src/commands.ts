@@ -1,0 +1,59 @@
+// The commands of the command line that do the same as the buttons of the page.
+import type { Json } from './api.ts'
+import { command } from './format.ts'
+import { record } from './json.ts'
+
+const why = (reason: string): string[] => (reason ? ['--reason', reason] : [])
+
+/** plain returns the fields of a form as name=value, or undefined if one of them is not plain. */
+function plain(form: Json): string[] | undefined {
+  const entries = Object.entries(record(form) ?? {})
+  const all = entries.every(([, v]) => typeof v === 'string' || typeof v === 'number' || typeof v === 'boolean')
+  return all ? entries.map(([k, v]) => `${k}=${String(v)}`) : undefined
+}
+
+/** pairs returns arguments as name=value, and as name:=value where the value is JSON. */
+const pairs = (args: Record<string, Json>): string[] => Object.entries(args).map(([k, v]) => (typeof v === 'string' ? `${k}=${v}` : `${k}:=${JSON.stringify(v)}`))
+
+function accept(id: string, content: Json): string {
+  const fields = plain(content)
+  const how = fields ? ['--accept', ...fields] : ['--json', JSON.stringify({ action: 'accept', content })]
+  return command('orch', 'answer', id, ...how)
+}
+
+export const commands = {
+  approve: (id: string, reason: string, form: Json, opens: string[], always: string[]) =>
+    command('orch', 'approve', id, ...(plain(form) ?? ['--form', JSON.stringify(form)]), ...why(reason), ...opens.flatMap((o) => ['--for-session', o]), ...always.flatMap((o) => ['--always', o])),
+  reject: (id: string, reason: string) => command('orch', 'reject', id, '--reason', reason),
+  revise: (id: string, reason: string) => command('orch', 'reject', id, '--revise', '--reason', reason),
+  accept,
+  decline: (id: string) => command('orch', 'answer', id, '--decline'),
+  resolve: (task: string, step: string, as: string, reason: string) => command('orch', 'resolve', task, step, '--as', as, ...why(reason)),
+  cancel: (...tasks: string[]) => command('orch', 'cancel', ...tasks),
+  pause: (task: string) => command('orch', 'pause', task),
+  resume: (task: string) => command('orch', 'resume', task),
+  retry: (task: string, from = '') => command('orch', 'retry', task, ...(from ? ['--from', from] : [])),
+  redrive: (...tasks: string[]) => command('orch', 'redrive', ...tasks),
+  replay: (task: string, rev: number) => command('orch', 'replay', task, '--at', String(rev)),
+  explain: (task: string) => command('orch', 'explain', task),
+  diff: (a: string, b: string) => command('orch', 'diff', a, b),
+  agentShow: (task: string, step: string, rev: number) => command('orch', 'agent', 'show', task, step, ...(rev ? ['--rev', String(rev)] : [])),
+  fork: (task: string, at: string, set: [string, Json][] = [], live = '', repeat = false) =>
+    command('orch', 'fork', task, ...(at ? ['--at', at] : []), ...set.flatMap(([k, v]) => ['--set', typeof v === 'string' ? `${k}=${v}` : `${k}:=${JSON.stringify(v)}`]),
+      ...(live ? ['--live-from', live] : []), ...(repeat ? ['--repeat', 'all'] : [])),
+  undo: (session: string, force: boolean) => command('orch', 'undo', session, ...(force ? ['--force'] : [])),
+  pauseNode: () => command('orch', 'pause', '--node'),
+  resumeNode: () => command('orch', 'resume', '--node'),
+  doctor: () => command('orch', 'doctor'),
+  policyShow: (file: string) => command('orch', 'policy', 'show', ...(file ? ['--policy', file] : [])),
+  policyExplain: (tool: string, args: Record<string, Json>, by: string, task: string) =>
+    command('orch', 'policy', 'explain', tool, ...pairs(args), ...(by ? ['--by', by] : []), ...(task ? ['--task', task] : [])),
+  policyTest: (since: string, tool: string, state: string, label: string) =>
+    command('orch', 'policy', 'test', 'policy.yaml', '--since', since, ...(tool ? ['--tool', tool] : []), ...(state ? ['--state', state] : []), ...(label ? ['--label', label] : [])),
+  agents: () => command('orch', 'agents'),
+  agentRun: () => command('orch', 'agent', 'run', '--name', 'builder', '--type', 'developer', '--capability', 'build', '--exec', '--', './build.sh'),
+  mcpTest: (server: string) => command('orch', 'mcp', 'test', server),
+  mcpImport: () => 'orch mcp import ~/.cursor/mcp.json',
+  mcpAccept: (server: string, tool: string) => command('orch', 'mcp', 'accept', server, tool),
+  export: (task: string) => command('orch', 'export', task, '--to', `${task}.orch`),
+}

@@ -1,0 +1,72 @@
+// Formats what people read. Every function is pure.
+
+const second = 1000
+const minute = 60 * second
+const hour = 60 * minute
+const day = 24 * hour
+
+/** duration formats milliseconds with their two largest units, as the command line does: 840ms, 3.2s, 4m05s, 3h07m, 2d04h. */
+export function duration(ms: number): string {
+  if (!Number.isFinite(ms)) return '–'
+  const t = Math.max(0, ms)
+  if (t < second) return `${Math.floor(t)}ms`
+  if (t < minute) return `${(Math.floor(t / 100) / 10).toFixed(1)}s`
+  if (t < hour) return `${Math.floor(t / minute)}m${pad((t % minute) / second)}s`
+  if (t < day) return `${Math.floor(t / hour)}h${pad((t % hour) / minute)}m`
+  return `${Math.floor(t / day)}d${pad((t % day) / hour)}h`
+}
+
+/** nanoseconds formats a duration of the API. */
+export const nanoseconds = (ns: number): string => duration(ns / 1e6)
+
+/** ago formats the distance of a time from now: now, 12s, 4m, 3h, 6d; with a + before it if it lies ahead. */
+export function ago(at: number, now: number): string {
+  const t = Math.abs(now - at)
+  const sign = at > now + second ? 'in ' : ''
+  if (t < 5 * second) return 'now'
+  if (t < minute) return `${sign}${Math.floor(t / second)}s`
+  if (t < hour) return `${sign}${Math.floor(t / minute)}m`
+  if (t < day) return `${sign}${Math.floor(t / hour)}h`
+  return `${sign}${Math.floor(t / day)}d`
+}
+
+/** clock formats a time of day with milliseconds, in UTC. */
+export const clock = (at: number): string => (Number.isFinite(at) ? new Date(at).toISOString().slice(11, 23) : '–')
+
+/** moment formats a time in full, in UTC. */
+export const moment = (at: string | number | undefined): string => {
+  const t = typeof at === 'number' ? at : Date.parse(at ?? '')
+  return Number.isFinite(t) ? new Date(t).toISOString().slice(0, 19).replace('T', ' ') + ' UTC' : '–'
+}
+
+/** count formats a number with thin spaces between thousands. */
+export const count = (n: number): string => String(n).replace(/\B(?=(\d{3})+$)/g, '\u2009')
+
+/** dollars formats billionths of a US dollar, with at least two decimals. */
+export function dollars(nano: number): string {
+  const text = (nano / 1e9).toFixed(9).replace(/0{1,7}$/, '')
+  return '$' + text
+}
+
+/** plural returns "1 task" or "3 tasks". */
+export const plural = (n: number, word: string): string => `${count(n)} ${word}${n === 1 ? '' : 's'}`
+
+/** words makes IN_PROGRESS or in_doubt readable: In progress, In doubt. */
+export function words(code: string): string {
+  const text = code.toLowerCase().replaceAll('_', ' ')
+  return text.charAt(0).toUpperCase() + text.slice(1)
+}
+
+/** quote makes a text one word of a shell. */
+export const quote = (word: string): string => (/^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)
+
+/** command joins words to a command that a shell reads back as exactly these words. */
+export const command = (...parts: string[]): string => parts.map(quote).join(' ')
+
+/** matches reports whether a text matches a glob with * and ?. */
+export function matches(glob: string, text: string): boolean {
+  const source = glob.replace(/[.+^${}()|[\]\\]/g, '\\$&').replaceAll('*', '.*').replaceAll('?', '.')
+  return new RegExp(`^${source}$`, 's').test(text)
+}
+
+const pad = (n: number): string => String(Math.floor(n)).padStart(2, '0')

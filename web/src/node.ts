@@ -1,0 +1,72 @@
+// What the page knows about the node: its status, the counts of the inbox, and every change of a task, from one stream.
+import { computed, signal } from '@preact/signals'
+import type { InboxCounts, Status, Summary } from './api.ts'
+import { get, signedOut } from './client.ts'
+import { stream } from './stream.ts'
+
+export const status = signal<Status | undefined>(undefined)
+export const counts = signal<InboxCounts>({ approvals: 0, questions: 0, in_doubt: 0, dead: 0 })
+/** away is true while there is no connection to the node. */
+export const away = signal(false)
+/** epoch changes when what was read before may be out of date. */
+export const epoch = signal(0)
+/** waiting counts what waits for people. */
+export const waiting = computed(() => counts.value.approvals + counts.value.questions + counts.value.in_doubt + counts.value.dead)
+/** writes reports whether the identity of the page may change anything. */
+export const writes = computed(() => status.value !== undefined && status.value.role !== 'viewer')
+/** now is the current time, once a second. */
+export const now = signal(Date.now())
+
+type Listener = (changed: Summary[]) => void
+const listeners = new Set<Listener>()
+let changed: Summary[] = []
+
+/** onTasks calls back with changed tasks, at most once a frame, until the returned function is called. */
+export function onTasks(listener: Listener): () => void {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
+}
+
+function collect(data: string): void {
+  if (changed.length === 0) requestAnimationFrame(deliver)
+  changed.push(JSON.parse(data) as Summary)
+}
+
+function deliver(): void {
+  const batch = changed
+  changed = []
+  for (const l of listeners) l(batch)
+}
+
+/** follow opens the stream of the node. */
+export function follow(): void {
+  setInterval(() => { now.value = Date.now() }, 1000)
+  stream('/events', () => ({}), {
+    events: {
+      task: collect,
+      inbox: (data) => { counts.value = JSON.parse(data) as InboxCounts },
+      reset: () => { epoch.value++ },
+    },
+    opened: (again) => {
+      signedOut.value = false // another tab may have followed a one-time link
+      away.value = false
+      if (again) epoch.value++
+      void readStatus()
+    },
+    lost: () => {
+      away.value = true
+      void readStatus()
+    },
+  })
+}
+
+/** readStatus reads the status of the node. A node that is away keeps its last one. */
+export async function readStatus(): Promise<void> {
+  status.value = await get<Status>('/status').catch(() => status.value)
+  if (signedOut.value) away.value = false
+}
+
+const small = matchMedia('(max-width: 760px)')
+/** narrow is true on small screens, where rows are higher. */
+export const narrow = signal(small.matches)
+small.addEventListener('change', (e) => { narrow.value = e.matches })

@@ -1,0 +1,31 @@
+import type { Cause, ExplainReply } from '../api.ts'
+import { href } from '../route.ts'
+import { Command } from '../ui/copy.tsx'
+import { Txt } from '../ui/text.tsx'
+
+/** Causes shows why a task does not move: the most important sentence large, the others below it. */
+export function Causes({ of }: { of: ExplainReply }) {
+  const [first, ...others] = of.causes ?? []
+  if (!first) return null
+  return (
+    <div class="causes">
+      <p class="sentence"><One of={first} /></p>
+      {others.length > 0 && (
+        <details><summary>{others.length} more {others.length === 1 ? 'cause' : 'causes'}</summary>
+          <ul>{others.map((c, i) => <li key={i}><One of={c} /></li>)}</ul>
+        </details>
+      )}
+    </div>
+  )
+}
+
+function One({ of: c }: { of: Cause }) {
+  return (
+    <>
+      <Txt>{c.sentence}</Txt>{' '}
+      {c.approval && <a href={href(`/inbox/${c.approval}`)}>Decide</a>}{' '}
+      {c.task && <a href={href(`/tasks/${c.task}`)}>Open {c.kind === 'dependency' ? 'the dependency' : 'the task'}</a>}{' '}
+      {c.next?.startsWith('orch ') && <Command text={c.next} />}
+    </>
+  )
+}

@@ -1,0 +1,59 @@
+import { useMemo } from 'preact/hooks'
+import type { Step, Task } from '../fold.ts'
+import { clock, plural } from '../format.ts'
+import { rowsUntil, type History } from '../history.ts'
+import { text } from '../json.ts'
+import { Fields } from '../ui/json.tsx'
+import { Empty } from '../ui/notice.tsx'
+import { Line, Txt } from '../ui/text.tsx'
+import { Virtual } from '../ui/virtual.tsx'
+
+interface LogsProps { history: History; version: number; rev: number; task: Task }
+
+/** Logs lists what the task logged, or what its steps returned if it logged nothing. */
+export function Logs({ history, version, rev, task }: LogsProps) {
+  const rows = useMemo(() => history.rows.slice(0, rowsUntil(history.rows, rev)).filter((r) => r.event.kind === 'log.written'), [history, version, rev])
+  if (rows.length === 0) return <Outputs of={task} />
+  return (
+    <Virtual
+      items={rows} height={28} label="Logs" class="table log"
+      row={(r) => {
+        const level = text(r.event.data['level'])
+        return (
+          <>
+            <span class={`level ${level.toLowerCase()}`}>{level}</span>
+            <time>{clock(r.at)}</time>
+            <b class="cut"><Line>{text(r.event.data['step'])}</Line></b>
+            <span class="cut" title={text(r.event.data['message'])}><Line>{text(r.event.data['message'])}</Line></span>
+          </>
+        )
+      }}
+    />
+  )
+}
+
+const most = 100
+
+/** Outputs shows what the steps of a task without a log have returned. */
+function Outputs({ of: task }: { of: Task }) {
+  const steps = [...task.steps.values()].filter((s) => s.output !== undefined || s.error)
+  const nothing = 'Only LOG_WRITE and NOTIFICATION_SEND write to this log.'
+  if (steps.length === 0) return <Empty title="The task has logged nothing.">{nothing} No step has returned anything yet.</Empty>
+  return (
+    <div class="data">
+      <p class="note">The task has logged nothing. {nothing} This is what its steps have returned:</p>
+      {steps.slice(0, most).map((s) => <Returned key={s.key} of={s} />)}
+      {steps.length > most && <p class="quiet">and {plural(steps.length - most, 'more step')}: open them in the timeline.</p>}
+    </div>
+  )
+}
+
+function Returned({ of: s }: { of: Step }) {
+  return (
+    <section>
+      <h2><Txt>{s.key}</Txt> {s.tool && <code><Txt>{s.tool}</Txt></code>}</h2>
+      {s.error && <div class="problem"><p><Txt>{s.error.message}</Txt> <code>{s.error.name}</code></p></div>}
+      {s.output !== undefined && <Fields value={s.output} label={`output of ${s.key}`} />}
+    </section>
+  )
+}

@@ -1,0 +1,109 @@
+import { useState } from 'preact/hooks'
+import type { ExplainReply, Json, StepView, Summary, TaskView } from '../api.ts'
+import { post } from '../client.ts'
+import { commands } from '../commands.ts'
+import { record } from '../json.ts'
+import { writes } from '../node.ts'
+import { go, href } from '../route.ts'
+import { announce } from '../ui/announce.tsx'
+import { Bulk, type Job } from '../ui/bulk.tsx'
+import { Command } from '../ui/copy.tsx'
+import { Fields } from '../ui/json.tsx'
+import { Loading, Problem } from '../ui/notice.tsx'
+import { State } from '../ui/state.tsx'
+import { Txt } from '../ui/text.tsx'
+import { Ago } from '../ui/time.tsx'
+import { useAction, useGet } from '../ui/use.ts'
+import { Causes } from './causes.tsx'
+
+/** StuckCard shows a task that only a person can bring further: in doubt, blocked or failed. */
+export function StuckCard({ of: t, onDone }: { of: Summary; onDone: () => void }) {
+  const task = useGet<TaskView>(`/tasks/${t.id}`)
+  const why = useGet<ExplainReply>(`/tasks/${t.id}/explain`)
+  const doubtful = (task.data?.steps ?? []).filter((s) => s.state === 'in_doubt')
+  return (
+    <article class="card" aria-labelledby={t.id}>
+      <p class="kicker">{doubtful.length ? 'In doubt' : 'Dead letter'}</p>
+      <h2 id={t.id}><a href={href(`/tasks/${t.id}`)}><Txt>{t.name || t.id}</Txt></a></h2>
+      <p><State of={t.state} paused={t.paused} /> <span class="quiet">since <Ago at={t.updated_at} />, submitted by <Txt>{t.requestor}</Txt></span></p>
+      <Problem of={task.problem} />
+      {why.data ? <Causes of={why.data} /> : <Loading />}
+      {doubtful.map((s) => <Resolve key={s.key} task={t.id} step={s} onDone={onDone} />)}
+      {doubtful.length === 0 && <Continue of={t} onDone={onDone} />}
+    </article>
+  )
+}
+
+/** Resolve decides about a step in doubt. */
+export function Resolve({ task, step, onDone }: { task: string; step: StepView; onDone: () => void }) {
+  const [as, setAs] = useState('')
+  const [reason, setReason] = useState('')
+  const action = useAction()
+  const folded = useGet<{ task: Json }>(`/tasks/${task}/replay`)
+  const args = record(record(record(folded.data?.task)?.['steps'])?.[step.key])?.['args']
+  const submit = async (e: Event) => {
+    e.preventDefault()
+    if (await action.run(() => post(`/tasks/${task}/resolve`, { step: step.key, as, reason }))) {
+      announce('Resolved.')
+      onDone()
+    }
+  }
+  return (
+    <section>
+      <h3>Did this call happen? <code><Txt>{step.tool || step.key}</Txt></code></h3>
+      <p class="quiet">Step <code><Txt>{step.key}</Txt></code> began on worker <Txt>{step.worker || 'unknown'}</Txt>, which was lost before it reported the end. <Txt>{step.reason}</Txt></p>
+      <Fields value={args} label="arguments" />
+      {writes.value && (
+        <form class="decide" onSubmit={(e) => void submit(e)}>
+          <fieldset>
+            <legend>Look whether it happened, then choose</legend>
+            {choices.map(([value, label]) => (
+              <label key={value} class="check"><input type="radio" name={`as-${step.key}`} required checked={as === value} onChange={() => setAs(value)} /> {label}</label>
+            ))}
+          </fieldset>
+          <div class="field"><label for={`why-${step.key}`}>Reason</label><textarea id={`why-${step.key}`} rows={2} value={reason} onInput={(e) => setReason(e.currentTarget.value)} /></div>
+          <Problem of={action.problem} />
+          <div class="actions"><span class="pair"><button class="primary" disabled={action.busy}>Resolve</button>{as && <Command text={commands.resolve(task, step.key, as, reason)} />}</span></div>
+        </form>
+      )}
+    </section>
+  )
+}
+
+const choices: [string, string][] = [
+  ['succeeded', 'It happened: continue as if it had succeeded'], ['failed', 'It did not happen, and the step fails'], ['retry', 'Call it once more'],
+]
+
+/** CancelButton cancels one task after a confirmation, because a cancelled task cannot go on. */
+export function CancelButton({ of: t, off = false, onDone }: { of: Pick<Summary, 'id' | 'name' | 'state'>; off?: boolean; onDone: () => void }) {
+  const job = (reason: string): Job => ({
+    id: t.id, title: t.name || t.id, detail: 'with its children and its running calls', skip: '', command: commands.cancel(t.id), run: () => post(`/tasks/${t.id}/cancel`, { reason }),
+  })
+  return <Bulk verb="Cancel" off={off} danger reason="optional" jobs={(reason) => [job(reason)]} onDone={onDone} />
+}
+
+function Continue({ of: t, onDone }: { of: Summary; onDone: () => void }) {
+  const action = useAction()
+  const run = async (what: 'redrive' | 'resume') => {
+    let id = t.id
+    const ok = await action.run(async () => { id = (await post<{ id?: string }>(`/tasks/${t.id}/${what}`)).id ?? id })
+    if (!ok) return
+    announce('Done.')
+    onDone()
+    if (id !== t.id) go(href(`/tasks/${id}`))
+  }
+  if (!writes.value) return null
+  const failed = t.state === 'FAILED'
+  return (
+    <>
+      <Problem of={action.problem} />
+      <div class="actions">
+        {failed
+          ? <span class="pair"><button class="primary" disabled={action.busy} onClick={() => void run('redrive')}>Redrive</button><Command text={commands.redrive(t.id)} /></span>
+          : <span class="pair"><button class="primary" disabled={action.busy} onClick={() => void run('resume')}>Resume</button><Command text={commands.resume(t.id)} /></span>}
+        {!failed && <span class="pair"><CancelButton of={t} onDone={onDone} /><Command text={commands.cancel(t.id)} /></span>}
+        <a class="button" href={href(`/tasks/${t.id}`)}>Open the task</a>
+      </div>
+    </>
+  )
+}

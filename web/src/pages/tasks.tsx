@@ -1,0 +1,160 @@
+import { useMemo, useState } from 'preact/hooks'
+import type { Summary, TaskState } from '../api.ts'
+import { post } from '../client.ts'
+import { commands } from '../commands.ts'
+import { taskStates, terminal } from '../fold.ts'
+import { count, words } from '../format.ts'
+import { useKeys } from '../keys.ts'
+import { narrow, writes } from '../node.ts'
+import { go, href, query, setQuery } from '../route.ts'
+import { filtersOf, sinceChoices, sorted, useTasks, type Column, type Filters } from '../tasks.ts'
+import { Bulk, type Job } from '../ui/bulk.tsx'
+import { Empty, Loading, Problem } from '../ui/notice.tsx'
+import { State } from '../ui/state.tsx'
+import { Line } from '../ui/text.tsx'
+import { Ago } from '../ui/time.tsx'
+import { useTitle } from '../ui/use.ts'
+import { Virtual } from '../ui/virtual.tsx'
+
+/** TasksPage lists tasks. Its filters are the query of its address. */
+export function TasksPage() {
+  useTitle('Tasks')
+  const f = filtersOf(query.value)
+  const list = useTasks(f)
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
+  const [cursor, setCursor] = useState(-1)
+  const all = !list.more && !list.reading
+  const rows = useMemo(
+    () => sorted(f.states.length ? list.rows.filter((t) => f.states.includes(t.state)) : list.rows, all ? f.sort : ''),
+    [list.rows, f.states.join(), f.sort, all],
+  )
+  const toggle = (id: string) => setChosen((c) => { const next = new Set(c); if (!next.delete(id)) next.add(id); return next })
+  const at = rows[cursor]
+  useKeys([
+    { key: 'j', does: 'Next task', run: () => setCursor((c) => Math.min(rows.length - 1, c + 1)) },
+    { key: 'k', does: 'Previous task', run: () => setCursor((c) => Math.max(0, c - 1)) },
+    { key: 'x', does: 'Select the task', run: () => { if (at) toggle(at.id) } },
+    { key: 'Enter', does: 'Open the task', run: () => { if (at) go(href(`/tasks/${at.id}`)) } },
+    { key: '/', does: 'Filter by name', run: () => document.getElementById('filter-name')?.focus() },
+  ], [rows, cursor])
+  return (
+    <div class="tasks">
+      <h1>Tasks</h1>
+      <FilterBar f={f} list={list.rows} more={list.more} />
+      <Problem of={list.problem} />
+      <p class="quiet small sum" role="status">
+        {count(rows.length)}{list.more && '+'} {rows.length === 1 ? 'task' : 'tasks'}{list.reading && ', reading…'}
+        {writes.value && rows.length > 0 && <button type="button" class="link" onClick={() => setChosen(new Set(chosen.size ? [] : rows.map((t) => t.id)))}>{chosen.size ? 'Select none' : `Select all ${count(rows.length)}`}</button>}
+      </p>
+      {chosen.size > 0 && <BulkBar tasks={list.rows.filter((t) => chosen.has(t.id))} onDone={() => setChosen(new Set())} />}
+      {rows.length > 0 && <Heads sort={f.sort} all={all} />}
+      {rows.length === 0
+        ? list.reading ? <Loading /> : <Empty title="No task matches.">Change the filters, or submit one: orch submit plan.yaml</Empty>
+        : <Virtual
+            items={rows} height={narrow.value ? 88 : 40} label="Tasks" class="table" id={(t) => t.id} cursor={cursor} onCursor={setCursor} end={list.next}
+            row={(t) => <Entry of={t} chosen={chosen.has(t.id)} onChoose={() => toggle(t.id)} />}
+          />}
+    </div>
+  )
+}
+
+function Entry({ of: t, chosen, onChoose }: { of: Summary; chosen: boolean; onChoose: () => void }) {
+  return (
+    <>
+      {writes.value && <input type="checkbox" checked={chosen} onChange={onChoose} aria-label={`Select ${t.name || t.id}`} />}
+      <State of={t.state} paused={t.paused} />
+      <a class="cut" href={href(`/tasks/${t.id}`)} title={t.id}><Line>{t.name || t.id}</Line></a>
+      <span class="who cut" data-label="Submitter"><Line>{t.requestor}</Line></span>
+      <span class="why cut" data-label="Reason"><Line>{t.reason}</Line></span>
+      <Ago at={t.updated_at} />
+    </>
+  )
+}
+
+const heads: [Column, string][] = [['state', 'State'], ['name', 'Task'], ['submitter', 'Submitter'], ['reason', 'Reason'], ['changed', 'Changed']]
+
+/** Heads names the columns. They sort the list only if all of it has been read; otherwise the newest tasks come first. */
+function Heads({ sort, all }: { sort: string; all: boolean }) {
+  return (
+    <div class="table heads" role="group" aria-label="Sort by column">
+      {writes.value && <span />}
+      {heads.map(([name, title]) => (all && name !== 'reason' ? <Head key={name} name={name} title={title} sort={sort} /> : <span key={name} class={`head of-${name}`}>{title}</span>))}
+    </div>
+  )
+}
+
+function Head({ name, title, sort }: { name: Column; title: string; sort: string }) {
+  const at = sort === name ? 'up' : sort === '-' + name ? 'down' : ''
+  const next = { '': name, up: '-' + name, down: '' }[at]
+  const said = { '': '', up: ', upward', down: ', downward' }[at]
+  return (
+    <button type="button" class={`plain head of-${name} ${at}`} aria-pressed={at !== ''} onClick={() => setQuery({ sort: next })}>{title}<span class="hidden">{said}</span></button>
+  )
+}
+
+function FilterBar({ f, list, more }: { f: Filters; list: Summary[]; more: boolean }) {
+  const counts = useMemo(() => {
+    const of: Partial<Record<TaskState, number>> = {}
+    for (const t of list) of[t.state] = (of[t.state] ?? 0) + 1
+    return of
+  }, [list])
+  const present = taskStates.filter((s) => counts[s] || f.states.includes(s))
+  const flip = (s: TaskState) => setQuery({ state: f.states.includes(s) ? f.states.filter((o) => o !== s) : [...f.states, s] })
+  return (
+    <form class="filters" role="search" aria-label="Filters" onSubmit={(e) => e.preventDefault()}>
+      <div class="chips" role="group" aria-label="States">
+        {present.map((s) => (
+          <button key={s} type="button" aria-pressed={f.states.includes(s)} onClick={() => flip(s)}>{words(s)} <span class="n">{count(counts[s] ?? 0)}{more && '+'}</span></button>
+        ))}
+      </div>
+      <details open={!narrow.value || anyFilter(f)}>
+        <summary>Filters</summary>
+        <div class="row">
+          <Text id="filter-name" label="Name" value={f.name} hint="nightly-*" onChange={(name) => setQuery({ name })} />
+          <Text id="filter-label" label="Label" value={f.labels.join(' ')} hint="team=core" onChange={(l) => setQuery({ label: l.split(/\s+/) })} />
+          <Text id="filter-who" label="Submitter" value={f.requestor} hint="user:ada" onChange={(requestor) => setQuery({ requestor })} />
+          <div class="field">
+            <label for="filter-since">Since</label>
+            <select id="filter-since" value={f.since} onChange={(e) => setQuery({ since: e.currentTarget.value })}>
+              <option value="">ever</option>{sinceChoices.map((s) => <option key={s} value={s}>{s}</option>)}
+            </select>
+          </div>
+          <label class="check"><input type="checkbox" checked={f.dead} onChange={(e) => setQuery({ dead: e.currentTarget.checked ? 'true' : '' })} /> Dead letter</label>
+          {(f.session || f.parent) && <button type="button" onClick={() => setQuery({ session: '', parent: '' })}>{f.session ? 'Of one session' : 'Children of one task'} ✕</button>}
+        </div>
+      </details>
+    </form>
+  )
+}
+
+const anyFilter = (f: Filters): boolean => f.name + f.labels.join('') + f.requestor + f.since !== '' || f.dead
+
+function Text(p: { id: string; label: string; value: string; hint: string; onChange: (value: string) => void }) {
+  return (
+    <div class="field">
+      <label for={p.id}>{p.label}</label>
+      <input id={p.id} value={p.value} placeholder={p.hint} autocomplete="off" spellcheck={false} onChange={(e) => p.onChange(e.currentTarget.value.trim())} />
+    </div>
+  )
+}
+
+/** Verb is what can be done to many tasks; skip says why it cannot be done to one. */
+interface Verb { verb: string; path: string; danger?: boolean; skip: (t: Summary) => string; command: (id: string) => string }
+
+const verbs: Verb[] = [
+  { verb: 'Cancel', path: 'cancel', danger: true, skip: (t) => (terminal(t.state) ? 'it has ended' : ''), command: (id) => commands.cancel(id) },
+  { verb: 'Retry', path: 'retry', skip: (t) => (t.state === 'FAILED' || t.state === 'CANCELLED' ? '' : 'it has not failed'), command: (id) => commands.retry(id) },
+  { verb: 'Redrive', path: 'redrive', skip: (t) => (t.state === 'FAILED' ? '' : 'it has not failed'), command: (id) => commands.redrive(id) },
+]
+
+function BulkBar({ tasks, onDone }: { tasks: Summary[]; onDone: () => void }) {
+  const jobs = (v: Verb): Job[] => tasks.map((t) => ({
+    id: t.id, title: t.name || t.id, detail: words(t.state), skip: v.skip(t), command: v.command(t.id), run: () => post(`/tasks/${t.id}/${v.path}`),
+  }))
+  return (
+    <div class="bulkbar" role="group" aria-label="Selected tasks">
+      <span>{count(tasks.length)} selected</span>
+      {verbs.map((v) => <Bulk key={v.verb} verb={v.verb} danger={v.danger ?? false} jobs={() => jobs(v)} onDone={onDone} />)}
+    </div>
+  )
+}

@@ -1,0 +1,23 @@
+import type { ComponentChildren } from 'preact'
+import { useEffect, useId, useRef } from 'preact/hooks'
+
+/** Dialog is a modal window. Escape and its button close it. */
+export function Dialog({ title, onClose, children, wide = false }: { title: string; onClose: () => void; children: ComponentChildren; wide?: boolean }) {
+  const box = useRef<HTMLDialogElement>(null)
+  const id = useId()
+  useEffect(() => {
+    const before = document.activeElement
+    box.current?.showModal()
+    box.current?.querySelector<HTMLElement>('input, select, textarea, h2')?.focus()
+    return () => { if (before instanceof HTMLElement) before.focus() }
+  }, [])
+  return (
+    <dialog ref={box} aria-labelledby={id} class={wide ? 'wide' : ''} onClose={onClose}>
+      <header>
+        <h2 id={id} tabIndex={-1}>{title}</h2>
+        <button type="button" class="plain close" aria-label="Close" onClick={() => box.current?.close()} />
+      </header>
+      {children}
+    </dialog>
+  )
+}
