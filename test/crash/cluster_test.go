@@ -116,7 +116,7 @@ func (c *cluster) spawn(role string, env ...string) *process {
 		env = append(env, envHTTP+"=1")
 	}
 	if role == roleNode {
-		env = append(env, envModels+"="+c.biller.server.BaseURL(modelstest.OpenAI), envModelsKey+"="+modelstest.Key)
+		env = append(env, c.models()...)
 	}
 	if c.first && role == roleNode {
 		env = append(env, envStandby+"=1") // it may lose its lease with the server, and has to win it again
@@ -125,6 +125,11 @@ func (c *cluster) spawn(role string, env ...string) *process {
 		env = append(env, envToil+"=1")
 	}
 	return spawn(c.t, role, c.dir, env...)
+}
+
+// models leads a node to the provider of models.
+func (c *cluster) models() []string {
+	return []string{envModels + "=" + c.biller.server.BaseURL(modelstest.OpenAI), envModelsKey + "=" + modelstest.Key}
 }
 
 // config is that of a client of the node.

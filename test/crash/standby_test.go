@@ -78,7 +78,8 @@ func (c *cluster) startPair() {
 
 func (p *pair) start(i int) {
 	p.c.t.Helper()
-	p.nodes[i] = spawn(p.c.t, roleNode, p.c.dir, envData+"=data"+strconv.Itoa(i), envNATS+"="+p.links[i].url(), envStandby+"=1")
+	env := append(p.c.models(), envData+"=data"+strconv.Itoa(i), envNATS+"="+p.links[i].url(), envStandby+"=1")
+	p.nodes[i] = spawn(p.c.t, roleNode, p.c.dir, env...)
 	p.c.restarts = append(p.c.restarts, p.nodes[i].ready())
 }
 
