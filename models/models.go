@@ -32,12 +32,20 @@ type Request struct {
 	MaxTokens int64 `json:"max_tokens,omitempty"`
 	// Temperature is the sampling temperature; nil means the default of the provider. A provider without it ignores it.
 	Temperature *float64 `json:"temperature,omitempty"`
+	// NoCalls is set if the model may call none of the tools. The request has them all the same: a provider then finds the
+	// conversation in its cache.
+	NoCalls bool `json:"no_calls,omitempty"`
+	// Number is the number of the answer among those of the agent, from 1. 0 means that it follows from the messages.
+	Number int `json:"-"`
 	// Key identifies the call. A repetition of a call has the same key, for providers that recognise it.
 	Key string `json:"-"`
 }
 
-// Turn returns the number of the answer to a request in its conversation, from 1.
+// Turn returns the number of the answer to a request, from 1.
 func (r Request) Turn() int {
+	if r.Number > 0 {
+		return r.Number
+	}
 	turn := 1
 	for _, m := range r.Messages {
 		if m.Role == Model {

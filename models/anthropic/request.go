@@ -15,6 +15,7 @@ type request struct {
 	System       []block   `json:"system,omitempty"`
 	Messages     []message `json:"messages"`
 	Tools        []tool    `json:"tools,omitempty"`
+	ToolChoice   *choice   `json:"tool_choice,omitempty"`
 	OutputConfig *output   `json:"output_config,omitempty"`
 	Stream       bool      `json:"stream"`
 }
@@ -51,6 +52,11 @@ type tool struct {
 	Cache       *cacheControl   `json:"cache_control,omitempty"`
 }
 
+// choice says which tools the model may call.
+type choice struct {
+	Type string `json:"type"`
+}
+
 type output struct {
 	Format format `json:"format"`
 }
@@ -85,6 +91,9 @@ func encode(r models.Request) request {
 	}
 	if n := len(out.Tools); n > 0 {
 		out.Tools[n-1].Cache = cached()
+		if r.NoCalls {
+			out.ToolChoice = &choice{"none"}
+		}
 	}
 	if r.Result != nil {
 		out.OutputConfig = &output{format{"json_schema", wire.CloseObjects(r.Result)}}

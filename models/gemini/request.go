@@ -14,6 +14,7 @@ type request struct {
 	SystemInstruction *content  `json:"systemInstruction,omitempty"`
 	Contents          []content `json:"contents"`
 	Tools             []tools   `json:"tools,omitempty"`
+	ToolConfig        *choices  `json:"toolConfig,omitempty"`
 	GenerationConfig  *settings `json:"generationConfig,omitempty"`
 }
 
@@ -59,6 +60,15 @@ type declaration struct {
 	Parameters  json.RawMessage `json:"parametersJsonSchema,omitempty"`
 }
 
+// choices says which tools the model may call.
+type choices struct {
+	FunctionCalling callingMode `json:"functionCallingConfig"`
+}
+
+type callingMode struct {
+	Mode string `json:"mode"`
+}
+
 type settings struct {
 	MaxOutputTokens    int64           `json:"maxOutputTokens,omitempty"`
 	Temperature        *float64        `json:"temperature,omitempty"`
@@ -93,6 +103,9 @@ func encode(r models.Request) request {
 	}
 	if len(r.Tools) > 0 {
 		out.Tools = []tools{{declarations(r.Tools)}}
+		if r.NoCalls {
+			out.ToolConfig = &choices{callingMode{"NONE"}}
+		}
 	}
 	if config.MaxOutputTokens != 0 || config.Temperature != nil || config.ResponseJSONSchema != nil {
 		out.GenerationConfig = &config

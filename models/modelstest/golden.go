@@ -97,6 +97,10 @@ func Requests() map[string]models.Request {
 				user(text("And?")),
 			},
 		},
+		"no-calls": {
+			Model: "test", Tools: tools, NoCalls: true, MaxTokens: 100,
+			Messages: []models.Message{user(text("Read a.")), model(call("call_a", `{"path":"/w/a.go"}`)), user(result("call_a", "package a", false), text("Answer now."))},
+		},
 		"answer": {
 			Model: "test", System: "Decide.", MaxTokens: 100, Messages: []models.Message{user(text("Is it good?"))},
 			Result: json.RawMessage(`{"type":"object","properties":{"good":{"type":"boolean"},"why":{"type":"array","items":{"type":"object","properties":{"line":{"type":"integer"}},"required":["line"],"additionalProperties":false}}},"required":["good","why"],"additionalProperties":false}`),

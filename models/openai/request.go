@@ -13,6 +13,7 @@ type request struct {
 	Model               string         `json:"model"`
 	Messages            []message      `json:"messages"`
 	Tools               []tool         `json:"tools,omitempty"`
+	ToolChoice          string         `json:"tool_choice,omitempty"`
 	ResponseFormat      *format        `json:"response_format,omitempty"`
 	MaxTokens           int64          `json:"max_tokens,omitempty"`
 	MaxCompletionTokens int64          `json:"max_completion_tokens,omitempty"`
@@ -97,6 +98,9 @@ func encode(r models.Request, newNames bool) request {
 	}
 	for _, t := range r.Tools {
 		out.Tools = append(out.Tools, tool{Type: "function", Function: declaration{Name: t.Name, Description: t.Description, Parameters: t.Schema}})
+	}
+	if r.NoCalls && len(r.Tools) > 0 {
+		out.ToolChoice = "none"
 	}
 	if r.Result != nil {
 		out.ResponseFormat = &format{Type: "json_schema", JSONSchema: jsonSchema{Name: "result", Schema: r.Result, Strict: wire.IsStrict(r.Result)}}

@@ -10,8 +10,8 @@ import ts from "typescript";
 const types = {
   openai: `import type { ChatCompletionCreateParamsStreaming as Body } from "openai/resources/chat/completions";`,
   anthropic: `import type { MessageCreateParamsStreaming as Body } from "@anthropic-ai/sdk/resources/messages";`,
-  gemini: `import type { Content, GenerationConfig, Tool } from "@google/genai";
-type Body = { systemInstruction?: Content; contents: Content[]; tools?: Tool[]; generationConfig?: GenerationConfig };`,
+  gemini: `import type { Content, FunctionCallingConfigMode, GenerationConfig, Tool } from "@google/genai";
+type Body = { systemInstruction?: Content; contents: Content[]; tools?: Tool[]; toolConfig?: { functionCallingConfig: { mode: \`\${FunctionCallingConfigMode}\` } }; generationConfig?: GenerationConfig };`,
 };
 
 const here = dirname(fileURLToPath(import.meta.url));
