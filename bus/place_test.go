@@ -166,6 +166,9 @@ func TestPagesOfAnArchivedHistoryOfManyParts(t *testing.T) {
 	all := eventstest.History(t, n, c.Task, 1)
 	require.NoError(t, n.Archive(t.Context(), c.Task))
 	for from := 1; from <= len(all); from++ {
+		if from > 3 && from < 145 || from > 170 && from < 205 {
+			continue // like their neighbours
+		}
 		want := archived(all[from-1 : min(from+1, len(all))])
 		require.Equal(t, want, eventstest.Page(t, n, c.Task, uint64(from), 2), "from %d", from)
 	}
