@@ -56,6 +56,8 @@ type API interface {
 	Diff(ctx context.Context, r DiffRequest) (DiffReply, error)
 	// Signal delivers data to a step that waits for a signal of this name, now or later.
 	Signal(ctx context.Context, r SignalRequest) (TaskView, error)
+	// Say says something to an agent. Its model hears it in its next turn. It returns STATE_NOT_ALLOWED if no agent works on the step.
+	Say(ctx context.Context, r SayRequest) (TaskView, error)
 	// Resolve sets the outcome of a step in doubt.
 	Resolve(ctx context.Context, r ResolveRequest) (TaskView, error)
 	// Call runs one tool inside an existing task, if the gate of the tool allows the state of the task.

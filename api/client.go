@@ -115,6 +115,11 @@ func (c Client) Signal(ctx context.Context, r SignalRequest) (TaskView, error) {
 	return signal.send(ctx, c.transport, r)
 }
 
+// Say implements API.
+func (c Client) Say(ctx context.Context, r SayRequest) (TaskView, error) {
+	return say.send(ctx, c.transport, r)
+}
+
 // Resolve implements API.
 func (c Client) Resolve(ctx context.Context, r ResolveRequest) (TaskView, error) {
 	return resolve.send(ctx, c.transport, r)

@@ -60,6 +60,10 @@ type ConversationReply struct {
 	Reserved events.Spent `json:"reserved,omitzero"`
 	// Approval is the approval that the agent waits for, because it has reached a limit.
 	Approval string `json:"approval,omitempty"`
+	// Unheard is what people have said and the model has not heard. Waits is set if the agent waits for a message: it chats, and its
+	// model has answered.
+	Unheard []SaidView `json:"unheard,omitempty"`
+	Waits   bool       `json:"waits,omitempty"`
 	// Total is the number of all turns. Next is the From of the next page, 0 at the end.
 	Total int        `json:"total"`
 	Turns []TurnView `json:"turns"`
@@ -76,6 +80,14 @@ type ConversationLimits struct {
 	Until     *time.Time `json:"until,omitempty"`
 	// OnExceeded is what happens at a limit, such as fail or finish.
 	OnExceeded string `json:"on_exceeded,omitempty"`
+	// Context limits the conversation; nil for no limit.
+	Context *events.Context `json:"context,omitempty"`
+}
+
+// SaidView is what a person says to an agent.
+type SaidView struct {
+	By   string `json:"by"`
+	Text string `json:"text"`
 }
 
 // TurnState is what happens in a turn.
@@ -103,6 +115,10 @@ type TurnView struct {
 	Stop  string `json:"stop,omitempty"`
 	// Added is what the turn adds to the conversation beside the results of calls, such as why the last answer is not accepted.
 	Added string `json:"added,omitempty"`
+	// Heard is what people have said since the turn before.
+	Heard []SaidView `json:"heard,omitempty"`
+	// Summarizes, if it is not 0, makes the turn a compaction: in later requests its answer replaces the turns up to this one.
+	Summarizes int `json:"summarizes,omitempty"`
 	// Final is set if the model may call no more tools, because a limit is reached.
 	Final bool       `json:"final,omitempty"`
 	Text  string     `json:"text,omitempty"`

@@ -141,6 +141,7 @@ var ( //nolint:gochecknoglobals // a constant table
 	fork         = method("fork", Idempotent, API.Fork)
 	diff         = method("diff", Always, API.Diff)
 	signal       = method("signal", IfUnrecorded, API.Signal)
+	say          = method("say", IfUnrecorded, API.Say)
 	resolve      = method("resolve", IfUnrecorded, API.Resolve)
 	call         = method("call", Never, API.Call)
 	checkpoint   = method("checkpoint", IfUnrecorded, API.Checkpoint)
@@ -155,7 +156,7 @@ var ( //nolint:gochecknoglobals // a constant table
 
 	table = []entry{
 		submit, submitBatch, find, get, result, list, queue, watch, history, replay, explain, conversation, cancel, pause,
-		resume, retry, redrive, fork, diff, signal, resolve, call, checkpoint, approvals, decide, questions, answer, archive,
+		resume, retry, redrive, fork, diff, signal, say, resolve, call, checkpoint, approvals, decide, questions, answer, archive,
 		exportFile, importFile, status,
 	}
 )

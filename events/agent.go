@@ -20,6 +20,8 @@ const (
 	AgentExtended Kind = "agent.extended"
 	// TurnLost: the answer was lost on its way. The request may have been billed.
 	TurnLost Kind = "turn.lost"
+	// AgentTold: a person says something to an agent, or ends its chat.
+	AgentTold Kind = "agent.told"
 )
 
 // Agent is the data of agent.started.
@@ -42,8 +44,22 @@ type Agent struct {
 	Until *time.Time `json:"until,omitempty"`
 	// OnExceeded is what happens at a limit: fail, finish or ask.
 	OnExceeded string `json:"on_exceeded,omitempty"`
+	// Context limits the conversation; nil for no limit.
+	Context *Context `json:"context,omitempty"`
+	// ReadOn is set if the tools include one that shows more of an earlier result.
+	ReadOn bool `json:"read_on,omitempty"`
+	// Chat is set if the agent waits for the next message of a person when its model has answered.
+	Chat bool `json:"chat,omitempty"`
 	// Carried is what the agent has used in the task that this one continues, without the turns that it takes over.
 	Carried Spent `json:"carried,omitzero"`
+}
+
+// Context limits the conversation of an agent.
+type Context struct {
+	// CompactAt is the number of tokens of a request from which the conversation is replaced by a summary. Keep is the number of the
+	// newest turns that stay as they are, if they have at most half of these tokens.
+	CompactAt int64 `json:"compact_at"`
+	Keep      int   `json:"keep,omitempty"`
 }
 
 // Model is a model with its prices when the agent started.
@@ -120,8 +136,21 @@ type Turn struct {
 	Reserved Spent `json:"reserved,omitzero"`
 	// Added is a text that ends the conversation, such as why the last answer is not accepted.
 	Added Value `json:"added,omitzero"`
+	// Heard is what people have said to the agent since the turn before.
+	Heard []Message `json:"heard,omitempty"`
 	// Final is set if the model may call no more tools, because a limit is reached.
 	Final bool `json:"final,omitempty"`
+	// Summarizes, if it is not 0, makes the turn a compaction: the answer is a summary. In later requests it replaces the turns up to
+	// this one.
+	Summarizes int `json:"summarizes,omitempty"`
+}
+
+// Message is what a person says to an agent.
+type Message struct {
+	// Text is a text; zero for the end of a chat without one.
+	Text Value `json:"text,omitzero"`
+	// By is the identity of the person, such as user:ada.
+	By string `json:"by"`
 }
 
 // Answered is the data of turn.answered.
@@ -166,6 +195,15 @@ type Extended struct {
 	Until    *time.Time `json:"until,omitempty"`
 }
 
+// Told is the data of agent.told. The model hears the message in its next turn.
+type Told struct {
+	Step string `json:"step"`
+	Message
+
+	// End is set if the agent ends instead of waiting for another message.
+	End bool `json:"end,omitempty"`
+}
+
 // newAgentPayload returns an empty payload for a kind of this file, or nil.
 func newAgentPayload(k Kind) Payload {
 	switch k {
@@ -179,6 +217,8 @@ func newAgentPayload(k Kind) Payload {
 		return new(LostTurn)
 	case AgentExtended:
 		return new(Extended)
+	case AgentTold:
+		return new(Told)
 	default:
 		return nil
 	}
@@ -189,3 +229,4 @@ func (*Turn) payload()     {}
 func (*Answered) payload() {}
 func (*LostTurn) payload() {}
 func (*Extended) payload() {}
+func (*Told) payload()     {}

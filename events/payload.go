@@ -468,6 +468,6 @@ func Kinds() []Kind {
 		QuestionAsked, QuestionAnswered, QuestionExpired,
 		StepNoted, ApprovalUsed, FileChanged, ApprovalRevoked,
 		TaskPart, StepDivided,
-		AgentStarted, TurnRequested, TurnAnswered, TurnLost, AgentExtended,
+		AgentStarted, TurnRequested, TurnAnswered, TurnLost, AgentExtended, AgentTold,
 	}
 }

@@ -43,6 +43,8 @@ func StepOf(p Payload) string {
 		return d.Step
 	case *Extended:
 		return d.Step
+	case *Told:
+		return d.Step
 	default:
 		return ""
 	}

@@ -62,7 +62,7 @@ func (rd *reader) foldedAt(ctx context.Context, id events.TaskID, rev uint64) (*
 
 // conversation returns a page of the conversation of an agent step.
 func (t *viewer) conversation(r api.ConversationRequest) (api.ConversationReply, error) {
-	key, err := t.agentStep(r.Step)
+	key, err := agentStep(&t.Reading, r.Step)
 	if err != nil {
 		return api.ConversationReply{}, err
 	}
@@ -97,30 +97,30 @@ func turnRange(r api.ConversationRequest, total int) (first, limit int) {
 }
 
 // agentStep returns the key of the agent step of a request: the only one, if the request names none.
-func (t *viewer) agentStep(key string) (string, error) {
+func agentStep(t *decide.Reading, key string) (string, error) {
 	if key != "" {
 		n, s := t.NodeByKey(key), t.Task.Steps[key]
 		switch {
 		case s != nil && s.Agent != nil, n != nil && n.Kind == plan.KindAgent:
 			return key, nil
 		case n == nil && s == nil:
-			return "", fault.New(fault.NotFound, "the task has no step %q", decide.Clip(key)).WithField("step").WithHint("%s", t.agentsHint())
+			return "", fault.New(fault.NotFound, "the task has no step %q", decide.Clip(key)).WithField("step").WithHint("%s", agentsHint(t))
 		default:
-			return "", fault.New(fault.ValidationError, "the step %q is no agent", decide.Clip(key)).WithField("step").WithHint("%s", t.agentsHint())
+			return "", fault.New(fault.ValidationError, "the step %q is no agent", decide.Clip(key)).WithField("step").WithHint("%s", agentsHint(t))
 		}
 	}
-	switch all := t.agentSteps(); len(all) {
+	switch all := agentSteps(t); len(all) {
 	case 1:
 		return all[0], nil
 	case 0:
 		return "", fault.New(fault.NotFound, "the task has no agent step").WithField("step")
 	default:
-		return "", fault.New(fault.NotUnique, "the task has %d agent steps", len(all)).WithField("step").WithHint("%s", t.agentsHint())
+		return "", fault.New(fault.NotUnique, "the task has %d agent steps", len(all)).WithField("step").WithHint("%s", agentsHint(t))
 	}
 }
 
 // agentSteps returns the keys of the agent steps that have begun, and of those of the plan that have not.
-func (t *viewer) agentSteps() []string {
+func agentSteps(t *decide.Reading) []string {
 	var all []string
 	for _, n := range allNodes(t.Plan.Program) {
 		if n.Kind == plan.KindAgent {
@@ -136,9 +136,9 @@ func (t *viewer) agentSteps() []string {
 }
 
 // agentsHint names the agent steps of a task.
-func (t *viewer) agentsHint() string {
+func agentsHint(t *decide.Reading) string {
 	const most = 5
-	all := t.agentSteps()
+	all := agentSteps(t)
 	if len(all) == 0 {
 		return "the task has no agent step"
 	}
@@ -169,14 +169,24 @@ func (p *turnPage) head(reply *api.ConversationReply) {
 	reply.Tools = append(reply.Tools, opening.Tools...)
 	reply.Limits = api.ConversationLimits{
 		Spent: a.Spec.Limit, MaxTurns: a.Spec.MaxTurns, MaxTokens: a.Spec.MaxTokens, Until: a.Spec.Until, OnExceeded: a.Spec.OnExceeded,
+		Context: a.Spec.Context,
 	}
 	reply.Used, reply.Carried, reply.Lost, reply.Total = a.Spent, a.Spec.Carried, a.Lost, len(a.Turns)
 	if !p.step.State.Terminal() {
-		reply.Reserved, reply.Approval = a.Reserved, p.budgetApproval()
+		reply.Reserved, reply.Approval, reply.Waits = a.Reserved, p.budgetApproval(), a.Waits()
+		reply.Unheard = p.said(p.Unheard(a))
 	}
 	if lost := p.OutcomeOf(nil); lost != nil {
 		reply.Error = fault.From(lost)
 	}
+}
+
+// said returns the view of what people have said.
+func (p *turnPage) said(heard []decide.Heard) (views []api.SaidView) {
+	for _, h := range heard {
+		views = append(views, api.SaidView{By: h.By, Text: p.cut(h.Text)})
+	}
+	return views
 }
 
 // budgetApproval returns the approval that the agent waits for because it has reached a limit; "" for none.
@@ -227,10 +237,11 @@ func (p *turnPage) turn(number int) api.TurnView {
 	turn := agent.Turns[number-1]
 	v := api.TurnView{
 		Turn: number, State: p.stateOf(number), Asks: statemachine.ModelKey(p.step.Key, number), Final: turn.Requested.Final,
+		Summarizes: turn.Requested.Summarizes,
 	}
 	p.asked(&v)
 	said := p.Exchange(p.step, number)
-	v.Added, v.Text = p.cut(said.Added), p.cut(said.Text)
+	v.Heard, v.Added, v.Text = p.said(said.Heard), p.cut(said.Added), p.cut(said.Text)
 	for _, call := range said.Calls {
 		v.Calls = append(v.Calls, p.call(call))
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/models"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -20,11 +21,12 @@ type conversations struct {
 	saidBytes int
 }
 
-// saidUpTo are the messages of a conversation with a digest, which is that of a turn.
+// saidUpTo are the messages of a conversation up to a turn, with the digest of that turn.
 type saidUpTo struct {
-	digest   string
-	messages []models.Message
-	size     int
+	decide.Said
+
+	digest string
+	size   int
 }
 
 // conversationKey identifies an agent step.
@@ -47,7 +49,7 @@ func (c *conversations) ModelRequest(ctx context.Context, id events.TaskID, args
 	err = c.view(ctx, id, func(v *viewer) error {
 		key := conversationKey{id, args.Step}
 		known := c.knownOf(key, v.Task)
-		if r, err = v.ModelRequest(args.Step, known.messages); err != nil {
+		if r, err = v.ModelRequest(args.Step, known.Said); err != nil {
 			return err
 		}
 		agent := v.Task.Steps[args.Step].Agent
@@ -57,7 +59,7 @@ func (c *conversations) ModelRequest(ctx context.Context, id events.TaskID, args
 		if len(v.Missing) > 0 {
 			return nil // it is read again
 		}
-		c.hold(key, known, agent.Last().Requested.Conversation, r.Messages)
+		c.hold(key, known, agent.Last().Requested, r.Messages)
 		names = nil
 		for _, m := range agent.Spec.Models {
 			names = append(names, m.Name)
@@ -71,22 +73,25 @@ func (c *conversations) ModelRequest(ctx context.Context, id events.TaskID, args
 // knownOf returns what is known of the conversation of a step, if it is that of one of its turns. engine.mu must be held.
 func (c *conversations) knownOf(key conversationKey, t *statemachine.Task) saidUpTo {
 	known := c.said[key]
-	turn := (len(known.messages) + 1) / 2
 	s := t.Steps[key.step]
-	if turn == 0 || s == nil || s.Agent == nil || turn > len(s.Agent.Turns) || s.Agent.Turns[turn-1].Requested.Conversation != known.digest {
+	if known.Turn == 0 || s == nil || s.Agent == nil || known.Turn > len(s.Agent.Turns) ||
+		s.Agent.Turns[known.Turn-1].Requested.Conversation != known.digest {
 		return saidUpTo{}
 	}
 	return known
 }
 
-// hold stores the messages of a turn, which continue known. When there are too many, it forgets all conversations. engine.mu must be
+// hold stores the messages of a turn. What is known of them before is not measured again, unless a summary has replaced it. When there are too many, it forgets all conversations. engine.mu must be
 // held.
-func (c *conversations) hold(key conversationKey, known saidUpTo, digest string, messages []models.Message) {
-	if known.messages == nil {
+func (c *conversations) hold(key conversationKey, known saidUpTo, turn *events.Turn, messages []models.Message) {
+	if known.Turn == 0 {
 		c.forgetEnded()
 	}
-	now := saidUpTo{digest, messages, known.size}
-	for _, m := range messages[len(known.messages):] {
+	if len(messages) <= len(known.Messages) {
+		known = saidUpTo{}
+	}
+	now := saidUpTo{decide.Said{Turn: turn.Turn, Messages: messages}, turn.Conversation, known.size}
+	for _, m := range messages[len(known.Messages):] {
 		now.size += sizeOfMessage(m)
 	}
 	c.saidBytes += now.size - c.said[key].size
@@ -132,6 +137,8 @@ func agentText(t *statemachine.Task, s *statemachine.Step) string {
 	switch {
 	case t.StepState(statemachine.BudgetKey(s.Key, s.Agent.Extensions+1)) == statemachine.StepParked:
 		does = "has reached a limit"
+	case s.Agent.Waits():
+		does = "waits for a message (orch agent say)"
 	case s.Agent.Phase == statemachine.AgentAsking:
 		does = "asks its model"
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -19,6 +20,9 @@ const (
 	defaultTokens    = 8192
 	maxAgentTools    = 128
 	maxAgentFallback = 8
+	maxHandoff       = 16
+	minCompactAt     = 1000
+	defaultKeep      = 4
 )
 
 // Agent is a step that is a loop of a model: it answers, or calls tools and sees their results, until it gives a final
@@ -33,6 +37,8 @@ type Agent struct {
 	Prompt       string `json:"prompt"`
 	// Tools lists the tools that the model may call: names and patterns with *. A pattern that begins with ! excludes.
 	Tools []string `json:"tools,omitempty"`
+	// Handoff lists the agents that may take over: the types that TASK_SPAWN knows.
+	Handoff []string `json:"handoff,omitempty"`
 	// Result is the JSON Schema of the final answer; nil means that it is text.
 	Result json.RawMessage `json:"result,omitempty"`
 	// MaxTurns limits the requests to the model, default 50. MaxTokens limits the tokens of each answer, default 8192.
@@ -40,6 +46,18 @@ type Agent struct {
 	MaxTokens   int      `json:"max_tokens"`
 	Temperature *float64 `json:"temperature,omitempty"`
 	Budget      *Budget  `json:"budget,omitempty"`
+	// Context limits the conversation; nil for no limit.
+	Context *Context `json:"context,omitempty"`
+	// Chat is true, false or a template: whether the agent waits for the next message of a person when its model has answered.
+	Chat any `json:"chat,omitempty"`
+}
+
+// Context limits the conversation of an agent.
+type Context struct {
+	// CompactAt is the number of tokens of a request from which a summary replaces the conversation. Keep is how many of the newest
+	// turns stay as they are, default 4.
+	CompactAt int `json:"compact_at"`
+	Keep      int `json:"keep"`
 }
 
 // Budget limits what an agent may use. 0 means no limit.
@@ -71,16 +89,16 @@ func (c cursor) isAgentFile() bool {
 }
 
 // agentFile returns the plan of an agent file. Its inputs are `prompt` and, optionally, `model`, which replaces the model of the
-// file. Its output is `report`, the final answer.
+// file, and `chat`. Its output is `report`, the final answer.
 func (l *loader) agentFile(c cursor) *Plan {
 	s := &Step{ID: "agent", Kind: KindAgent, OnError: OnErrorFail}
 	name := strings.TrimSuffix(path.Base(c.doc.file), path.Ext(c.doc.file))
 	p := &Plan{
 		Orch: Version, Name: "agent " + name, Priority: PriorityNormal, Limits: Limits{MaxSteps: defaultMaxSteps}, Steps: []*Step{s},
-		Inputs: json.RawMessage(`{"type":"object","required":["prompt"],"properties":{"prompt":{"type":"string","minLength":1},"model":{"type":"string","default":""}}}`),
+		Inputs: json.RawMessage(`{"type":"object","required":["prompt"],"properties":{"prompt":{"type":"string","minLength":1},"model":{"type":"string","default":""},"chat":{"type":"boolean","default":false}}}`),
 	}
 	l.planLocations[p], l.stepLocations[s] = c.location, c.location
-	s.Agent = c.agentOf("${{ inputs.prompt }}")
+	s.Agent = c.agentOf("${{ inputs.prompt }}", "${{ inputs.chat }}")
 	if !strings.Contains(s.Agent.Model, opening) {
 		s.Agent.Model = "${{ inputs.model != '' ? inputs.model : " + strconv.Quote(s.Agent.Model) + " }}"
 	}
@@ -92,11 +110,11 @@ func (l *loader) agentFile(c cursor) *Plan {
 	return p
 }
 
-func (c cursor) agent() *Agent { return c.agentOf("") }
+func (c cursor) agent() *Agent { return c.agentOf("", false) }
 
-// agentOf parses an agent. prompt is that of an agent without one; "" means that it needs one.
-func (c cursor) agentOf(prompt string) *Agent {
-	a := &Agent{MaxTurns: defaultTurns, MaxTokens: defaultTokens, Prompt: prompt}
+// agentOf parses an agent. prompt and chat are those of an agent without them; a prompt of "" means that it needs one.
+func (c cursor) agentOf(prompt string, chat any) *Agent {
+	a := &Agent{MaxTurns: defaultTurns, MaxTokens: defaultTokens, Prompt: prompt, Chat: chat}
 	if c.node.Kind != yaml.MappingNode {
 		c.report("is "+c.kind()+", but an object is expected", "such as `agent: {model: openai/gpt-5, prompt: ..., tools: [FILE_READ]}`")
 		return a
@@ -107,11 +125,14 @@ func (c cursor) agentOf(prompt string) *Agent {
 		"instructions": func(c cursor) { a.Instructions = c.text() },
 		"prompt":       func(c cursor) { a.Prompt = c.text() },
 		"tools":        func(c cursor) { a.Tools = c.patterns() },
+		"handoff":      func(c cursor) { a.Handoff = c.agents() },
 		"result":       func(c cursor) { a.Result = c.compiled("result") },
 		"max_turns":    func(c cursor) { a.MaxTurns = c.count(MaxTurns) },
 		"max_tokens":   func(c cursor) { a.MaxTokens = c.count(maxAnswerTokens) },
 		"temperature":  func(c cursor) { a.Temperature = new(c.real(0, 2)) },
 		"budget":       func(c cursor) { a.Budget = c.budget() },
+		"context":      func(c cursor) { a.Context = c.context() },
+		"chat":         func(c cursor) { a.Chat = c.chat() },
 	})
 	if a.Model == "" {
 		c.report("agent needs a `model`", "PROVIDER/NAME, such as openai/gpt-5; `orch models list` shows the providers")
@@ -143,6 +164,20 @@ func (c cursor) patterns() []string {
 	return all
 }
 
+// agents parses the names of agents that may take over.
+func (c cursor) agents() []string {
+	all := c.bounded(maxHandoff)
+	for i, name := range all {
+		if !agentName.MatchString(name) {
+			c.location.item(i).report(quote(name)+" is no name of an agent", "the name of a file in .orch/agents, or of a registered agent")
+		}
+	}
+	return all
+}
+
+// agentName is the form of the types of agents that TASK_SPAWN accepts.
+var agentName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+
 func (c cursor) budget() *Budget {
 	b := &Budget{}
 	c.object(map[string]func(cursor){
@@ -158,13 +193,42 @@ func (c cursor) budget() *Budget {
 	return b
 }
 
+// chat parses a boolean or a template.
+func (c cursor) chat() any {
+	value := c.value()
+	switch v := value.(type) {
+	case bool:
+		return v
+	case string:
+		if strings.Contains(v, opening) {
+			return v
+		}
+	}
+	c.report("must be true, false, or an expression", "")
+	return false
+}
+
+func (c cursor) context() *Context {
+	x := &Context{Keep: defaultKeep}
+	c.object(map[string]func(cursor){
+		"compact_at": func(c cursor) { x.CompactAt = c.between(minCompactAt, math.MaxInt32) },
+		"keep":       func(c cursor) { x.Keep = c.between(0, MaxTurns) },
+	})
+	if x.CompactAt == 0 {
+		c.report("context needs `compact_at`", "the tokens of a request from which the conversation is summarized, such as half of what fits into the model")
+	}
+	return x
+}
+
 // templates returns the templates of an agent step by name.
 func (a *Agent) templates() map[string]any {
 	fallback := make([]any, len(a.Fallback))
 	for i, model := range a.Fallback {
 		fallback[i] = model
 	}
-	return map[string]any{"model": a.Model, "fallback": fallback, "instructions": a.Instructions, "prompt": a.Prompt}
+	return map[string]any{
+		"model": a.Model, "fallback": fallback, "instructions": a.Instructions, "prompt": a.Prompt, "chat": a.Chat,
+	}
 }
 
 // Persona is an evaluated agent step.
@@ -173,6 +237,7 @@ type Persona struct {
 	Fallback     []string `json:"fallback"`
 	Instructions string   `json:"instructions"`
 	Prompt       string   `json:"prompt"`
+	Chat         bool     `json:"chat"`
 }
 
 // Persona evaluates the templates of an agent step.
@@ -183,7 +248,7 @@ func (n *Node) Persona(sc Scope) (Persona, error) {
 		return p, err
 	}
 	if err := json.Unmarshal(raw, &p); err != nil {
-		return p, n.invalid("model, fallback, instructions and prompt of agent must give texts")
+		return p, n.invalid("model, fallback, instructions and prompt of agent must give texts, chat must give true or false")
 	}
 	if p.Model == "" || p.Prompt == "" {
 		return p, n.invalid("model and prompt of agent must not be empty")

@@ -246,10 +246,13 @@ func (c cursor) oneOf(allowed ...string) string {
 }
 
 // count returns an integer from 1 to high.
-func (c cursor) count(high int) int {
+func (c cursor) count(high int) int { return c.between(1, high) }
+
+// between returns a whole number from low to high.
+func (c cursor) between(low, high int) int {
 	n, err := strconv.Atoi(c.node.Value)
-	if c.node.Tag != "!!int" || err != nil || n < 1 || n > high {
-		c.report(fmt.Sprintf("must be a whole number from 1 to %d", high), "")
+	if c.node.Tag != "!!int" || err != nil || n < low || n > high {
+		c.report(fmt.Sprintf("must be a whole number from %d to %d", low, high), "")
 	}
 	return n
 }

@@ -35,6 +35,7 @@ func TurnTable() []TurnTransition {
 		{events.TurnAnswered, []Phase{AgentAsking}, AgentActing, "the model has answered"},
 		{events.TurnLost, []Phase{AgentAsking}, AgentAsking, "the answer was lost on its way"},
 		{events.AgentExtended, []Phase{AgentIdle, AgentActing}, "", "a person permits more than the budget; the phase stays"},
+		{events.AgentTold, []Phase{AgentIdle, AgentAsking, AgentActing}, "", "a person says something; the phase stays"},
 	}
 }
 
@@ -49,6 +50,9 @@ type Agent struct {
 	Reserved events.Spent `json:"reserved,omitzero"`
 	// Lost is what requests whose answers were lost cost at most. It counts against the limit as what is spent does.
 	Lost events.Spent `json:"lost,omitzero"`
+	// Told are the messages of people that the model has not heard. Dismissed is set if the agent ends instead of waiting for another.
+	Told      []events.Message `json:"told,omitempty"`
+	Dismissed bool             `json:"dismissed,omitempty"`
 	// Extensions counts how often a person has permitted more than the budget.
 	Extensions int `json:"extensions,omitempty"`
 }
@@ -66,6 +70,22 @@ func (a *Agent) Last() *Turn {
 		return nil
 	}
 	return &a.Turns[len(a.Turns)-1]
+}
+
+// Compacted returns the newest turn whose answer is the summary of the turns before it; nil if there is none.
+func (a *Agent) Compacted() *events.Turn {
+	for _, turn := range slices.Backward(a.Turns) {
+		if turn.Requested.Summarizes > 0 && turn.Answered != nil {
+			return turn.Requested
+		}
+	}
+	return nil
+}
+
+// Waits reports whether the agent waits for a message: it chats, its model has answered, and nobody has said anything since.
+func (a *Agent) Waits() bool {
+	last := a.Last()
+	return a.Spec.Chat && !a.Dismissed && a.Phase == AgentIdle && len(a.Told) == 0 && last != nil && last.Requested.Summarizes == 0
 }
 
 // ModelKey returns the key of the step that asks the model in a turn of an agent step.
@@ -115,7 +135,12 @@ func (a *Agent) Calls(agent string) iter.Seq[string] {
 
 // isTurnEvent reports whether events of the kind change an agent and not the state of its step.
 func isTurnEvent(kind events.Kind) bool {
-	return kind == events.TurnRequested || kind == events.TurnAnswered || kind == events.TurnLost || kind == events.AgentExtended
+	switch kind {
+	case events.TurnRequested, events.TurnAnswered, events.TurnLost, events.AgentExtended, events.AgentTold:
+		return true
+	default:
+		return false
+	}
 }
 
 // turn folds an event of a turn.
@@ -138,6 +163,7 @@ func (a *Agent) apply(e events.Event) error {
 	case *events.Turn:
 		a.Turns = append(a.Turns, Turn{Requested: d})
 		a.Reserved = d.Reserved
+		a.Told = a.Told[min(len(d.Heard), len(a.Told)):]
 	case *events.Answered:
 		a.Last().Answered = d
 		a.Spent = a.Spent.Plus(d.Cost())
@@ -146,9 +172,19 @@ func (a *Agent) apply(e events.Event) error {
 		a.Lost = a.Lost.Plus(d.Cost)
 	case *events.Extended:
 		a.extend(d)
+	case *events.Told:
+		a.tell(d)
 	}
 	a.Phase = to
 	return nil
+}
+
+// tell adds a message that the model has not heard.
+func (a *Agent) tell(d *events.Told) {
+	if !d.Text.IsZero() {
+		a.Told = append(slices.Clip(a.Told), d.Message)
+	}
+	a.Dismissed = a.Dismissed || d.End
 }
 
 // extend replaces the limits. The specification is that of an event, so it is copied.
@@ -182,7 +218,7 @@ func (a *Agent) next(e events.Event) (Phase, error) {
 			if d.Turn == number-1 {
 				return row.To, nil
 			}
-		case *events.Extended:
+		case *events.Extended, *events.Told:
 			return a.Phase, nil
 		}
 	}

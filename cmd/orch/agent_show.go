@@ -99,6 +99,9 @@ func (d conversationText) conversation(r api.ConversationReply) []string {
 	for _, t := range r.Turns {
 		lines = append(append(lines, ""), d.turn(t)...)
 	}
+	if len(r.Unheard) > 0 {
+		lines = append(append(lines, "", "not heard yet:"), indent(saidLines(r.Unheard))...)
+	}
 	if r.Error != nil {
 		lines = append(append(lines, ""), textLines("error: "+r.Error.Error())...)
 	}
@@ -120,6 +123,9 @@ func (d conversationText) head(r api.ConversationReply) []string {
 	}
 	if r.Approval != "" {
 		lines = append(lines, d.style.Warn("waits: it has reached a limit; approval "+r.Approval))
+	}
+	if r.Waits {
+		lines = append(lines, d.style.Warn("waits: for a message (orch agent say "+string(r.ID)+" …)"))
 	}
 	if r.Limits.Until != nil {
 		lines = append(lines, "until: "+stamp(*r.Limits.Until))
@@ -189,7 +195,7 @@ func block(name, text string) []string {
 
 // turn returns the lines of a turn: its time, tokens and cost, what it adds, the answer, and the calls.
 func (d conversationText) turn(t api.TurnView) []string {
-	lines := []string{d.turnHead(t)}
+	lines := append([]string{d.turnHead(t)}, indent(saidLines(t.Heard))...)
 	if t.Added != "" {
 		lines = append(lines, indent(block("added", t.Added))...)
 	}
@@ -201,6 +207,14 @@ func (d conversationText) turn(t api.TurnView) []string {
 	}
 	if t.Error != nil {
 		lines = append(lines, indent(textLines(d.style.Bad("error: ")+t.Error.Error()))...)
+	}
+	return lines
+}
+
+// saidLines returns what people have said.
+func saidLines(said []api.SaidView) (lines []string) {
+	for _, s := range said {
+		lines = append(lines, block(screen.Escape(s.By), s.Text)...)
 	}
 	return lines
 }
@@ -232,8 +246,11 @@ func (d conversationText) turnHead(t api.TurnView) string {
 	if t.Stop != "" && t.Stop != "end" && t.Stop != "calls" {
 		parts = append(parts, "stopped: "+screen.Escape(t.Stop))
 	}
-	if t.Final {
+	switch {
+	case t.Final:
 		parts = append(parts, "without tools")
+	case t.Summarizes > 0:
+		parts = append(parts, "summarizes turns 1 to "+screen.Number(t.Summarizes))
 	}
 	return strings.TrimRight(strings.Join(parts, "  "), " ")
 }

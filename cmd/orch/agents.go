@@ -63,7 +63,7 @@ func newAgents(c *agentCommands) *cobra.Command {
 	f.StringSliceVar(&o.capabilities, "capability", nil, "only agents that have all of these")
 	completeFlag(cmd, "status", completeWords(statusNames()))
 	completeFlag(cmd, "type", completeWords(agents.Types()))
-	cmd.AddCommand(newAgentsRegister(c), newAgentsRemove(c), newAgentRun(c), newAgentsCard(c), newAgentAsk(c), newAgentShow(c))
+	cmd.AddCommand(newAgentsRegister(c), newAgentsRemove(c), newAgentRun(c), newAgentsCard(c), newAgentAsk(c), newAgentChat(c), newAgentSay(c), newAgentShow(c))
 	return cmd
 }
 

@@ -91,7 +91,7 @@ func describeStep(e events.Event) eventDescription {
 		return eventDescription{step: d.Step, text: fmt.Sprintf("from %s%s: %s", d.Worker, attemptText(d.Attempt), d.Reason)}
 	case *events.Logged:
 		return eventDescription{step: d.Step, text: d.Level + " " + d.Message}
-	case *events.Agent, *events.Turn, *events.Answered, *events.LostTurn, *events.Extended:
+	case *events.Agent, *events.Turn, *events.Answered, *events.LostTurn, *events.Extended, *events.Told:
 		return eventDescription{step: events.StepOf(d), text: describeAgent(d)}
 	default:
 		return eventDescription{text: describeTask(e)}
@@ -108,7 +108,11 @@ func describeAgent(p events.Payload) string {
 		}
 		return strings.Join(names, ", then ")
 	case *events.Turn:
-		return fmt.Sprintf("turn %d%s", d.Turn, reservedText(d.Reserved))
+		text := fmt.Sprintf("turn %d%s", d.Turn, reservedText(d.Reserved))
+		if d.Summarizes > 0 {
+			text += fmt.Sprintf("; it summarizes turns 1 to %d", d.Summarizes)
+		}
+		return text
 	case *events.Answered:
 		text := fmt.Sprintf("turn %d: %d + %d tokens", d.Turn, d.Usage.Request(), d.Usage.Output)
 		if d.NanoUSD > 0 {
@@ -122,8 +126,22 @@ func describeAgent(p events.Payload) string {
 		return fmt.Sprintf("turn %d: the answer was lost, and may have been billed%s", d.Turn, reservedText(d.Cost))
 	case *events.Extended:
 		return "by approval " + d.Approval
+	case *events.Told:
+		return describeTold(d)
 	default:
 		return ""
+	}
+}
+
+// describeTold says who has said something to an agent. The text may be large, and is in the conversation.
+func describeTold(d *events.Told) string {
+	switch {
+	case d.Text.IsZero():
+		return d.By + " ends the chat"
+	case d.End:
+		return d.By + " says something, and ends the chat"
+	default:
+		return d.By + " says something"
 	}
 }
 

@@ -124,8 +124,8 @@ func (c *steerCommands) showResumed(r api.ControlReply) error {
 }
 
 // showState writes the state of a task after a command.
-func (c *steerCommands) showState(t api.TaskView) error {
-	return c.emit(view{data: t, names: []string{string(t.ID)}, text: func(w io.Writer) error {
+func (cn *connector) showState(t api.TaskView) error {
+	return cn.emit(view{data: t, names: []string{string(t.ID)}, text: func(w io.Writer) error {
 		text := string(t.ID) + "  " + string(t.State)
 		if t.Paused {
 			text += "  paused"

@@ -181,6 +181,10 @@ func (f *fakeAPI) Signal(context.Context, api.SignalRequest) (api.TaskView, erro
 	return api.TaskView{}, nil
 }
 
+func (f *fakeAPI) Say(context.Context, api.SayRequest) (api.TaskView, error) {
+	return api.TaskView{}, nil
+}
+
 func (f *fakeAPI) Resolve(context.Context, api.ResolveRequest) (api.TaskView, error) {
 	return api.TaskView{}, nil
 }

@@ -58,6 +58,7 @@ func routeCalls() []call {
 		{get, "/diff?a=" + string(botsTask) + "&b=" + string(botsTask), "", 200, 404, 200, 200},
 		{post, bot + "/undo", `{"dry_run":true}`, 409, 403, 403, 403},
 		{post, bot + "/signal", `{"name":"go"}`, 200, 403, 403, 403},
+		{post, bot + "/steps/a/say", `{"text":"Hurry."}`, 200, 404, 200, 403},
 		{post, bot + "/resolve", `{"step":"a","as":"retry"}`, 200, 403, 403, 403},
 		{post, bot + "/call", `{"tool":"x"}`, 200, 403, 403, 403},
 		{get, bot + "/checkpoints", "", 200, 404, 200, 200},
@@ -434,13 +435,13 @@ func TestReferenceBodies(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "http.md"))
 	require.NoError(t, err)
 	examples := regexp.MustCompile("`POST (/[^`]+)`:[^`]*(?:`[^`]+`[^`]*)*\n```json\n(.*)\n```").FindAllStringSubmatch(string(page), -1)
-	require.Len(t, examples, 5)
+	require.Len(t, examples, 6)
 	for _, e := range examples {
 		id := "APR_1"
 		if strings.HasPrefix(e[1], "/tasks/") {
 			id = string(adasTask)
 		}
-		got := s.as(rest.Operator, http.MethodPost, strings.Replace(e[1], "{id}", id, 1), e[2])
+		got := s.as(rest.Operator, http.MethodPost, strings.NewReplacer("{id}", id, "{step}", "a").Replace(e[1]), e[2])
 		assert.Less(t, got.Status, 300, "%s %s: %s", e[1], e[2], got.Body)
 	}
 }

@@ -228,6 +228,11 @@ func (s scoped) Signal(context.Context, api.SignalRequest) (api.TaskView, error)
 	return api.TaskView{}, forbidden()
 }
 
+// Say implements api.API.
+func (s scoped) Say(ctx context.Context, r api.SayRequest) (api.TaskView, error) {
+	return ownOnly(ctx, s, r.ID, r, s.all.Say)
+}
+
 // Resolve implements api.API.
 func (s scoped) Resolve(context.Context, api.ResolveRequest) (api.TaskView, error) {
 	return api.TaskView{}, forbidden()

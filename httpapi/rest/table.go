@@ -127,6 +127,7 @@ func steeringRoutes() []route {
 		task(post, "/fork", "fork", "Submit a task that stands on the recorded results of a task.", operates, anyTool, on(api.API.Fork)).hides("via").answers(answerForked).creates(),
 		task(post, "/undo", "undo", "Put back what a session, or one call of it, has changed in the project.", operates, anyTool, on(runUndo)),
 		task(post, "/signal", "signal", "Deliver data to a step that waits for a signal.", operates, anyTool, on(api.API.Signal)),
+		task(post, "/steps/{step}/say", "say", "Say something to an agent.", submits, toolSubmit, on(api.API.Say)).with(fromPath("step", "step")),
 		task(post, "/resolve", "resolve", "Set the outcome of a step in doubt.", operates, anyTool, on(api.API.Resolve)),
 		task(post, "/call", "call", "Call a tool inside a task.", operates, anyTool, on(api.API.Call)),
 		aboutCheckpoints(task(get, "/checkpoints", "checkpoints", "List the checkpoints of a task.", reads, toolStatus, then(api.API.Checkpoint, checkpointList))),

@@ -184,7 +184,7 @@ func (t *Turn) blockIfStuck() {
 	if t.Task.Count(statemachine.StepPending)+t.Task.Count(statemachine.StepReady) > 0 {
 		return // these steps can continue without a person
 	}
-	var doubtful, asking, waiting *statemachine.Step
+	var doubtful, asking, waiting, chatting *statemachine.Step
 	for _, s := range t.Task.Live() {
 		switch {
 		case t.WaitsToVerify(s):
@@ -196,6 +196,8 @@ func (t *Turn) blockIfStuck() {
 			asking = s
 		case t.Stuck(s):
 			waiting = s
+		case s.State == statemachine.StepRunning && s.Agent != nil && s.Agent.Waits():
+			chatting = s
 		case s.State.Terminal(), s.State == statemachine.StepRunning && (s.Items != nil || s.Agent != nil):
 		default:
 			return // this step can continue without a person
@@ -206,6 +208,8 @@ func (t *Turn) blockIfStuck() {
 		t.Emit(events.TaskBlocked, &events.Moved{Block: blockInput, Reason: doubtReason(doubtful)})
 	case asking != nil:
 		t.Emit(events.TaskBlocked, &events.Moved{Block: blockInput, Reason: t.WaitsForAnswer(asking)})
+	case chatting != nil:
+		t.Emit(events.TaskBlocked, &events.Moved{Block: blockInput, Reason: "the agent of step " + chatting.Key + " waits for a message"})
 	case waiting != nil:
 		t.Emit(events.TaskBlocked, &events.Moved{Block: BlockExpired, Reason: expired(t.Newest(waiting.Approval)).Message})
 	}

@@ -23,8 +23,9 @@ type Continued struct {
 	spec *events.Agent
 	// left is what is left of the time of the agent; nil if it has no limit, or all of it.
 	left *time.Duration
-	// history are the events of the turns.
+	// history are the events of the turns. told is what people have said since then.
 	history []events.Event
+	told    []events.Message
 }
 
 // Stands reports whether the key is that of a call that is taken over.
@@ -52,6 +53,9 @@ func (t *Reading) Continue(past *statemachine.Task, step string, inputs json.Raw
 		return nil
 	}
 	c := &Continued{Step: step, Turns: len(kept), spec: spec}
+	if len(kept) < len(s.Agent.Turns) {
+		c.told = s.Agent.Turns[len(kept)].Requested.Heard
+	}
 	for i, turn := range kept {
 		c.history = append(c.history, turnEvents(past, step, turn, i == len(kept)-1)...)
 	}
@@ -62,6 +66,7 @@ func (t *Reading) Continue(past *statemachine.Task, step string, inputs json.Raw
 func (c *Continued) withBudget(past *statemachine.Task) *Continued {
 	s := past.Steps[c.Step]
 	a := s.Agent
+	c.told = append(slices.Clone(c.told), a.Told...)
 	spec := *c.spec
 	spec.Carried = a.Spent.Plus(a.Lost).Minus(spentIn(a.Turns[:c.Turns]))
 	asked := past.Steps[statemachine.ModelKey(c.Step, len(a.Turns))]
@@ -92,11 +97,15 @@ func (t *Reading) continuedSpec(n *plan.Node, before *events.Agent, inputs json.
 	return &spec
 }
 
-// keptTurns returns the turns that requested calls, up to the first that did not: an answer without calls was the last one, or was
-// not accepted.
+// keptTurns returns the turns up to the first whose answer was the last one, or was not accepted: it requested no calls, was no
+// summary, and nobody has answered it.
 func keptTurns(a *statemachine.Agent, before int) []statemachine.Turn {
 	for i, turn := range a.Turns {
-		if i == maxContinued || i+1 == before || turn.Answered == nil || turn.Answered.Calls == 0 {
+		if i == maxContinued || i+1 == before || turn.Answered == nil {
+			return a.Turns[:i]
+		}
+		goesOn := turn.Answered.Calls > 0 || isCompaction(turn) || i+1 < len(a.Turns) && len(a.Turns[i+1].Requested.Heard) > 0
+		if !goesOn {
 			return a.Turns[:i]
 		}
 	}
@@ -149,6 +158,10 @@ func (t *Turn) GoOn(c *Continued) {
 	t.Emit(events.AgentStarted, &spec)
 	for _, e := range c.history {
 		switch d := e.Data.(type) {
+		case *events.Turn:
+			again := *d
+			again.Heard = t.heardAgain(d.Heard)
+			e.Data = &again
 		case *events.Reused:
 			again := *d
 			again.Output = t.again(d.Output)
@@ -160,6 +173,17 @@ func (t *Turn) GoOn(c *Continued) {
 		}
 		t.Emit(e.Kind, e.Data)
 	}
+	for _, m := range t.heardAgain(c.told) {
+		t.Emit(events.AgentTold, &events.Told{Step: c.Step, Message: m})
+	}
+}
+
+// heardAgain returns messages of another commit as messages of this commit.
+func (t *Turn) heardAgain(messages []events.Message) (all []events.Message) {
+	for _, m := range messages {
+		all = append(all, events.Message{Text: t.again(m.Text), By: m.By})
+	}
+	return all
 }
 
 // again returns a value of another commit as one of this commit, whose size is limited.

@@ -32,10 +32,16 @@ func (o offeredTool) name() string {
 	return o.Name
 }
 
-// ModelRequest returns the request of the newest turn of an agent step. It is a function of the history. said are the messages of an
-// earlier turn, which then are not read again; nil reads all. Values that are not in memory are added to Missing; the request is then
-// incomplete.
-func (t *Reading) ModelRequest(key string, said []models.Message) (models.Request, error) {
+// Said are the messages of a conversation up to a turn, from 1. The zero value is nothing.
+type Said struct {
+	Turn     int
+	Messages []models.Message
+}
+
+// ModelRequest returns the request of the newest turn of an agent step. It is a function of the history. What is said up to an
+// earlier turn is not read again if the conversation still begins with it. Values that are not in memory are added to Missing; the
+// request is then incomplete.
+func (t *Reading) ModelRequest(key string, said Said) (models.Request, error) {
 	s := t.Task.Steps[key]
 	if s == nil || s.Agent == nil || s.Agent.Phase != statemachine.AgentAsking {
 		return models.Request{}, fault.New(fault.StateNotAllowed, "step %s asks no model", key)
@@ -44,41 +50,66 @@ func (t *Reading) ModelRequest(key string, said []models.Message) (models.Reques
 	r := models.Request{
 		System: t.text(spec.Instructions), Result: t.Fetch(spec.Result), MaxTokens: spec.MaxTokens, Temperature: spec.Temperature,
 		Messages: t.conversation(s, said), Key: string(t.Task.ID) + "/" + statemachine.ModelKey(key, len(s.Agent.Turns)),
+		Number: len(s.Agent.Turns),
 	}
-	if !s.Agent.Last().Requested.Final {
-		for _, tool := range t.offered(spec) {
-			r.Tools = append(r.Tools, tool.Tool)
-		}
+	turn := s.Agent.Last().Requested
+	r.NoCalls = turn.Final || turn.Summarizes > 0
+	if turn.Summarizes > 0 {
+		r.Result = nil
+	}
+	for _, tool := range t.offered(spec) {
+		r.Tools = append(r.Tools, tool.Tool)
 	}
 	return r, t.OutcomeOf(nil)
 }
 
-// conversation returns the messages of an agent up to its newest turn. said are those of an earlier turn: the prompt, and two for
-// each further turn.
-func (t *Reading) conversation(s *statemachine.Step, said []models.Message) []models.Message {
-	all := slices.Clone(said)
-	if len(all) == 0 {
-		all = []models.Message{userText(t.text(s.Agent.Spec.Prompt))}
+// conversation returns the messages of an agent up to its newest turn.
+func (t *Reading) conversation(s *statemachine.Step, said Said) []models.Message {
+	all, turn := slices.Clone(said.Messages), said.Turn
+	if turn == 0 || slices.ContainsFunc(s.Agent.Turns[turn-1:len(s.Agent.Turns)-1], isCompaction) {
+		all, turn = t.opening(s)
 	}
-	for i := (len(all) + 1) / 2; i < len(s.Agent.Turns); i++ {
-		all = append(all, t.before(s, i)...)
+	for _, next := range s.Agent.Turns[turn:] {
+		added := t.added(s, next.Requested)
+		if answered := s.Agent.Turns[next.Requested.Turn-2]; isCompaction(answered) { // the summary is in the opening
+			last := &all[len(all)-1]
+			last.Parts = append(slices.Clip(last.Parts), added...)
+			continue
+		}
+		answer := t.answer(s.Key, next.Requested.Turn-1)
+		results := t.results(s, next.Requested.Turn-1, answer)
+		all = append(all, answer, models.Message{Role: models.User, Parts: append(results, added...)})
 	}
 	return all
 }
 
-// before returns the messages that turn i, from 0, adds to the conversation: the answer of the turn before it, the results of the
-// calls, and what the turn itself adds.
-func (t *Reading) before(s *statemachine.Step, i int) []models.Message {
-	if i == 0 {
-		return nil
+func isCompaction(turn statemachine.Turn) bool { return turn.Requested.Summarizes > 0 }
+
+// opening returns the first message of a conversation: the prompt, and the summary of the turns up to the returned one.
+func (t *Reading) opening(s *statemachine.Step) ([]models.Message, int) {
+	first := userText(t.text(s.Agent.Spec.Prompt))
+	kept, compaction := firstKept(s.Agent)
+	if compaction != nil {
+		first.Parts = append(first.Parts, models.Part{Text: summaryIs + textOf(t.answer(s.Key, compaction.Turn))})
+	} else {
+		first.Parts = append(first.Parts, t.added(s, s.Agent.Turns[0].Requested)...)
 	}
-	last := s.Agent.Turns[i-1]
-	answer := t.answer(s.Key, last.Requested.Turn)
-	said := models.Message{Role: models.User, Parts: t.results(s.Key, last.Requested.Turn, answer)}
-	if added := t.text(s.Agent.Turns[i].Requested.Added); added != "" {
-		said.Parts = append(said.Parts, models.Part{Text: added})
+	return []models.Message{first}, kept
+}
+
+// added returns what a turn adds to the conversation beside the results of calls. What asks for a summary is only in the request for
+// it.
+func (t *Reading) added(s *statemachine.Step, turn *events.Turn) (parts []models.Part) {
+	for _, m := range turn.Heard {
+		parts = append(parts, models.Part{Text: t.text(m.Text)})
 	}
-	return []models.Message{answer, said}
+	if turn.Summarizes > 0 && turn.Turn < len(s.Agent.Turns) {
+		return parts
+	}
+	if added := t.text(turn.Added); added != "" {
+		parts = append(parts, models.Part{Text: added})
+	}
+	return parts
 }
 
 // answer returns the answer of the model in a turn.
@@ -93,9 +124,24 @@ func (t *Reading) answer(key string, turn int) models.Message {
 // Exchange is what is said in a turn: what the turn adds to the results of calls, the answer of the model, and the calls that it requests.
 type Exchange struct {
 	Added string
+	Heard []Heard
 	Text  string
 	Calls []ExchangedCall
 }
+
+// Heard is what a person has said to an agent.
+type Heard struct{ By, Text string }
+
+// heard returns messages with their texts.
+func (t *Reading) heard(messages []events.Message) (all []Heard) {
+	for _, m := range messages {
+		all = append(all, Heard{m.By, t.text(m.Text)})
+	}
+	return all
+}
+
+// Unheard returns what people have said to an agent and its model has not heard.
+func (t *Reading) Unheard(a *statemachine.Agent) []Heard { return t.heard(a.Told) }
 
 // ExchangedCall is a call that a model requests. Result is its result as the model sees it; nil for a call that has not ended.
 type ExchangedCall struct {
@@ -109,13 +155,15 @@ const maxRead = 1 << 20
 
 // Exchange returns what is said in a turn, from 1, of an agent step. A result of more than 1 MiB is replaced by its size.
 func (t *Reading) Exchange(s *statemachine.Step, turn int) Exchange {
-	x := Exchange{Added: t.text(s.Agent.Turns[turn-1].Requested.Added)}
+	asked := s.Agent.Turns[turn-1].Requested
+	x := Exchange{Added: t.text(asked.Added), Heard: t.heard(asked.Heard)}
 	if s.Agent.Turns[turn-1].Answered == nil {
 		return x
 	}
 	answer := t.answer(s.Key, turn)
 	x.Text = textOf(answer)
-	for i, call := range callsOf(answer) {
+	calls := callsOf(answer)
+	for i, call := range calls {
 		c := ExchangedCall{Key: statemachine.CallKey(s.Key, turn, i+1), Request: call}
 		made := t.Task.Steps[c.Key]
 		switch {
@@ -123,7 +171,7 @@ func (t *Reading) Exchange(s *statemachine.Step, turn int) Exchange {
 		case made != nil && made.Output.Size > maxRead:
 			c.Result = &models.Result{Content: fmt.Sprintf("[%d bytes are not shown]", made.Output.Size)}
 		default:
-			c.Result = resultOf(t, c.Key, call)
+			c.Result = resultOf(t, s, c.Key, call, longestResult(s.Agent.Spec, len(calls)))
 		}
 		x.Calls = append(x.Calls, c)
 	}
@@ -157,24 +205,32 @@ func callsOf(m models.Message) []*models.Call {
 }
 
 // results returns the results of the calls of a turn.
-func (t *Reading) results(key string, turn int, answer models.Message) []models.Part {
+func (t *Reading) results(s *statemachine.Step, turn int, answer models.Message) []models.Part {
 	var parts []models.Part
-	for i, call := range callsOf(answer) {
-		parts = append(parts, models.Part{Result: resultOf(t, statemachine.CallKey(key, turn, i+1), call)})
+	calls := callsOf(answer)
+	for i, call := range calls {
+		key := statemachine.CallKey(s.Key, turn, i+1)
+		parts = append(parts, models.Part{Result: resultOf(t, s, key, call, longestResult(s.Agent.Spec, len(calls)))})
 	}
 	return parts
 }
 
-// resultOf returns the result of a call that has ended, as the model sees it.
-func resultOf(t *Reading, key string, call *models.Call) *models.Result {
+// resultOf returns the result of a call that has ended, as the model sees it: at most longest bytes of it.
+func resultOf(t *Reading, agent *statemachine.Step, key string, call *models.Call, longest int) *models.Result {
 	r := &models.Result{ID: call.ID, Name: call.Name}
 	switch s := t.Task.Steps[key]; {
 	case s == nil:
 		r.Content, r.Failed = "the call was not made", true
-	case s.State == statemachine.StepSucceeded:
-		r.Content = shown(t.Fetch(s.Output))
+	case s.State != statemachine.StepSucceeded:
+		r.Content, r.Failed = bounded(failureText(s), 0, longest, ""), true
+	case !agent.Agent.Spec.ReadOn:
+		r.Content = bounded(shown(t.Fetch(s.Output)), 0, longest, "")
+	case call.Name == resultReadName:
+		part, _ := partOf(json.RawMessage(call.Args)) // it was parsed before
+		r.Content = bounded(shown(t.Fetch(s.Output)), part.Offset, longest, part.Call)
 	default:
-		r.Content, r.Failed = failureText(s), true
+		_, short := statemachine.SplitCall(key)
+		r.Content = bounded(shown(t.Fetch(s.Output)), 0, longest, short)
 	}
 	return r
 }
@@ -188,7 +244,7 @@ func failureText(s *statemachine.Step) string {
 	if s.Error.Hint != "" {
 		text += " (" + s.Error.Hint + ")"
 	}
-	return bounded(text)
+	return text
 }
 
 // shown returns the result of a call as a model sees it: a text as it is, anything else as JSON.
@@ -197,19 +253,21 @@ func shown(raw json.RawMessage) string {
 	if json.Unmarshal(raw, &text) != nil {
 		text = string(raw)
 	}
-	return bounded(text)
+	return text
 }
 
-// bounded truncates a text for a model.
-func bounded(text string) string {
-	if len(text) <= maxShown {
-		return text
+// bounded truncates a text for a model: it shows at most longest bytes from an offset on. call names the call whose result it is, if
+// the model can read on.
+func bounded(text string, offset, longest int, call string) string {
+	rest, offset := from(text, offset)
+	if len(rest) > longest {
+		cut := longest
+		for cut > 0 && !utf8.RuneStart(rest[cut]) {
+			cut--
+		}
+		rest = rest[:cut]
 	}
-	cut := maxShown
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return fmt.Sprintf("%s\n[%d of %d bytes are shown; ask for a smaller part]", text[:cut], cut, len(text))
+	return excerpt(rest, offset, len(text), call)
 }
 
 // digestOf returns the digest of a conversation that continues the one with the digest before.

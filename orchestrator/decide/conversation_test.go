@@ -62,7 +62,7 @@ func TestOpening(t *testing.T) {
 	w := agentWorld(t, "instructions: Be brief., tools: ['code*']")
 	w.wake()
 	assert.Equal(t, decide.Opening{
-		Instructions: "Be brief.", Prompt: "Find it.", Tools: []string{"code.find", "code.search", "code_find"}, // not their names for the model
+		Instructions: "Be brief.", Prompt: "Find it.", Tools: []string{"code.find", "code.search", "code_find", "RESULT_READ"}, // not their names for the model
 	}, w.reading().Opening(w.task.Steps["a"].Agent.Spec))
 	assert.Zero(t, (&decide.Reading{}).Opening(&events.Agent{}))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -49,13 +50,13 @@ func TestAgentInjectedResults(t *testing.T) {
 	} {
 		w := agentWorld(t, "tools: [FILE_READ]")
 		w.wake()
-		before, err := w.reading().ModelRequest("a", nil)
+		before, err := w.reading().ModelRequest("a", decide.Said{})
 		require.NoError(t, err)
 		w.hears(1, says("", "FILE_READ {}"))
 		raw, err := json.Marshal(text)
 		require.NoError(t, err)
 		w.calls(1, 1, work.Outcome{Output: raw})
-		after, err := w.reading().ModelRequest("a", nil)
+		after, err := w.reading().ModelRequest("a", decide.Said{})
 		require.NoError(t, err)
 		assert.Equal(t, before.Tools, after.Tools)
 		assert.Equal(t, before.System, after.System)

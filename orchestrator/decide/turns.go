@@ -67,9 +67,18 @@ func (t steps) specOf(n *plan.Node, key string, sc plan.Scope) (*events.Agent, e
 	}
 	spec.Instructions, spec.Prompt = t.value(instructions), t.value(prompt)
 	if len(offered) > 0 {
+		offered, spec.ReadOn = append(offered, resultRead()), true
+	}
+	if len(a.Handoff) > 0 {
+		offered = append(offered, handoff(a.Handoff))
+	}
+	if len(offered) > 0 {
 		spec.Tools = t.offload(MustJSON(offered))
 	}
-	spec.Result = events.Inline(a.Result)
+	spec.Result, spec.Chat = events.Inline(a.Result), p.Chat
+	if c := a.Context; c != nil {
+		spec.Context = &events.Context{CompactAt: int64(c.CompactAt), Keep: c.Keep}
+	}
 	t.limit(spec, a.Budget)
 	return spec, nil
 }
@@ -160,6 +169,13 @@ func (t turns) goOn() {
 	}
 	text := textOf(answer)
 	switch {
+	case last.Requested.Summarizes > 0 && strings.TrimSpace(text) == "":
+		t.fail(fault.New(fault.InvalidFormat, "the model gives no summary of the conversation, which is too long"), fault.ClassUnexpected)
+	case last.Requested.Summarizes > 0, len(t.agent().Told) > 0:
+		t.ask("")
+	case t.agent().Waits():
+	case t.agent().Dismissed:
+		t.finish(text)
 	case last.Answered.Stop == string(models.StopRefused):
 		t.fail(fault.New(fault.Forbidden, "the model refuses to answer: %s", brief(text)), fault.ClassDenied)
 	case last.Answered.Stop == string(models.StopLength):
@@ -172,17 +188,26 @@ func (t turns) goOn() {
 
 // finish ends the step with the final answer. An answer that does not have the form of the result is asked for once more.
 func (t turns) finish(text string) {
+	if t.node.Agent.Result == nil {
+		t.succeed(text, nil)
+		return
+	}
+	result := unfenced(text)
+	if err := t.node.Agent.CheckResult(result); err != nil {
+		t.repair(fault.From(err))
+		return
+	}
+	t.succeed(text, result)
+}
+
+// succeed ends the step with a text, and the result if the step has one.
+func (t turns) succeed(text string, result json.RawMessage) {
 	out := map[string]any{
 		"text": text, "turns": len(t.agent().Turns), "calls": t.agent().Spent.Calls, "tokens": t.agent().Spent.Tokens,
 		"usd": float64(t.agent().Spent.NanoUSD) / 1e9,
 	}
-	if t.node.Agent.Result != nil {
-		raw := unfenced(text)
-		if err := t.node.Agent.CheckResult(raw); err != nil {
-			t.repair(fault.From(err))
-			return
-		}
-		out["result"] = json.RawMessage(raw)
+	if result != nil {
+		out["result"] = result
 	}
 	raw := MustJSON(out)
 	if err := t.OutcomeOf(nil, raw); err != nil {
@@ -202,13 +227,13 @@ func (t turns) repair(err *fault.Error) {
 }
 
 // unfenced returns the JSON in a text that may be a code block of Markdown.
-func unfenced(text string) []byte {
+func unfenced(text string) json.RawMessage {
 	text = strings.TrimSpace(text)
 	if rest, ok := strings.CutPrefix(text, "```"); ok {
 		_, rest, _ = strings.Cut(rest, "\n")
 		text = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "```"))
 	}
-	return []byte(text)
+	return json.RawMessage(text)
 }
 
 // textOf returns the text of a message.
@@ -232,15 +257,23 @@ func brief(text string) string {
 // ask begins the next turn. added is a text that ends the conversation; "" for none.
 func (t turns) ask(added string) {
 	key := t.step.Key
-	turn := &events.Turn{Step: key, Turn: len(t.agent().Turns) + 1}
+	turn, said := &events.Turn{Step: key, Turn: len(t.agent().Turns) + 1}, t.news()
 	err := t.limitReached(turn)
-	if err != nil && t.mayFinish() {
+	switch {
+	case err != nil && t.mayFinish():
 		turn.Final, err = true, nil
 		added = strings.TrimSpace(added + "\nYou have reached a limit and can call no more tools. Give your final answer now.")
+	case err == nil && added == "":
+		if turn.Summarizes = t.tooLong(said.bytes); turn.Summarizes > 0 {
+			added = summarize
+		}
 	}
-	bytes := t.conversed(turn, added)
+	if turn.Summarizes == 0 {
+		turn.Heard = t.agent().Told
+	}
+	t.conversed(turn, &said, added)
 	if err == nil {
-		err = t.reserve(turn, bytes)
+		err = t.reserve(turn, said.bytes)
 	}
 	switch {
 	case t.stopped():
@@ -258,21 +291,46 @@ func (t turns) ask(added string) {
 	})
 }
 
-// conversed sets the digest of the conversation of a turn. It returns the number of bytes that the turn adds to it.
-func (t turns) conversed(turn *events.Turn, added string) int {
+// news is what the conversation has more than the last request: the answer and the results of its calls, or all of it before the
+// first turn. bytes is the size of what is not counted yet by the provider.
+type news struct {
+	answer models.Message
+	parts  []models.Part
+	bytes  int
+}
+
+// news returns what is new since the last turn.
+func (t turns) news() news {
+	last, spec := t.agent().Last(), t.agent().Spec
+	if last == nil {
+		return news{bytes: len(t.Fetch(spec.Instructions)) + len(t.Fetch(spec.Prompt)) + len(t.Fetch(spec.Tools)) + len(t.Fetch(spec.Result))}
+	}
+	said := news{answer: t.answer(t.step.Key, last.Requested.Turn)}
+	said.parts = t.results(t.step, last.Requested.Turn, said.answer)
+	said.bytes = len(MustJSON(said.parts))
+	return said
+}
+
+// conversed sets the digest of the conversation of a turn, and adds to said what the turn itself adds.
+func (t turns) conversed(turn *events.Turn, said *news, added string) {
 	if added != "" {
 		turn.Added = t.value(MustJSON(added))
+		said.bytes += len(added)
 	}
-	last := t.agent().Last()
-	if last == nil {
-		spec := t.agent().Spec
-		turn.Conversation = digestOf("", spec)
-		return len(t.Fetch(spec.Instructions)) + len(t.Fetch(spec.Prompt)) + len(t.Fetch(spec.Tools)) + len(t.Fetch(spec.Result))
+	parts := []any{said.answer, said.parts, added}
+	for _, m := range turn.Heard {
+		text := t.text(m.Text)
+		said.bytes += len(text)
+		parts = append(parts, text)
 	}
-	answer := t.answer(t.step.Key, last.Requested.Turn)
-	parts := t.results(t.step.Key, last.Requested.Turn, answer)
-	turn.Conversation = digestOf(last.Requested.Conversation, []any{answer, parts, added})
-	return len(MustJSON(parts)) + len(added)
+	switch last := t.agent().Last(); {
+	case last != nil:
+		turn.Conversation = digestOf(last.Requested.Conversation, parts)
+	case len(turn.Heard) > 0:
+		turn.Conversation = digestOf(digestOf("", t.agent().Spec), parts)
+	default:
+		turn.Conversation = digestOf("", t.agent().Spec)
+	}
 }
 
 // limitReached returns QUOTA_EXCEEDED if a limit that does not depend on the size of the request is reached.
@@ -301,10 +359,7 @@ func (t turns) mayFinish() bool {
 func (t turns) reserve(turn *events.Turn, bytes int) *fault.Error {
 	a := t.agent()
 	const overhead = 1024 // tokens that a provider adds to a request
-	request := int64(bytes) + overhead
-	if last := a.Last(); last != nil {
-		request = last.Answered.Usage.Request() + last.Answered.Usage.Output + int64(bytes) + overhead
-	}
+	request := t.known() + int64(bytes) + overhead
 	for _, m := range a.Spec.Models {
 		turn.Reserved.NanoUSD = max(turn.Reserved.NanoUSD, m.Price.Highest(request, a.Spec.MaxTokens))
 	}
@@ -416,6 +471,10 @@ func (t turns) call(key string, i int, call *models.Call, offered []offeredTool)
 		t.deny(key, call.Name, call.Args, fault.New(fault.NotFound, "there is no tool %q here", brief(call.Name)).WithHint("the tools are %s", names(offered)))
 	case !json.Valid(args):
 		t.deny(key, offered[at].name(), call.Args, fault.New(fault.InvalidFormat, "the arguments are not valid JSON"))
+	case offered[at].name() == resultReadName:
+		t.readOn(key, args)
+	case offered[at].name() == handoffName:
+		t.handOver(key, args)
 	default:
 		t.callTool(key, offered[at].name(), args)
 	}
@@ -488,7 +547,11 @@ func (t turns) act() {
 		}
 		ended = ended && t.Task.StepState(key).Terminal()
 	}
-	if ended {
+	switch to := t.takenOver(); {
+	case !ended:
+	case to != nil:
+		t.finishFor(to)
+	default:
 		t.ask("")
 	}
 }

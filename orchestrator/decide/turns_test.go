@@ -114,7 +114,7 @@ func TestAgent(t *testing.T) {
 	w := agentWorld(t, "instructions: Be brief., tools: ['FILE_*', '!FILE_DELETE', code.search]")
 	assert.Equal(t, "task.started, agent.started a, turn.requested a, step.ready a.t1.m", w.wake())
 	assert.Empty(t, w.wake(), "a second look says nothing new")
-	first, err := w.reading().ModelRequest("a", nil)
+	first, err := w.reading().ModelRequest("a", decide.Said{})
 	require.NoError(t, err)
 	assert.Equal(t, "Be brief.", first.System)
 	assert.Equal(t, []models.Message{{Role: models.User, Parts: []models.Part{{Text: "Find it."}}}}, first.Messages)
@@ -122,7 +122,8 @@ func TestAgent(t *testing.T) {
 	for _, tool := range first.Tools {
 		names = append(names, tool.Name+": "+tool.Description)
 	}
-	assert.Equal(t, []string{"FILE_READ: does FILE_READ", "code_search: does code.search"}, names)
+	assert.Equal(t, []string{"FILE_READ: does FILE_READ", "code_search: does code.search"}, names[:2])
+	assert.Len(t, names, 3, "and RESULT_READ")
 
 	assert.Equal(t, "step.succeeded a.t1.m, turn.answered a, step.ready a.t1.c1, step.ready a.t1.c2",
 		w.hears(1, says("Let me see.", `FILE_READ {"path":"x"}`, `code_search {}`)))
@@ -130,7 +131,7 @@ func TestAgent(t *testing.T) {
 	assert.Equal(t, "step.succeeded a.t1.c1", w.calls(1, 1, work.Outcome{Output: json.RawMessage(`"the text"`)}), "the other call runs")
 	assert.Equal(t, "step.failed a.t1.c2, turn.requested a, step.ready a.t2.m", w.calls(1, 2, bad(fault.ClassToolError)))
 
-	second, err := w.reading().ModelRequest("a", nil)
+	second, err := w.reading().ModelRequest("a", decide.Said{})
 	require.NoError(t, err)
 	require.Len(t, second.Messages, 3)
 	assert.Equal(t, first.Messages[0], second.Messages[0])
@@ -140,8 +141,8 @@ func TestAgent(t *testing.T) {
 		{Result: &models.Result{ID: "c2", Name: "code_search", Content: "TOOL_FAILED: it broke", Failed: true}},
 	}}, second.Messages[2])
 
-	for _, said := range [][]models.Message{first.Messages, second.Messages} {
-		again, err := w.reading().ModelRequest("a", said)
+	for turn, said := range [][]models.Message{first.Messages, second.Messages} {
+		again, err := w.reading().ModelRequest("a", decide.Said{Turn: turn + 1, Messages: said})
 		require.NoError(t, err)
 		assert.Equal(t, second, again, "only what is new is read")
 	}
@@ -154,9 +155,9 @@ func TestAgentToolNames(t *testing.T) {
 	t.Parallel()
 	w := agentWorld(t, "tools: ['code*']")
 	w.wake()
-	r, err := w.reading().ModelRequest("a", nil)
+	r, err := w.reading().ModelRequest("a", decide.Said{})
 	require.NoError(t, err)
-	require.Len(t, r.Tools, 3)
+	require.Len(t, r.Tools, 4)
 	for i, tool := range []string{"code.find", "code.search", "code_find"} {
 		assert.Regexp(t, "^[a-z_0-9]+$", r.Tools[i].Name)
 		assert.Equal(t, "does "+tool, r.Tools[i].Description)
@@ -203,7 +204,7 @@ func TestAgentResult(t *testing.T) {
 	w := agentWorld(t, form)
 	w.wake()
 	assert.Equal(t, "step.succeeded a.t1.m, turn.answered a, turn.requested a, step.ready a.t2.m", w.hears(1, says(`{"n": "one"}`)))
-	again, err := w.reading().ModelRequest("a", nil)
+	again, err := w.reading().ModelRequest("a", decide.Said{})
 	require.NoError(t, err)
 	assert.Contains(t, again.Messages[2].Parts[0].Text, "result.n: got string, want integer")
 	w.hears(2, says("```json\n{\"n\": 1}\n```"))
@@ -296,9 +297,9 @@ func TestAgentFinishes(t *testing.T) {
 	w.wake()
 	w.hears(1, says("", "FILE_READ {}"))
 	w.calls(1, 1, good())
-	last, err := w.reading().ModelRequest("a", nil)
+	last, err := w.reading().ModelRequest("a", decide.Said{})
 	require.NoError(t, err)
-	assert.Empty(t, last.Tools)
+	assert.True(t, last.NoCalls)
 	assert.Contains(t, last.Messages[2].Parts[1].Text, "Give your final answer now.")
 	assert.Equal(t, "step.succeeded a.t2.m, turn.answered a, step.succeeded a, task.finished", w.hears(2, says("I found nothing.", "FILE_READ {}")))
 }
@@ -439,7 +440,7 @@ func TestAgentGoesOn(t *testing.T) {
 	assert.Equal(t, "step.succeeded a.t2.c3, turn.requested a, step.ready a.t3.m", again.end("a.t2.c3", good()))
 	before, after := w.task.Steps["a"].Agent, again.task.Steps["a"].Agent
 	assert.Equal(t, before.Turns, after.Turns[:2])
-	r, err := again.reading().ModelRequest("a", nil)
+	r, err := again.reading().ModelRequest("a", decide.Said{})
 	require.NoError(t, err)
 	assert.Len(t, r.Messages, 5)
 

@@ -78,7 +78,7 @@ func (h *history) event(c *events.Commit, e events.Event) {
 		h.move(e.Kind, d)
 	case *events.Refused:
 		h.report.Refused++
-	case *events.Turn, *events.Answered, *events.LostTurn, *events.Extended:
+	case *events.Turn, *events.Answered, *events.LostTurn, *events.Extended, *events.Told:
 		h.turn(events.StepOf(d), e)
 	case *events.Checkpointed:
 		h.report.Checkpoints[h.task] = append(h.report.Checkpoints[h.task], d.ID)

@@ -151,15 +151,20 @@ export interface ConversationReply {
   instructions?: string
   prompt: string
   tools: string[] | null
-  limits: Spent & { max_turns: number; max_tokens: number; until?: string; on_exceeded?: string }
+  limits: Spent & { max_turns: number; max_tokens: number; until?: string; on_exceeded?: string; context?: { compact_at: number; keep?: number } }
   used: Spent
   lost?: Spent
   approval?: string
   reserved?: Spent
+  unheard?: SaidView[]
+  waits?: boolean
   total: number
   turns: TurnView[] | null
   next?: number
 }
+
+/** SaidView is what a person says to an agent. */
+export interface SaidView { by: string; text: string }
 
 export interface TurnView {
   turn: number
@@ -170,6 +175,8 @@ export interface TurnView {
   model?: string
   stop?: string
   added?: string
+  heard?: SaidView[]
+  summarizes?: number
   final?: boolean
   text?: string
   calls?: TurnCall[]

@@ -37,6 +37,7 @@ export const commands = {
   replay: (task: string, rev: number) => command('orch', 'replay', task, '--at', String(rev)),
   explain: (task: string) => command('orch', 'explain', task),
   diff: (a: string, b: string) => command('orch', 'diff', a, b),
+  agentSay: (task: string, step: string, text: string, end: boolean) => command('orch', 'agent', 'say', task, ...(text ? [text] : []), '--step', step, ...(end ? ['--end'] : [])),
   agentShow: (task: string, step: string, rev: number) => command('orch', 'agent', 'show', task, step, ...(rev ? ['--rev', String(rev)] : [])),
   fork: (task: string, at: string, set: [string, Json][] = [], live = '', repeat = false) =>
     command('orch', 'fork', task, ...(at ? ['--at', at] : []), ...set.flatMap(([k, v]) => ['--set', typeof v === 'string' ? `${k}=${v}` : `${k}:=${JSON.stringify(v)}`]),

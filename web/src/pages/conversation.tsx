@@ -1,11 +1,12 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import type { ConversationReply, TurnCall, TurnView } from '../api.ts'
+import type { ConversationReply, SaidView, TurnCall, TurnView } from '../api.ts'
+import { post } from '../client.ts'
 import { commands } from '../commands.ts'
 import { Reader, type Talk } from '../conversation.ts'
 import { count, dollars, moment, nanoseconds, plural } from '../format.ts'
 import { compact, exactly } from '../json.ts'
-import { epoch } from '../node.ts'
+import { epoch, writes } from '../node.ts'
 import { href, query, setQuery } from '../route.ts'
 import { Command } from '../ui/copy.tsx'
 import { Long } from '../ui/json.tsx'
@@ -13,6 +14,7 @@ import { Empty, Loading, Problem } from '../ui/notice.tsx'
 import { State } from '../ui/state.tsx'
 import { Line, Txt } from '../ui/text.tsx'
 import { Ago } from '../ui/time.tsx'
+import { useAction } from '../ui/use.ts'
 
 /** agentOf returns the agent step that the address selects: by its key, or by that of one of its calls. */
 export function agentOf(agents: string[], step: string): string {
@@ -41,6 +43,7 @@ export function Conversation({ id, agents, step: selected, rev, live, version, k
       <Problem of={problem} />
       {!talk && !problem && <Loading />}
       {talk && <Turns of={talk} reader={reader} to={(key) => href(`/tasks/${id}`, { ...kept, tab: 'conversation', agent: step, step: key })} />}
+      {talk?.head.state === 'running' && live && writes.value && <Say key={step} of={talk.head} />}
     </div>
   )
 }
@@ -92,6 +95,7 @@ function Head({ of: h }: { of: ConversationReply }) {
       <State of={h.state} />
       {h.limits.max_turns > 0 && <span>{plural(h.total, 'turn')} of at most {count(h.limits.max_turns)}</span>}
       <span>used {dollars(h.used.nano_usd ?? 0)}, {plural(h.used.tokens ?? 0, 'token')}, {plural(h.used.calls ?? 0, 'call')}{budget.length > 0 && ` of at most ${budget.join(', ')}`}</span>
+      {h.waits && <span>waits for a message</span>}
       {h.approval && <a href={href(`/inbox/${h.approval}`)}>waits for an approval: it has reached a limit</a>}
       {h.lost?.tokens ? <span>at most {plural(h.lost.tokens, 'token')} of lost answers</span> : null}
       {h.reserved?.nano_usd ? <span>{dollars(h.reserved.nano_usd)} reserved</span> : null}
@@ -110,7 +114,36 @@ function Turns({ of: { head, turns }, reader, to }: { of: Talk; reader: Reader |
       {first > 1 && <button type="button" onClick={() => void reader?.earlier()}>Show turns before {count(first)}</button>}
       {turns.length === 0 && !reused && <Empty title="The model has not been asked.">{head.state === 'pending' ? 'The step has not begun.' : ''}</Empty>}
       <ol class="turns" aria-label="Turns">{turns.map((t) => <li key={t.turn}><Turn of={t} to={to} onWhole={() => void reader?.whole(t.turn)} /></li>)}</ol>
+      {head.unheard && <><p class="note">The model hears in its next turn:</p><Said all={head.unheard} /></>}
     </>
+  )
+}
+
+/** Said is what people have said to the agent. */
+function Said({ all }: { all: SaidView[] }) {
+  return <>{all.map((s, i) => <div key={i}><p class="kicker"><Txt>{s.by}</Txt></p><div class="said"><Txt>{s.text}</Txt></div></div>)}</>
+}
+
+/** Say says something to an agent that works, and ends its chat. */
+function Say({ of: h }: { of: ConversationReply }) {
+  const [text, setText] = useState('')
+  const action = useAction()
+  const send = async (end: boolean) => {
+    if (await action.run(async () => post(`/tasks/${h.id}/steps/${encodeURIComponent(h.step)}/say`, { text, end }))) setText('')
+  }
+  const chats = h.waits === true
+  return (
+    <form class="decide" onSubmit={(e) => { e.preventDefault(); void send(false) }}>
+      <div class="field">
+        <label for="say">{chats ? 'Your message' : 'Say something to the agent; its model hears it in its next turn'}</label>
+        <textarea id="say" rows={3} required value={text} onInput={(e) => setText(e.currentTarget.value)} />
+      </div>
+      <Problem of={action.problem} />
+      <div class="actions">
+        <span class="pair"><button class="primary" disabled={action.busy || text.trim() === ''}>Say</button><Command text={commands.agentSay(h.id, h.step, text, false)} /></span>
+        {chats && <span class="pair"><button type="button" disabled={action.busy} onClick={() => void send(true)}>End the chat</button><Command text={commands.agentSay(h.id, h.step, text, true)} /></span>}
+      </div>
+    </form>
   )
 }
 
@@ -132,7 +165,7 @@ const cut = /\n\[\d+ of \d+ bytes are shown\]$/
 
 function Turn({ of: t, to, onWhole }: { of: TurnView; to: (key: string) => string; onWhole: () => void }) {
   const calls = t.calls ?? []
-  const isCut = [t.text, t.added, ...calls.flatMap((c) => [c.args, c.result])].some((text) => cut.test(text ?? ''))
+  const isCut = [t.text, t.added, ...(t.heard ?? []).map((s) => s.text), ...calls.flatMap((c) => [c.args, c.result])].some((text) => cut.test(text ?? ''))
   return (
     <>
       <h2 class="facts-line">
@@ -146,8 +179,10 @@ function Turn({ of: t, to, onWhole }: { of: TurnView; to: (key: string) => strin
         {t.due && <span>again at {moment(t.due)}</span>}
         {t.stop && t.stop !== 'end' && t.stop !== 'calls' && <span>stopped: <Txt>{t.stop}</Txt></span>}
         {t.final && <span>without tools</span>}
+        {t.summarizes ? <span>summarizes turns 1 to {count(t.summarizes)}</span> : null}
         <Cost of={t} />
       </h2>
+      {t.heard && <Said all={t.heard} />}
       {t.added && <p class="note"><Txt>{t.added}</Txt></p>}
       {t.text && <div class="said"><Txt>{t.text}</Txt></div>}
       {calls.length > 0 && <ul class="calls" aria-label={`Calls of turn ${t.turn}`}>{calls.map((c) => <li key={c.step}><Call of={c} to={to} /></li>)}</ul>}

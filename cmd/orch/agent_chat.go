@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// chatEnd is the line that ends a chat.
+const chatEnd = "/end"
+
+func newAgentChat(c *agentCommands) *cobra.Command {
+	var o submitOptions
+	var model, task string
+	cmd := &cobra.Command{
+		Use:   "chat [NAME|FILE] [PROMPT]",
+		Short: "Talk with an agent that a file describes; the conversation survives everything",
+		Long: `Talk with an agent, in lines: each line is a message, and the answer follows when the agent has made the calls that it
+needs. NAME is that of a file .orch/agents/NAME.yaml, as for orch agent ask. The conversation is a task: it survives
+crashes and the end of this command, which --task continues. The line ` + chatEnd + ` ends it; its report is the last answer.`,
+		Example: "  orch agent chat helper\n  orch agent chat helper 'What changed this week?' --model local/qwen\n  orch agent chat --task @last",
+		Args:    takes("[NAME|FILE]", "[PROMPT]"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case task != "" && len(args) > 0:
+				return fault.New(fault.InvalidParams, "--task continues a chat and takes no %s", "NAME|FILE")
+			case task != "":
+				return c.continueChat(cmd.Context(), task)
+			case len(args) == 0:
+				return fault.New(fault.RequiredField, "is missing").WithField("NAME|FILE").WithHint("usage: %s", cmd.UseLine())
+			}
+			o.file = c.agentFile(args[0])
+			o.inputs = []string{"chat:=true"}
+			if model != "" {
+				o.inputs = append(o.inputs, "model="+model)
+			}
+			return c.startChat(cmd.Context(), o, args[1:])
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&model, "model", "", "model to ask instead of that in the file")
+	f.StringVar(&task, "task", "", "continue the chat of this task")
+	f.StringVar(&o.name, "name", "", "name of the task")
+	f.StringArrayVar(&o.labels, "label", nil, "label as key=value (repeatable)")
+	addSettings(f, true, true)
+	return cmd
+}
+
+// startChat submits a chat with its first message, and goes on with it.
+func (c *agentCommands) startChat(ctx context.Context, o submitOptions, prompt []string) error {
+	lines := bufio.NewReader(c.in)
+	first, err := strings.Join(prompt, " "), error(nil)
+	for first == "" && err == nil {
+		first, err = c.readMessage(lines)
+	}
+	if first == "" {
+		return fault.New(fault.RequiredField, "a chat begins with a message").WithField("PROMPT")
+	}
+	o.inputs = append(o.inputs, "prompt="+first)
+	request, err := c.submits.submitRequest(ctx, o)
+	if err != nil {
+		return err
+	}
+	return c.with(ctx, working, func(s session) error {
+		request.Actor = c.actor()
+		reply, err := s.Submit(ctx, request)
+		if err != nil {
+			return err
+		}
+		c.wait.noteStarted(reply)
+		return c.chat(ctx, s, reply.ID, lines, 0)
+	})
+}
+
+// continueChat goes on with a chat. It shows the last answer again.
+func (c *agentCommands) continueChat(ctx context.Context, task string) error {
+	return c.withTask(ctx, working, task, func(s session, id events.TaskID) error {
+		r, err := s.Conversation(ctx, api.ConversationRequest{ID: id, From: -1, Limit: 1})
+		if err != nil {
+			return err
+		}
+		return c.chat(ctx, s, id, bufio.NewReader(c.in), max(r.Total-1, 0))
+	})
+}
+
+// readMessage reads a line. At the end of the input it returns io.EOF, perhaps with a last line.
+func (c *agentCommands) readMessage(lines *bufio.Reader) (string, error) {
+	if c.inTTY && c.errTTY {
+		_, _ = io.WriteString(c.err, "> ") // if stderr is closed, nobody sees it
+	}
+	line, err := lines.ReadString('\n')
+	return strings.TrimSpace(line), err
+}
+
+// chat shows the answers of an agent and sends it the lines of the user, until it has ended or there are no more lines. shown is how
+// many turns have been shown.
+func (c *agentCommands) chat(ctx context.Context, s session, id events.TaskID, lines *bufio.Reader, shown int) error {
+	f := c.wait.follower(s, id, 0)
+	defer f.release(ctx, s)
+	t := &chatting{agentCommands: c, follower: f, shown: shown}
+	for {
+		ended, err := t.listen(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return c.leaveChat(id)
+		case err != nil:
+			return err
+		case ended:
+			return c.wait.finish(ctx, f)
+		}
+		text, err := "", error(nil)
+		for text == "" && err == nil {
+			text, err = c.readMessage(lines)
+		}
+		if text == "" && errors.Is(err, io.EOF) {
+			return c.leaveChat(id)
+		}
+		r := api.SayRequest{ID: id, Text: text, Actor: c.actor()}
+		if text == chatEnd {
+			r.Text, r.End = "", true
+		}
+		if _, err := f.session.Say(ctx, r); err != nil {
+			return err
+		}
+	}
+}
+
+// leaveChat says how to go on with a chat that has not ended.
+func (c *agentCommands) leaveChat(id events.TaskID) error {
+	c.note("the chat waits; go on: orch agent chat --task %s, end it: orch agent say %s --end", id, id)
+	return nil
+}
+
+// chatting shows what an agent says.
+type chatting struct {
+	*agentCommands
+	*follower
+
+	shown int
+}
+
+// listen shows the turns of the agent until it waits for a message. It returns true if the task has ended.
+func (t *chatting) listen(ctx context.Context) (ended bool, err error) {
+	for {
+		reply, err := t.next(ctx)
+		if err != nil {
+			return false, err
+		}
+		t.noteApprovals(reply.Commits)
+		r, err := t.showTurns(ctx)
+		if err != nil || reply.Ended || r.Waits {
+			return reply.Ended, err
+		}
+	}
+}
+
+// showTurns shows the turns that have been answered since it was called last.
+func (t *chatting) showTurns(ctx context.Context) (api.ConversationReply, error) {
+	for {
+		r, err := t.session.Conversation(ctx, api.ConversationRequest{ID: t.id, From: t.shown + 1})
+		if err != nil {
+			return r, err
+		}
+		for _, turn := range r.Turns {
+			if turn.State == api.TurnAsking || turn.State == api.TurnActing {
+				return r, nil
+			}
+			if err := t.showTurn(turn); err != nil {
+				return r, err
+			}
+			t.shown = turn.Turn
+		}
+		if r.Next == 0 {
+			return r, nil
+		}
+	}
+}
+
+// showTurn writes an answer to stdout, and its calls to stderr.
+func (t *chatting) showTurn(turn api.TurnView) error {
+	for _, call := range turn.Calls {
+		t.note("  %s %s  %s", treeRenderer{}.mark(call.State), call.Tool, screen.Line(call.Args))
+	}
+	switch {
+	case t.cfg.Output != "text":
+		return t.emit(view{data: turn, names: []string{turn.Asks}})
+	case turn.Summarizes > 0:
+		t.note("  (a summary replaces the turns 1 to %d)", turn.Summarizes)
+		return nil
+	case turn.Text == "":
+		return nil
+	default:
+		return writeLines(t.out, []string{strings.TrimRight(screen.EscapeLines(turn.Text), "\n")})
+	}
+}
+
+// noteApprovals says what waits for a decision.
+func (t *chatting) noteApprovals(commits []api.CommitView) {
+	for _, commit := range commits {
+		for _, e := range commit.Events {
+			if a, ok := e.Data.(*events.Approval); ok {
+				t.note("  %s waits for approval: orch approve %s", screen.Line(a.Description), a.ID)
+			}
+		}
+	}
+}
