@@ -130,3 +130,33 @@ test('on a real node the conversation goes on by itself', async () => {
     await node.stop()
   }
 })
+
+const chatter = 'turns:\n  - text: Hello.\n  - expect: milk\n    text: There is none.\n'
+const chat = 'orch: v1\nname: chat\nsteps: [{id: a, agent: {model: "script:chatter", prompt: Hello, chat: true}}]\n'
+
+test('on a real node a person talks with an agent', async () => {
+  const node = await realNode({ '.orch/models/chatter.yaml': chatter, 'chat.yaml': chat })
+  try {
+    const id = /TASK_\w+/.exec(node.orch('submit', 'chat.yaml', '--detach'))[0]
+    const page = await node.login(`/tasks/${id}?tab=conversation`)
+    await page.getByText('waits for a message', { exact: true }).waitFor()
+    const say = page.getByRole('button', { name: 'Say', exact: true })
+    assert.ok(await say.isDisabled(), 'an empty message is not sent')
+    await page.getByLabel('Your message').fill('Is there <b>milk</b>?')
+    await page.getByRole('button', { name: /Copy as command: orch agent say/ }).first().click()
+    assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^orch agent say TASK_\w+ 'Is there <b>milk<\/b>\?' --step a$/)
+    await say.click()
+    const second = turns(page).locator('> li').nth(1)
+    await second.getByText('Is there <b>milk</b>?').waitFor()
+    await second.getByText('There is none.').waitFor()
+    assert.equal(await page.getByLabel('Your message').inputValue(), '')
+    await settled(page)
+    await accessible(page, 'a chat')
+    await page.getByRole('button', { name: 'End the chat' }).click()
+    await page.getByLabel('Your message').waitFor({ state: 'detached' })
+    await page.locator('.talk').getByText('Succeeded').first().waitFor()
+    await node.kit.close(page)
+  } finally {
+    await node.stop()
+  }
+})
