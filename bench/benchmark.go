@@ -116,6 +116,7 @@ func measurements() []measurement {
 		{[]string{"rss-idle", "rss-after", "rss-worker", "disk"}, footprint},
 		{[]string{"soak", "soak-worker"}, soak},
 		{[]string{"sleepers"}, sleepers},
+		{[]string{"agents-cpu", "agents-rss"}, agents},
 		{readerIDs(), readers},
 		{[]string{"replay-1k-alone", "replay-100k-alone"}, replaysAlone},
 		{[]string{"replay-1k-among", "replay-100k-among"}, replaysInLargeStore},

@@ -96,7 +96,7 @@ func (c Config) sample(ctx context.Context, w workload, durability string, start
 	return s.drive(ctx, w, c.Duration)
 }
 
-func each(samples []sample, of func(sample) float64) []float64 {
+func each[T any](samples []T, of func(T) float64) []float64 {
 	values := make([]float64, len(samples))
 	for i, s := range samples {
 		values[i] = of(s)

@@ -73,6 +73,8 @@ func goals() map[string][2]Goal {
 		"rss-after":           sameGoal(Goal{Most: 150}),
 		"disk":                sameGoal(Goal{Most: 1.2}),
 		"sleepers":            sameGoal(Goal{Most: 1.2}),
+		"agents-cpu":          sameGoal(Goal{Most: 2}),
+		"agents-rss":          sameGoal(Goal{Most: 60}),
 		"reads-list":          sameGoal(Goal{Most: 5}),
 		"reads-filter":        sameGoal(Goal{Most: 5}),
 		"reads-find":          sameGoal(Goal{Most: 5}),
