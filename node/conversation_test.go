@@ -52,7 +52,7 @@ func TestConversation(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []any{"a", statemachine.StepSucceeded, 2, 0}, []any{r.Step, r.State, r.Total, r.Next})
 	assert.Equal(t, []any{"Be brief.", "Look."}, []any{r.Instructions, r.Prompt})
-	assert.Equal(t, [][]string{{"script:talk"}, {"GLOB_SEARCH"}}, [][]string{r.Models, r.Tools})
+	assert.Equal(t, [][]string{{"script:talk"}, {"GLOB_SEARCH", "RESULT_READ"}}, [][]string{r.Models, r.Tools})
 	assert.Equal(t, int64(100_000), r.Limits.Tokens)
 	assert.Equal(t, 2, r.Used.Calls)
 	require.Len(t, r.Turns, 2)

@@ -132,7 +132,7 @@ func pathless() map[string]string {
 		"MESSAGE_ACK": "log", "MESSAGE_GROUP": "log", "MESSAGE_INBOX": "log", "MESSAGE_SEND": "log", "NOTIFICATION_SEND": "network",
 		"onboarding.getChecklist": "log", "onboarding.getWelcome": "log", "onboarding.registerAgent": "log",
 		"system.getAgents": "log", "system.getSystemStatus": "log", "system.getTaskQueue": "log", "system.listSkills": "log",
-		"APPROVAL_CHECK": "log", "APPROVAL_REQUEST": "log", "CHECKPOINT_CREATE": "log", "CHECKPOINT_RESTORE": "log", "LOG_WRITE": "log",
+		"APPROVAL_CHECK": "log", "APPROVAL_REQUEST": "log", "QUESTION_ASK": "log", "CHECKPOINT_CREATE": "log", "CHECKPOINT_RESTORE": "log", "LOG_WRITE": "log",
 		"HTTP_REQUEST": "network", "WEB_FETCH": "network", "WEB_SEARCH": "network",
 		"PROJECT_UNDO":    "puts back what the calls of the own session have changed, and what the identity does not see stays",
 		"TASK_SPAWN":      "the name of a template, which is no path",

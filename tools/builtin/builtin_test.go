@@ -92,7 +92,7 @@ func TestSpecs(t *testing.T) {
 			if s.NoWorkspace {
 				assert.False(t, slices.ContainsFunc(s.Paths, func(p tools.Path) bool { return p.Access != tools.ReadPath }))
 			}
-			logOnly := []string{"LOG_WRITE", "CHECKPOINT_CREATE", "CHECKPOINT_RESTORE", "APPROVAL_REQUEST", "TASK_SPAWN"}
+			logOnly := []string{"LOG_WRITE", "CHECKPOINT_CREATE", "CHECKPOINT_RESTORE", "APPROVAL_REQUEST", "QUESTION_ASK", "TASK_SPAWN"}
 			assert.Equal(t, slices.Contains(logOnly, s.Name), s.LogOnly, "a read-only node lets these run, and no others")
 		})
 	}
