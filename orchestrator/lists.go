@@ -5,7 +5,6 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -62,7 +61,7 @@ type lister struct {
 	engine *engine
 	reader *reader
 	// adding is held while a task is read and added to the index, or removed from it.
-	adding sync.Mutex
+	adding ioLock
 	// past is a position of the archive. The index contains everything before it.
 	past atomic.Uint64
 }

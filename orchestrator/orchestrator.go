@@ -58,7 +58,7 @@ func New(cfg Config) (*Orchestrator, error) {
 	ws.queue.dispatcher = dispatch.New(dispatch.Config{
 		Owner: dispatchOwner{ws}, Now: c.now, OfflineAfter: maxPoll + 2*cfg.Limits.Lease, LastBatch: uint64(max(c.started.UnixNano(), 1)),
 	})
-	li := &lister{core: c, engine: en, reader: rd}
+	li := &lister{core: c, engine: en, reader: rd, adding: newIOLock()}
 	ar := &archiver{core: c, engine: en, reader: rd, lister: li, pauses: pauses, archiveNow: make(chan struct{}, 1)}
 	return &Orchestrator{
 		core: c, engine: en, reader: rd, submitter: sm, approver: ap, operations: op, workSource: ws, archiver: ar,

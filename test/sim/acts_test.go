@@ -241,6 +241,8 @@ func (w *world) doTask(a act, id events.TaskID) {
 		w.person(id)
 	case "result":
 		w.result(id, time.Duration(a.B)*time.Millisecond+time.Duration(500+w.callNo%400))
+	case "say":
+		w.say(id, a.B%4 == 0)
 	default:
 		w.command(a, id)
 	}
@@ -263,6 +265,16 @@ func (w *world) command(a act, id events.TaskID) {
 		case "archive":
 			_, err = o.Archive(ctx, api.ArchiveRequest{Age: time.Second, Wait: time.Second})
 		}
+		return err
+	}, func(error) {})
+}
+
+// say says something to the agent of a task, if it has one that works.
+func (w *world) say(id events.TaskID, end bool) {
+	w.sayings++
+	r := api.SayRequest{ID: id, Text: fmt.Sprint("message ", w.sayings), End: end, Actor: "user:sim"}
+	w.call(w.any(), fmt.Sprintf("say %d to %s", w.sayings, id), func(ctx context.Context, o *orchestrator.Orchestrator) error {
+		_, err := o.Say(ctx, r)
 		return err
 	}, func(error) {})
 }

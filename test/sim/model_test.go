@@ -39,6 +39,36 @@ func (w *world) answerOfModel() json.RawMessage {
 	return raw
 }
 
+// checkMessages checks that a model hears what people say once, in order, and nothing else.
+func (w *world) checkMessages(past []*history) {
+	for _, h := range past {
+		told := map[string][]string{}
+		for _, c := range h.commits {
+			for _, e := range c.Events {
+				switch d := e.Data.(type) {
+				case *events.Told:
+					if !d.Text.IsZero() {
+						told[d.Step] = append(told[d.Step], string(d.Text.Raw))
+					}
+				case *events.Turn:
+					for _, m := range d.Heard {
+						if len(told[d.Step]) == 0 {
+							if c.Rev > 1 { // a first commit may take over turns
+								w.fail("turn %d of %s %s hears %s, which nobody has said", d.Turn, h.id, d.Step, m.Text.Raw)
+							}
+							continue
+						}
+						if first := told[d.Step][0]; first != string(m.Text.Raw) {
+							w.fail("turn %d of %s %s hears %s before %s", d.Turn, h.id, d.Step, m.Text.Raw, first)
+						}
+						told[d.Step] = told[d.Step][1:]
+					}
+				}
+			}
+		}
+	}
+}
+
 // checkBudgets checks that no turn of an agent was begun that might have exceeded its budget, and that each turn has one answer at
 // most.
 func (w *world) checkBudgets(past []*history) {

@@ -104,10 +104,29 @@ func (w *world) finished(round int) bool {
 	for _, task := range open {
 		w.command(act{Do: "resume"}, task.ID)
 		w.command(act{Do: "signal"}, task.ID)
+		w.endChats(task.ID)
 		w.person(task.ID)
 		w.runUntilIdle()
 	}
 	return false
+}
+
+// endChats ends the chats of a task that wait for a message.
+func (w *world) endChats(id events.TaskID) {
+	var view api.TaskView
+	w.now("get "+string(id), func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
+		view, err = o.Get(ctx, api.GetRequest{ID: id})
+		return err
+	})
+	for _, s := range view.Steps {
+		if s.State == statemachine.StepRunning && s.Tool == "" {
+			r := api.SayRequest{ID: id, Step: s.Key, End: true, Actor: "user:sim"}
+			w.call(w.owner, "end "+s.Key, func(ctx context.Context, o *orchestrator.Orchestrator) error {
+				_, err := o.Say(ctx, r)
+				return err
+			}, func(error) {})
+		}
+	}
 }
 
 // open returns the open tasks, also the parts of loops, which a list without their name leaves out.

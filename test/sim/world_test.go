@@ -56,8 +56,10 @@ type world struct {
 	// overlapped is set when two owners have been alive at the same time.
 	overlapped bool
 
-	calls   []*call
-	callNo  int
+	calls  []*call
+	callNo int
+	// sayings counts the messages to agents.
+	sayings int
 	workers []*simWorker
 	joined  int
 	said    []work.Outcome
