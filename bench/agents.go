@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"time"
+
+	"github.com/orch-dev/orch/fault"
 )
 
 // The workload of the rows about agents: how many work at once, and how many calls each requests, one in each turn but the last.
@@ -20,13 +22,18 @@ const (
 // agents measures what agents cost the server, with a model outside of it that answers at once: the CPU time of a turn, with the call
 // that it requests, and the memory of 100 agents that work at the same time.
 func agents(ctx context.Context, l *benchRun, durability string) ([]Row, error) {
-	model := httptest.NewServer(http.HandlerFunc(answerAtOnce))
-	defer model.Close()
+	model, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, "the model of the benchmark cannot listen")
+	}
+	server := &http.Server{Handler: http.HandlerFunc(answerAtOnce), ReadHeaderTimeout: time.Minute}
+	defer func() { _ = server.Close() }()
+	go func() { _ = server.Serve(model) }() // until it is closed
 	text, err := planOf("steps:\n  - {id: a, agent: {model: local/bench, prompt: Go on., tools: [LOG_WRITE]}}\n")
 	if err != nil {
 		return nil, err
 	}
-	runs, err := repeat(l.Config, func() (agentsCost, error) { return l.agentsRun(ctx, durability, model.URL, text) })
+	runs, err := repeat(l.Config, func() (agentsCost, error) { return l.agentsRun(ctx, durability, "http://"+model.Addr().String(), text) })
 	return []Row{
 		figure("agents-cpu", fmt.Sprintf("server CPU of a turn of an agent and its call, %d agents at once", agentsAtOnce), "ms",
 			each(runs, func(c agentsCost) float64 { return c.cpu })),

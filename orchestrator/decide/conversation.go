@@ -67,10 +67,10 @@ func (t *Reading) ModelRequest(key string, said Said) (models.Request, error) {
 func (t *Reading) conversation(s *statemachine.Step, said Said) []models.Message {
 	all, turn := slices.Clone(said.Messages), said.Turn
 	if turn == 0 || slices.ContainsFunc(s.Agent.Turns[turn-1:len(s.Agent.Turns)-1], isCompaction) {
-		all, turn = t.opening(s)
+		all, turn = openingOf(t, s)
 	}
 	for _, next := range s.Agent.Turns[turn:] {
-		added := t.added(s, next.Requested)
+		added := addedBy(t, s, next.Requested)
 		if answered := s.Agent.Turns[next.Requested.Turn-2]; isCompaction(answered) { // the summary is in the opening
 			last := &all[len(all)-1]
 			last.Parts = append(slices.Clip(last.Parts), added...)
@@ -85,21 +85,21 @@ func (t *Reading) conversation(s *statemachine.Step, said Said) []models.Message
 
 func isCompaction(turn statemachine.Turn) bool { return turn.Requested.Summarizes > 0 }
 
-// opening returns the first message of a conversation: the prompt, and the summary of the turns up to the returned one.
-func (t *Reading) opening(s *statemachine.Step) ([]models.Message, int) {
+// openingOf returns the first message of a conversation: the prompt, and the summary of the turns up to the returned one.
+func openingOf(t *Reading, s *statemachine.Step) ([]models.Message, int) {
 	first := userText(t.text(s.Agent.Spec.Prompt))
 	kept, compaction := firstKept(s.Agent)
 	if compaction != nil {
 		first.Parts = append(first.Parts, models.Part{Text: summaryIs + textOf(t.answer(s.Key, compaction.Turn))})
 	} else {
-		first.Parts = append(first.Parts, t.added(s, s.Agent.Turns[0].Requested)...)
+		first.Parts = append(first.Parts, addedBy(t, s, s.Agent.Turns[0].Requested)...)
 	}
 	return []models.Message{first}, kept
 }
 
-// added returns what a turn adds to the conversation beside the results of calls. What asks for a summary is only in the request for
+// addedBy returns what a turn adds to the conversation beside the results of calls. What asks for a summary is only in the request for
 // it.
-func (t *Reading) added(s *statemachine.Step, turn *events.Turn) (parts []models.Part) {
+func addedBy(t *Reading, s *statemachine.Step, turn *events.Turn) (parts []models.Part) {
 	for _, m := range turn.Heard {
 		parts = append(parts, models.Part{Text: t.text(m.Text)})
 	}
@@ -132,8 +132,8 @@ type Exchange struct {
 // Heard is what a person has said to an agent.
 type Heard struct{ By, Text string }
 
-// heard returns messages with their texts.
-func (t *Reading) heard(messages []events.Message) (all []Heard) {
+// heardOf returns messages with their texts.
+func heardOf(t *Reading, messages []events.Message) (all []Heard) {
 	for _, m := range messages {
 		all = append(all, Heard{m.By, t.text(m.Text)})
 	}
@@ -141,7 +141,7 @@ func (t *Reading) heard(messages []events.Message) (all []Heard) {
 }
 
 // Unheard returns what people have said to an agent and its model has not heard.
-func (t *Reading) Unheard(a *statemachine.Agent) []Heard { return t.heard(a.Told) }
+func (t *Reading) Unheard(a *statemachine.Agent) []Heard { return heardOf(t, a.Told) }
 
 // ExchangedCall is a call that a model requests. Result is its result as the model sees it; nil for a call that has not ended.
 type ExchangedCall struct {
@@ -156,7 +156,7 @@ const maxRead = 1 << 20
 // Exchange returns what is said in a turn, from 1, of an agent step. A result of more than 1 MiB is replaced by its size.
 func (t *Reading) Exchange(s *statemachine.Step, turn int) Exchange {
 	asked := s.Agent.Turns[turn-1].Requested
-	x := Exchange{Added: t.text(asked.Added), Heard: t.heard(asked.Heard)}
+	x := Exchange{Added: t.text(asked.Added), Heard: heardOf(t, asked.Heard)}
 	if s.Agent.Turns[turn-1].Answered == nil {
 		return x
 	}
