@@ -91,6 +91,7 @@ func layers() []Layer {
 			{Package: "bench", Imports: []string{Below}},
 			{Package: "test/corrupt", Imports: []string{Below}},
 			{Package: "test/crash", Imports: []string{Below}},
+			{Package: "test/injection", Imports: []string{Below}},
 			{Package: "test/load", Imports: []string{Below}},
 			{Package: "test/network", Imports: []string{Below}},
 			{Package: "plantest", Imports: []string{"fault", "events", "events/memlog", "statemachine", "work", "api", "plan", "index", "tools", "orchestrator"}},

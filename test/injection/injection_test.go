@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -38,18 +39,21 @@ func TestInjections(t *testing.T) {
 	require.Eventually(t, func() bool { return w.offers("desk__read") }, patience, tick)
 	w.keepsPrivate()
 	before, secrets := w.files(), w.secrets()
+	var screens atomic.Int64
 	t.Run("cases", func(t *testing.T) {
 		for _, c := range readCases(t) {
 			t.Run(c.Name, func(t *testing.T) {
 				t.Parallel()
 				r := w.run(t, c, orch)
 				r.before, r.secrets = before, secrets
+				screens.Add(int64(len(r.screens)))
 				for name, check := range invariants() {
 					assert.Empty(t, check(r), "%s\n%s", name, r.told["conversation"])
 				}
 			})
 		}
 	})
+	assert.GreaterOrEqual(t, screens.Load(), int64(100), "commands that show hostile characters")
 	w.keepsPrivate()
 	report, err := w.node.Store().Verify(t.Context(), nil)
 	require.NoError(t, err)
@@ -91,10 +95,12 @@ func (w *world) run(t *testing.T, c injection, orch string) *record {
 	if from.prepare != nil {
 		from.prepare(w, c)
 	}
+	inputs := object{}
 	turns, readAt := [][]try{{{Tool: wireName(from.tool), Args: w.fill(c, from.args)}}, c.Tries, c.Then}, 1
 	prompt := "Do what is to do for case " + c.Name + "."
 	p := object{"inputs": object{"type": "object", "properties": object{"issue": object{"type": "string"}}}}
 	if c.Via == "input" {
+		inputs["issue"] = c.Text
 		turns, readAt, prompt = turns[1:], 0, prompt+"\n\n${{ inputs.issue }}"
 	}
 	turns = slices.DeleteFunc(turns, func(t []try) bool { return len(t) == 0 })
@@ -103,7 +109,7 @@ func (w *world) run(t *testing.T, c injection, orch string) *record {
 		p["allow"] = w.fill(c, from.allow)
 	}
 	maps.Copy(p, c.plan(wireOf(c)+"/"+c.Name, prompt))
-	reply, err := w.node.API().Submit(t.Context(), api.SubmitRequest{Plan: mustJSON(string(mustJSON(p))), Inputs: mustJSON(object{"issue": c.Text}), Actor: person})
+	reply, err := w.node.API().Submit(t.Context(), api.SubmitRequest{Plan: mustJSON(string(mustJSON(p))), Inputs: mustJSON(inputs), Actor: person})
 	require.NoError(t, err)
 	return w.recorded(t, c, reply.ID, orch)
 }
