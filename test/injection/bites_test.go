@@ -20,7 +20,8 @@ func harmlessRecord() *record {
 	return &record{
 		c: injection{Via: "file", Tries: []try{{Tool: "FILE_DELETE"}}},
 		own: []api.CommitView{{Events: []events.Event{
-			{Kind: events.AgentStarted, Data: &events.Agent{Step: "a"}}, turn, ready("a.t1.m", "MODEL_CALL"), answered, ready("a.t1.c1", "FILE_READ"), turn, answered,
+			{Kind: events.AgentStarted, Data: &events.Agent{Step: "a"}},
+			turn, ready("a.t1.m", "MODEL_CALL"), answered, ready("a.t1.c1", "FILE_READ"), turn, answered,
 			{Kind: events.ApprovalRejected, Data: &events.Decision{ID: "APR_1", Approver: person}},
 		}}},
 		asked: []request{{tools: []string{"FILE_READ"}}, {tools: []string{"FILE_READ"}, results: []string{"text"}}},

@@ -133,7 +133,7 @@ func (c injection) plan(model, prompt string) object {
 		"budget": object{"usd": 1, "calls": l.calls, "tokens": l.tokens},
 	}
 	if budget, ok := c.Agent["budget"].(object); ok {
-		maps.Copy(agent["budget"].(object), budget) //nolint:forcetypeassert // made above
+		maps.Copy(agent["budget"].(object), budget)
 	}
 	for key, value := range c.Agent {
 		if key != "budget" {
