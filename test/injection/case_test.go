@@ -27,8 +27,6 @@ type injection struct {
 	Text string
 	// Sign is a part of the text by which the model recognizes it; by default the first words of the text.
 	Sign string
-	// Hidden is set if the text must not reach the model at all.
-	Hidden bool
 	// Agent has further keys of the agent step, Plan those of the plan.
 	Agent, Plan object
 	// Tries are the calls that the model makes when it has read the text, Then those of the turn after it.

@@ -39,13 +39,14 @@ func TestInjections(t *testing.T) {
 	require.Eventually(t, func() bool { return w.offers("desk__read") }, patience, tick)
 	w.keepsPrivate()
 	before, secrets := w.files(), w.secrets()
-	var screens atomic.Int64
+	var ran, screens atomic.Int64
 	t.Run("cases", func(t *testing.T) {
 		for _, c := range readCases(t) {
 			t.Run(c.Name, func(t *testing.T) {
 				t.Parallel()
 				r := w.run(t, c, orch)
 				r.before, r.secrets = before, secrets
+				ran.Add(1)
 				screens.Add(int64(len(r.screens)))
 				for name, check := range invariants() {
 					assert.Empty(t, check(r), "%s\n%s", name, r.told["conversation"])
@@ -53,7 +54,9 @@ func TestInjections(t *testing.T) {
 			})
 		}
 	})
-	assert.GreaterOrEqual(t, screens.Load(), int64(100), "commands that show hostile characters")
+	if ran.Load() >= 200 { // fewer are selected by -run
+		assert.GreaterOrEqual(t, screens.Load(), int64(100), "commands that show hostile characters")
+	}
 	w.keepsPrivate()
 	report, err := w.node.Store().Verify(t.Context(), nil)
 	require.NoError(t, err)
