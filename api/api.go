@@ -38,6 +38,9 @@ type API interface {
 	// Conversation returns turns of an agent step with its model, page by page, at any revision. Errors: NOT_FOUND for an unknown step or
 	// revision, NOT_UNIQUE without a step for a task with several agent steps, VALIDATION_ERROR for another step.
 	Conversation(ctx context.Context, r ConversationRequest) (ConversationReply, error)
+	// Costs returns what requests to models cost, in rows, and the state of the budgets of the node. Errors: VALIDATION_ERROR for an
+	// unknown kind of rows.
+	Costs(ctx context.Context, r CostsRequest) (CostsReply, error)
 	// Cancel ends a task, its children and its running calls.
 	Cancel(ctx context.Context, r CancelRequest) (TaskView, error)
 	// Pause keeps a task, a queue, a tool or the whole node from starting calls. Resume ends the pause.

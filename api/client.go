@@ -75,6 +75,11 @@ func (c Client) Conversation(ctx context.Context, r ConversationRequest) (Conver
 	return conversation.send(ctx, c.transport, r)
 }
 
+// Costs implements API.
+func (c Client) Costs(ctx context.Context, r CostsRequest) (CostsReply, error) {
+	return cost.send(ctx, c.transport, r)
+}
+
 // Cancel implements API.
 func (c Client) Cancel(ctx context.Context, r CancelRequest) (TaskView, error) {
 	return cancel.send(ctx, c.transport, r)

@@ -133,6 +133,7 @@ var ( //nolint:gochecknoglobals // a constant table
 	replay       = method("replay", Always, API.Replay)
 	explain      = method("explain", Always, API.Explain)
 	conversation = method("conversation", Always, API.Conversation)
+	cost         = method("costs", Always, API.Costs)
 	cancel       = method("cancel", Idempotent, API.Cancel)
 	pause        = method("pause", Idempotent, API.Pause)
 	resume       = method("resume", Idempotent, API.Resume)
@@ -155,8 +156,8 @@ var ( //nolint:gochecknoglobals // a constant table
 	status       = method("status", Always, API.Status)
 
 	table = []entry{
-		submit, submitBatch, find, get, result, list, queue, watch, history, replay, explain, conversation, cancel, pause,
-		resume, retry, redrive, fork, diff, signal, say, resolve, call, checkpoint, approvals, decide, questions, answer, archive,
+		submit, submitBatch, find, get, result, list, queue, watch, history, replay, explain, conversation, cost, cancel,
+		pause, resume, retry, redrive, fork, diff, signal, say, resolve, call, checkpoint, approvals, decide, questions, answer, archive,
 		exportFile, importFile, status,
 	}
 )

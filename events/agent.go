@@ -193,6 +193,8 @@ type Extended struct {
 	MaxTurns int        `json:"max_turns"`
 	Limit    Spent      `json:"limit,omitzero"`
 	Until    *time.Time `json:"until,omitempty"`
+	// BeyondBudgets is set if the budgets of the node do not hold the agent until its next limit. They count what it uses.
+	BeyondBudgets bool `json:"beyond_budgets,omitempty"`
 }
 
 // Told is the data of agent.told. The model hears the message in its next turn.

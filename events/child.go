@@ -13,6 +13,8 @@ type Parent struct {
 	Agent string `json:"agent,omitempty"`
 	// Requester is the submitter of the first ancestor: the child acts on its behalf.
 	Requester string `json:"requester,omitempty"`
+	// Labels are those of the first ancestor. The costs of models count for them.
+	Labels map[string]string `json:"labels,omitempty"`
 	// Since is when the first ancestor was submitted.
 	Since time.Time `json:"since,omitzero"`
 	// Attempt is set for a delegated task: the attempt of the step during which the agent submitted it.

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/orch-dev/orch/costs"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/config"
@@ -184,6 +185,15 @@ type prices struct{ *directory.Directory }
 func (p prices) Price(name string) (events.Price, bool, error) {
 	price, known, err := p.Directory.Price(name)
 	return events.Price(price), known, err
+}
+
+// budgets returns what requests to models may cost on the node.
+func (c Config) budgets() []costs.Budget {
+	var all []costs.Budget
+	for _, b := range c.Models.Budgets {
+		all = append(all, costs.Budget(b))
+	}
+	return all
 }
 
 // modelNode returns what MODEL_CALL needs of the node; nil in a process without a node.

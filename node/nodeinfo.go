@@ -31,6 +31,7 @@ func (h *host) openStats(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	keeper.WatchBudgets(h.cfg.budgets(), h.cfg.wall()())
 	h.stats = keeper
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})

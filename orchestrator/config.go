@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/costs"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator/decide"
@@ -60,6 +61,18 @@ type Models interface {
 	Price(model string) (price events.Price, known bool, err error)
 }
 
+// Costs are what requests to models cost, as Hooks.Committed has said.
+type Costs interface {
+	// Costs returns the costs that a query selects.
+	Costs(q costs.Query) []costs.Row
+	// Spent returns what was spent of a budget in the period of a time, with answers that were lost.
+	Spent(b costs.Budget, identity string, at time.Time) events.Spent
+	// Spenders returns the identities for which something was spent of a budget in the period of a time.
+	Spenders(b costs.Budget, at time.Time) []string
+	// Ready returns a channel that is closed when everything that was in the log at the start is counted.
+	Ready() <-chan struct{}
+}
+
 // Config configures an Orchestrator. Log, Blobs, Checkpoints, Catalogue and Lists are required.
 type Config struct {
 	Log         events.Log
@@ -68,6 +81,9 @@ type Config struct {
 	Catalogue   Catalogue
 	// Models are the models that agents can ask. Default: none.
 	Models Models
+	// Costs are what requests to models cost, and Budgets limit that. Default: none.
+	Costs   Costs
+	Budgets []costs.Budget
 	// Lists answers lists once it contains all tasks, and the queue always.
 	Lists Lists
 	// Indexes stores the index of tasks for a restart. With nil, a restart reads the head of every task.
@@ -151,9 +167,9 @@ type Hooks struct {
 	// Notify is called with notices when they are durable: tasks that are blocked or have failed (S0-186), approvals that were
 	// requested, escalated, or need a reminder. It must not block.
 	Notify func(Notice)
-	// Committed is called for every commit that the log has acknowledged, with its position and the calls that it ends. It is
-	// called with mu held and must not block.
-	Committed func(seq uint64, ended []stats.Call)
+	// Committed is called for every commit that the log has acknowledged, with its position, the calls that it ends, and what
+	// requests to models have cost. It may be called more than once for a commit. It is called with mu held and must not block.
+	Committed func(seq uint64, ended []stats.Call, paid []costs.Cost)
 	// Describe adds fields to the answer of Status.
 	Describe func(*api.StatusReply)
 	// Agents returns the registered agents, and a function that reports whether the agent with a name was removed. Nil means that

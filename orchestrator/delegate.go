@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/costs"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator/decide"
@@ -80,7 +81,7 @@ func (sm *submitter) delegate(e *entry, call work.Ref, actor string, extra *subm
 			return fault.New(fault.QuotaExceeded, "task %s has made all calls that it may make", e.id).WithField("for").WithHint("limits.max_steps of its plan")
 		}
 	}
-	extra.parent = &events.Parent{Task: e.id, Step: call.Step, Attempt: call.Attempt, Level: levelOf(above) + 1, Requester: actor}
+	extra.parent = &events.Parent{Task: e.id, Step: call.Step, Attempt: call.Attempt, Level: levelOf(above) + 1, Requester: actor, Labels: costs.OriginOf(e.task).Labels}
 	extra.limited, extra.programs = above.Limited, programsOf(above)
 	within := extra.within
 	extra.within = above.Within

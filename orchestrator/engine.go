@@ -17,6 +17,7 @@ type engine struct {
 	queue           *callQueue
 	concurrencyKeys *concurrencyKeys
 	links           *links
+	ledgers         *ledgers
 
 	tasks    map[events.TaskID]*entry
 	listed   listing
@@ -36,6 +37,7 @@ func newEngine(c *core, blobs *blobStore, compile *compiler, queue *callQueue) *
 		core: c, blobs: blobs, compiler: compile, queue: queue, links: newLinks(c),
 		tasks: map[events.TaskID]*entry{}, asleep: map[events.TaskID]*sleeper{}, loads: make(chan struct{}, maxLoads),
 	}
+	en.ledgers = newLedgers(c, en.wake)
 	en.listed.index = c.cfg.Lists
 	en.listed.keep = c.cfg.Limits.KeepListed
 	en.finished = finishedTasks{most: c.cfg.Limits.KeepOpen, mostSteps: c.cfg.Limits.KeepOpenSteps}

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/costs"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/orchestrator/dispatch"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/stats"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -146,7 +148,12 @@ func (en *engine) loadNow(ctx context.Context, e *entry) {
 	defer func() { <-en.loads }()
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
-	task, newest, err := en.fold(ctx, e.id)
+	var missed []missedCommit
+	task, newest, err := en.foldWith(ctx, e.id, func(m missedCommit) {
+		if e.unsynced && m.seq > e.seq {
+			missed = append(missed, m)
+		}
+	})
 	var prog *plan.Program
 	var noPlan *fault.Error
 	en.recordDamage(e.id, err)
@@ -168,6 +175,7 @@ func (en *engine) loadNow(ctx context.Context, e *entry) {
 		en.loadFailed(e, err)
 		return
 	}
+	en.countMissed(missed)
 	e.task, e.seq, e.archived, e.plan = task, newest.Seq, e.archived || newest.Archived, decide.Plan{Program: prog, Unusable: noPlan}
 	e.imported = importOf(newest)
 	en.revive(e)
@@ -203,6 +211,7 @@ func (en *engine) abandon(e *entry, err error) {
 		en.queue.endLease(e, step)
 	}
 	if absent(err) {
+		en.ledgers.forget(e.id)
 		if e.open {
 			en.concurrencyKeys.removeFromKeys(e.id)
 		}
@@ -220,7 +229,19 @@ func (en *engine) abandon(e *entry, err error) {
 
 // fold reads the history of a task and computes its state. It also returns the newest commit.
 func (en *engine) fold(ctx context.Context, id events.TaskID) (*statemachine.Task, events.Stored, error) {
-	task, newest := &statemachine.Task{}, events.Stored{}
+	return en.foldWith(ctx, id, func(missedCommit) {})
+}
+
+// missedCommit is what a commit means for statistics and costs.
+type missedCommit struct {
+	seq   uint64
+	calls []stats.Call
+	paid  []costs.Cost
+}
+
+// foldWith is fold. It calls each with every commit.
+func (en *engine) foldWith(ctx context.Context, id events.TaskID, each func(missedCommit)) (*statemachine.Task, events.Stored, error) {
+	task, newest := &statemachine.Task{ID: id}, events.Stored{}
 	for stored, err := range en.cfg.Log.Read(ctx, id, 1) {
 		if err != nil {
 			return nil, newest, err
@@ -229,15 +250,29 @@ func (en *engine) fold(ctx context.Context, id events.TaskID) (*statemachine.Tas
 		if err != nil {
 			return nil, newest, err
 		}
-		if err := task.Fold(c, stored.Data); err != nil {
+		if c.Task != id {
+			return nil, newest, fault.New(fault.DataLoss, "the history of %s holds a commit of %s", id, c.Task)
+		}
+		m := missedCommit{seq: stored.Seq}
+		if m.calls, m.paid, err = stats.Fold(task, c, stored.Data); err != nil {
 			return nil, newest, err
 		}
+		each(m)
 		newest = stored
 	}
 	if task.Rev == 0 {
 		return nil, newest, noTask(id)
 	}
 	return task, newest, nil
+}
+
+// countMissed counts commits whose acknowledgements were lost. Whoever counts ignores those that it knows. mu must be held.
+func (c *core) countMissed(all []missedCommit) {
+	for _, m := range all {
+		if c.cfg.Hooks.Committed != nil {
+			c.cfg.Hooks.Committed(m.seq, m.calls, m.paid)
+		}
+	}
 }
 
 // recordDamage records in loss that the log has lost or changed data, if err means that. From then on nothing is appended,
@@ -285,6 +320,7 @@ func (en *engine) revive(e *entry) {
 		return
 	}
 	en.listed.update(e)
+	en.ledgers.settle(e)
 	en.queue.reviveLeases(e)
 	if e.task.State.Terminal() {
 		en.reviveEnded(e)

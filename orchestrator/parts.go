@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/costs"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator/decide"
@@ -49,7 +50,7 @@ func (pa parts) submissionOfPart(e *entry, d *events.Spawned, part *events.Part)
 	above := e.task.Submitted
 	p := *above
 	p.Name, p.Labels = api.PartName+decide.NameOf(e.task), nil
-	p.Parent = &events.Parent{Task: e.id, Step: d.Step, Requester: pa.requester(e), Since: sinceOf(e), Level: levelOf(above)}
+	p.Parent = &events.Parent{Task: e.id, Step: d.Step, Requester: pa.requester(e), Labels: costs.OriginOf(e.task).Labels, Since: sinceOf(e), Level: levelOf(above)}
 	if above.Parent != nil {
 		p.Parent.Depth = above.Parent.Depth // a part is no level of its own
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/costs"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator/decide"
@@ -118,6 +119,7 @@ func (en *engine) spawn(e *entry, d *events.Spawned) {
 		programs: programsOf(above), root: above.Root,
 	}
 	child.parent.Requester, child.parent.Since, child.parent.Level = en.requester(e), sinceOf(e), levelOf(above)
+	child.parent.Labels = costs.OriginOf(e.task).Labels
 	if above.Parent != nil {
 		child.parent.Depth = above.Parent.Depth + 1
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/costs"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -64,9 +65,9 @@ func counted(t *testing.T, log *memlog.Log, at stats.Snapshots, beat time.Durati
 	t.Helper()
 	projector, err := stats.NewProjector(context.Background(), stats.ProjectorConfig{Log: log, Snapshots: at, SnapshotInterval: beat})
 	require.NoError(t, err)
-	committed := func(seq uint64, calls []stats.Call) {
+	committed := func(seq uint64, calls []stats.Call, paid []costs.Cost) {
 		if hear == nil || hear(seq) {
-			projector.Committed(seq, calls)
+			projector.Committed(seq, calls, paid)
 		}
 	}
 	n := start(t, log, func(c *orchestrator.Config) { c.Hooks.Committed = committed })

@@ -31,6 +31,15 @@ func (k *taskFacts) Holder(step string) (worker string, held bool) {
 	return "", false
 }
 
+// Ledgers implements decide.Facts.
+func (k *taskFacts) Ledgers() ([]decide.Ledger, bool) { return k.owner.ledgers.of((*entry)(k)) }
+
+// AwaitLedgers implements decide.Facts.
+func (k *taskFacts) AwaitLedgers(now time.Time) {
+	k.owner.ledgers.await(k.id)
+	k.Wake(now.Add(ledgerPause))
+}
+
 // Overdue implements decide.Facts. While the call is paused, each deadline that passes starts the waiting time again.
 func (k *taskFacts) Overdue(step string, now time.Time) time.Duration {
 	q := k.calls.Queued[step]

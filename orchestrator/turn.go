@@ -144,6 +144,7 @@ func (en *engine) append(e *entry, t *decide.Turn, done func(error)) {
 	}
 	e.task.AdvanceHead(t.Now, data)
 	e.busy = true
+	en.ledgers.hold(e, t)
 	done = failpoint.Early(failpoint.AckEarly, done)
 	record := events.Record{Head: headOf(e.task), After: e.seq, Data: data}
 	answer := func(seq uint64, err error) {
@@ -196,12 +197,14 @@ func (en *engine) appended(e *entry, t *decide.Turn, seq uint64, err error, done
 	}
 	e.seq = seq
 	if en.cfg.Hooks.Committed != nil {
-		en.cfg.Hooks.Committed(seq, t.Calls)
+		en.cfg.Hooks.Committed(seq, t.Calls, t.Paid)
 	}
+	en.ledgers.settle(e)
 	en.followUp(e, t)
 	e.notify()
 	done(nil)
 	en.runQueuedTurns(e)
+	en.ledgers.wakeFirst()
 }
 
 // discard removes the effects of a failed turn from the task in memory, and reads the task from the log again. mu must be held.

@@ -55,6 +55,8 @@ type Agent struct {
 	Dismissed bool             `json:"dismissed,omitempty"`
 	// Extensions counts how often a person has permitted more than the budget.
 	Extensions int `json:"extensions,omitempty"`
+	// BeyondBudgets is set while the budgets of the node do not hold the agent, because a person has permitted it.
+	BeyondBudgets bool `json:"beyond_budgets,omitempty"`
 }
 
 // Turn is one request to a model and its answer.
@@ -193,6 +195,7 @@ func (a *Agent) extend(d *events.Extended) {
 	spec.MaxTurns, spec.Limit, spec.Until = d.MaxTurns, d.Limit, d.Until
 	a.Spec = &spec
 	a.Extensions++
+	a.BeyondBudgets = d.BeyondBudgets
 }
 
 // next returns the phase after an event, or STATE_NOT_ALLOWED.

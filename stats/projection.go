@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
+	"time"
 
+	"github.com/orch-dev/orch/costs"
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 )
 
@@ -12,12 +15,13 @@ import (
 type Projection struct {
 	mu        sync.Mutex
 	table     Table
+	book      costs.Book
 	positions positionSet
 }
 
-// Committed counts the calls of the commit at a position of the log. It ignores a position that was counted before. It
-// never blocks for long: p.mu is only held to count and to copy.
-func (p *Projection) Committed(seq uint64, calls []Call) {
+// Committed counts the calls of the commit at a position of the log, and what it has cost. It ignores a position that was counted
+// before. It never blocks for long: p.mu is only held to count and to copy.
+func (p *Projection) Committed(seq uint64, calls []Call, paid []costs.Cost) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.positions.add(seq) {
@@ -26,6 +30,37 @@ func (p *Projection) Committed(seq uint64, calls []Call) {
 	for _, c := range calls {
 		p.table.Add(c)
 	}
+	for _, c := range paid {
+		p.book.Add(c)
+	}
+}
+
+// Costs returns what requests to models cost.
+func (p *Projection) Costs(q costs.Query) []costs.Row {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.book.Rows(q)
+}
+
+// Spenders returns the identities for which something was spent of a budget in the period of a time.
+func (p *Projection) Spenders(b costs.Budget, at time.Time) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.book.Spenders(b, at)
+}
+
+// WatchBudgets keeps accounts for these budgets alone.
+func (p *Projection) WatchBudgets(budgets []costs.Budget, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.book.Watch(budgets, now)
+}
+
+// Spent returns what was spent of a budget in the period of a time, with answers that were lost.
+func (p *Projection) Spent(b costs.Budget, identity string, at time.Time) events.Spent {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.book.Spent(b, identity, at)
 }
 
 // Counted reports whether the commit at a position was counted.
@@ -87,12 +122,15 @@ type snapshot struct {
 	// Past is the position of the archive up to which histories were counted.
 	Past  uint64 `json:"past"`
 	Table Table  `json:"table"`
+	// Costs is nil in snapshots of versions that asked no models.
+	Costs *costs.Snapshot `json:"costs,omitempty"`
 }
 
 // encode returns the encoded snapshot and its newest position.
 func (p *Projection) encode(past uint64) (data []byte, newest uint64, err error) {
 	p.mu.Lock()
 	s := snapshot{Version: snapshotVersion, Positions: positionSet{p.positions.Base, slices.Clone(p.positions.Bits)}, Past: past, Table: p.table.Clone()}
+	s.Costs = p.book.Snapshot()
 	p.mu.Unlock()
 	if data, err = json.Marshal(s); err != nil {
 		return nil, 0, fault.Wrap(fault.Internal, err, "the statistics cannot be encoded")
@@ -114,5 +152,5 @@ func decode(data []byte, last uint64) (snapshot, bool) {
 func (p *Projection) restore(s snapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.table, p.positions = s.Table, s.Positions
+	p.table, p.book, p.positions = s.Table, s.Costs.Book(), s.Positions
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orch-dev/orch/costs"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pause"
@@ -248,11 +249,11 @@ func (p *Projector) countCommit(ctx context.Context, stored events.Stored) error
 		delete(p.tasks, c.Task)
 		return p.countHistory(ctx, c.Task)
 	}
-	calls, err := fold(t, c, stored.Data)
+	calls, paid, err := Fold(t, c, stored.Data)
 	if err != nil {
 		return err
 	}
-	p.Committed(stored.Seq, calls)
+	p.Committed(stored.Seq, calls, paid)
 	if t.State.Terminal() || len(p.tasks) >= maxFolded {
 		delete(p.tasks, c.Task)
 		return nil
@@ -272,11 +273,11 @@ func (p *Projector) countHistory(ctx context.Context, id events.TaskID) error {
 		if err != nil {
 			return err
 		}
-		calls, err := fold(t, c, stored.Data)
+		calls, paid, err := Fold(t, c, stored.Data)
 		if err != nil {
 			return err
 		}
-		p.Committed(stored.Seq, calls)
+		p.Committed(stored.Seq, calls, paid)
 	}
 	if t.Rev > 0 && !t.State.Terminal() && len(p.tasks) < maxFolded {
 		p.tasks[id] = t
@@ -284,23 +285,28 @@ func (p *Projector) countHistory(ctx context.Context, id events.TaskID) error {
 	return nil
 }
 
-// fold applies a commit, like statemachine.Task.Fold, and returns the calls that it ends.
-func fold(t *statemachine.Task, c *events.Commit, data []byte) ([]Call, error) {
-	var calls []Call
+// Fold applies a commit, like statemachine.Task.Fold, and returns the calls that it ends, and what it has cost.
+func Fold(t *statemachine.Task, c *events.Commit, data []byte) (calls []Call, paid []costs.Cost, err error) {
 	if err := c.CheckLink(t.Rev, t.Head); err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	t.ID = c.Task
+	if t.Rev == 0 {
+		t.Requestor = c.Actor
 	}
 	for _, e := range c.Events {
 		if call, ok := Ended(t, c.At, e); ok {
 			calls = append(calls, call)
 		}
+		if cost, ok := costs.Of(t, c.At, e); ok {
+			paid = append(paid, cost)
+		}
 		if err := t.Apply(c.At, e); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	t.ID = c.Task
 	t.AdvanceHead(c.At, data)
-	return calls, nil
+	return calls, paid, nil
 }
 
 // countArchived counts the histories that were archived after p.past.

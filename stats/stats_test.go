@@ -84,7 +84,7 @@ func TestProjectionCountsAPositionOnce(t *testing.T) {
 	t.Parallel()
 	var p stats.Projection
 	for _, seq := range []uint64{2, 1, 70, 2, 70, 1, 3} {
-		p.Committed(seq, []stats.Call{{Tool: "T", Worker: "w"}})
+		p.Committed(seq, []stats.Call{{Tool: "T", Worker: "w"}}, nil)
 	}
 	assert.Equal(t, uint64(4), p.Tool("T").Count)
 	assert.Equal(t, uint64(4), p.Worker("w").Count)

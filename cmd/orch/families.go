@@ -100,7 +100,7 @@ func (c *policyCommands) commands() []*cobra.Command {
 
 // commands implements family.
 func (c *readCommands) commands() []*cobra.Command {
-	return []*cobra.Command{newList(c), newQueue(c), newSessions(c), newGet(c), newTree(c), newResult(c), newWatch(c), newLogs(c), newExplain(c), newHistory(c), newReplay(c), newDiff(c)}
+	return []*cobra.Command{newList(c), newQueue(c), newSessions(c), newGet(c), newTree(c), newResult(c), newWatch(c), newLogs(c), newExplain(c), newHistory(c), newReplay(c), newDiff(c), newCosts(c)}
 }
 
 // commands implements family.

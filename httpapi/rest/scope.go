@@ -185,6 +185,15 @@ func (s scoped) Conversation(ctx context.Context, r api.ConversationRequest) (ap
 	return ownOnly(ctx, s, r.ID, r, s.all.Conversation)
 }
 
+// Costs implements api.API. A client sees the costs and the budgets of its own tasks alone.
+func (s scoped) Costs(ctx context.Context, r api.CostsRequest) (api.CostsReply, error) {
+	if r.Identity != "" && r.Identity != s.client.Name() {
+		return api.NoCosts(), nil
+	}
+	r.Identity = s.client.Name()
+	return s.all.Costs(ctx, r)
+}
+
 // Cancel implements api.API.
 func (s scoped) Cancel(ctx context.Context, r api.CancelRequest) (api.TaskView, error) {
 	return ownOnly(ctx, s, r.ID, r, s.all.Cancel)

@@ -171,7 +171,7 @@ func agentKeys() []Key {
 			field: func(c *Config) any { return &c.Agents },
 		},
 		{
-			Name: "models", Node: true, Personal: true, Usage: "language models of agent steps: {providers: {NAME: {wire, url, key, headers, fields, ca, idle}}, prices: {MODEL: {input, cache_read, cache_write, output, as_of}}}",
+			Name: "models", Node: true, Personal: true, Usage: "language models of agent steps: {providers: {NAME: {wire, url, key, headers, fields, ca, idle}}, prices: {MODEL: {input, cache_read, cache_write, output, as_of}}, budgets: [{usd, tokens, per, by, label, model}]}",
 			field: func(c *Config) any { return &c.Models },
 		},
 	}

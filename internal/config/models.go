@@ -17,6 +17,8 @@ type Models struct {
 	Providers map[string]ModelProvider
 	// Prices are the prices by model, PROVIDER/NAME, or PROVIDER/BEGINNING* for several.
 	Prices map[string]ModelPrice
+	// Budgets limit what all agents of the node may use.
+	Budgets []ModelBudget
 }
 
 // ModelPrice is the price of a model, in billionths of a US dollar for each token. It is a dollar for a million tokens
@@ -31,6 +33,7 @@ type ModelPrice struct {
 type givenModels struct {
 	Providers map[string]givenProvider `yaml:"providers"`
 	Prices    map[string]givenPrice    `yaml:"prices"`
+	Budgets   []givenBudget            `yaml:"budgets"`
 }
 
 // givenPrice is a price in US dollars for a million tokens.
@@ -42,7 +45,7 @@ type givenPrice struct {
 	AsOf       string  `yaml:"as_of"`
 }
 
-// models parses providers and prices, as YAML or JSON:
+// models parses providers, prices and budgets, as YAML or JSON:
 // {providers: {local: {wire: openai, url: http://127.0.0.1:8080/v1}}, prices: {local/*: {input: 0.5, output: 1, as_of: 2026-11-01}}}.
 func (p place) models(text string) (Models, error) {
 	var given givenModels
@@ -74,7 +77,9 @@ func (p place) models(text string) (Models, error) {
 		}
 		m.Prices[name] = price
 	}
-	return m, nil
+	var err error
+	m.Budgets, err = p.budgets(given.Budgets)
+	return m, err
 }
 
 // price checks a price.

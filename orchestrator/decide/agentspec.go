@@ -93,6 +93,9 @@ func (t *Reading) priceOf(model string, b *plan.Budget) (events.Price, error) {
 		err = fault.New(fault.ValidationError, "the price of the model %s is not known, so a budget in dollars cannot be kept", model).
 			WithField("agent.budget.usd").WithHint("set it under models.prices in the settings, or limit tokens")
 	}
+	if err == nil && !known {
+		err = needsPrice(t.Facts, model)
+	}
 	return price, err
 }
 

@@ -51,7 +51,7 @@ type Rules struct {
 	FindSecret func(data []byte) (rule string, found bool)
 	// HandOn returns an error if an agent must not hand its call to other agents.
 	HandOn func(HandOn) error
-	// Counted is set if Turn.Calls must list the calls that a decision ends, for statistics.
+	// Counted is set if Turn.Calls must list the calls that a decision ends, and Turn.Paid what models have cost, for statistics.
 	Counted bool
 }
 
@@ -138,6 +138,10 @@ type Facts interface {
 	Requester() string
 	// Holder returns the worker that holds the call of a step; false if no worker holds it.
 	Holder(step string) (worker string, held bool)
+	// Ledgers returns the budgets of the node that count the task; false while it is not known what was spent of them.
+	Ledgers() ([]Ledger, bool)
+	// AwaitLedgers lets the task be decided about again when a turn of another one has been answered, or soon.
+	AwaitLedgers(now time.Time)
 	// Overdue returns how long the ready call of a step may be queued, if it has been queued that long; 0 before. It sets a timer
 	// for that time.
 	Overdue(step string, now time.Time) time.Duration

@@ -39,6 +39,9 @@ type world struct {
 	catalogue catalogue
 	// values are the large values in memory.
 	values map[string]json.RawMessage
+	// ledgers are the budgets of the node. It is not known what was spent of them if unknownLedgers is set.
+	ledgers        []decide.Ledger
+	unknownLedgers bool
 	// wakes are the timers that the task has set.
 	wakes []time.Time
 }
@@ -53,6 +56,10 @@ func (w *world) Holder(step string) (worker string, held bool) {
 	worker, held = w.held[step]
 	return worker, held
 }
+
+func (w *world) Ledgers() ([]decide.Ledger, bool) { return w.ledgers, !w.unknownLedgers }
+
+func (w *world) AwaitLedgers(now time.Time) { w.wakes = append(w.wakes, now) }
 
 func (w *world) Overdue(string, time.Time) time.Duration { return 0 }
 

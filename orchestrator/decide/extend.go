@@ -25,7 +25,7 @@ func (t turns) over(turn *events.Turn, err *fault.Error) {
 	case statemachine.StepPending:
 		t.askForMore(key, err)
 	case statemachine.StepSucceeded:
-		t.extend(t.Newest(s.Approval))
+		t.extend(t.Newest(s.Approval), err)
 		t.moveAgent(t.node, t.step)
 	case statemachine.StepFailed:
 		t.fail(err.WithHint("%s", s.Error.Sentence()), fault.ClassBudget)
@@ -39,7 +39,7 @@ func (t turns) askForMore(key string, err *fault.Error) {
 	more := t.node.Agent.Budget
 	request := &events.Approval{
 		ID: events.ApprovalIDFrom(t.Task.ID, t.Rules.Entropy), Step: key, Type: "pre_execution",
-		Description: fmt.Sprintf("let the agent of step %s go on with %s more", t.step.Key, t.budgetText(more)),
+		Description: fmt.Sprintf("let the agent of step %s go on with %s more", t.step.Key, t.budgetText(more)) + beyondText(err),
 		Rationale:   err.Sentence(),
 		Details: events.Inline(MustJSON(map[string]any{
 			"turns": len(a.Turns), "tokens": a.Spent.Tokens, "usd": float64(a.Spent.NanoUSD) / 1e9, "calls": a.Spent.Calls, "budget": more,
@@ -51,12 +51,14 @@ func (t turns) askForMore(key string, err *fault.Error) {
 	t.Emit(events.StepParked, &events.Parked{Step: key, Approval: request.ID})
 }
 
-// extend gives the agent its budget once more, beyond what it has used.
-func (t turns) extend(granted *statemachine.Approval) {
+// extend gives the agent its budget once more, beyond what it has used. reached is the limit that it has reached: of a budget of the
+// node it may use more as well.
+func (t turns) extend(granted *statemachine.Approval, reached *fault.Error) {
 	a, b := t.agent(), t.node.Agent.Budget
 	used := a.Spent.Plus(a.Lost)
 	more := &events.Extended{
-		Step: t.step.Key, Approval: granted.ID, MaxTurns: len(a.Turns) + t.node.Agent.MaxTurns,
+		BeyondBudgets: a.BeyondBudgets || ofLedger(reached),
+		Step:          t.step.Key, Approval: granted.ID, MaxTurns: len(a.Turns) + t.node.Agent.MaxTurns,
 		Limit: events.Spent{
 			NanoUSD: beyond(used.NanoUSD, b.NanoUSD()), Tokens: beyond(used.Tokens, int64(b.Tokens)), Calls: beyond(used.Calls, b.Calls),
 		},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/costs"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/plan"
@@ -24,9 +25,10 @@ type Turn struct {
 	// Actor is the identity that makes the decision, such as user:ada. Cause is the id of the request that caused the turn, if
 	// any.
 	Actor, Cause string
-	// Events are the events of the commit. Calls are the calls that they end.
+	// Events are the events of the commit. Calls are the calls that they end, Paid is what requests to models have cost.
 	Events []events.Event
 	Calls  []stats.Call
+	Paid   []costs.Cost
 	// Blobs are the large values that must be stored before the commit.
 	Blobs []json.RawMessage
 	// Late is set if the turn took so long that its rest is left to the next turn.
@@ -34,6 +36,8 @@ type Turn struct {
 	// MayRun is until when the failed call may still run; zero if it has certainly ended.
 	MayRun time.Time
 
+	// ledgers are the budgets of the node, see drawLedgers.
+	ledgers drawnLedgers
 	// local is set if the turn can only move steps that its own events touch, and steps that need them.
 	local bool
 	// eventBuffer is the initial buffer of Events; most turns need no more.
@@ -102,6 +106,9 @@ func (t *Turn) Emit(kind events.Kind, data events.Payload) {
 	if t.Rules.Counted {
 		if call, ok := stats.Ended(t.Task, t.Now, e); ok {
 			t.Calls = append(t.Calls, call)
+		}
+		if cost, ok := costs.Of(t.Task, t.Now, e); ok {
+			t.Paid = append(t.Paid, cost)
 		}
 	}
 	if t.err = t.Task.Apply(t.Now, e); t.err != nil {

@@ -167,11 +167,18 @@ func (t turns) ask(added string) {
 	if err == nil {
 		err = t.reserve(turn, said.bytes)
 	}
+	wait := false
+	if err == nil {
+		wait, err = t.draw(turn)
+	}
 	switch {
 	case t.stopped():
 		return
 	case err != nil:
 		t.over(turn, err)
+		return
+	case wait:
+		t.Facts.AwaitLedgers(t.Now)
 		return
 	}
 	args := MustJSON(models.CallArgs{Step: key, Turn: turn.Turn, Conversation: turn.Conversation})
@@ -280,24 +287,6 @@ func exceeded(a *statemachine.Agent, next events.Spent) (err *fault.Error) {
 
 // AsksModel reports whether the call of a step asks a model. Its start is recorded before the request, which may be billed.
 func AsksModel(s *statemachine.Step) bool { return s.Purpose == purposeModel }
-
-// loseAnswer records that the answer of a model was lost, so that the provider may have billed the request. It returns
-// QUOTA_EXCEEDED if the budget does not permit another one.
-func (t Attempts) loseAnswer(s *statemachine.Step, err *fault.Error, class string) *fault.Error {
-	if !AsksModel(s) || s.State != statemachine.StepRunning || !maybeBilled(err, class) {
-		return nil
-	}
-	key := statemachine.AgentOf(s.Key)
-	agent := t.Task.Steps[key].Agent
-	turn := agent.Last().Requested
-	t.Emit(events.TurnLost, &events.LostTurn{Step: key, Turn: turn.Turn, Attempt: s.Attempt, Cost: turn.Reserved})
-	return exceeded(agent, turn.Reserved)
-}
-
-// maybeBilled reports whether a provider may have billed a request that failed: it was sent, and the provider has not refused it.
-func maybeBilled(err *fault.Error, class string) bool {
-	return err.Code == fault.NetworkError || interrupted(class) || class == fault.ClassShutdown || class == fault.ClassTimeout
-}
 
 // hear records the answer of the model when its call has ended.
 func (t turns) hear() {

@@ -48,7 +48,7 @@ func Orch() Table { return Table{Layers: layers(), Libraries: libraries(), Rooms
 
 func rooms() []string {
 	return []string{
-		"fault", "classify", "events", "internal", "statemachine", "export", "work", "api", "plan", "undo", "index", "compare", "stats", "messages", "agents", "models", "tools", "policy",
+		"fault", "classify", "events", "internal", "statemachine", "export", "work", "costs", "api", "plan", "undo", "index", "compare", "stats", "messages", "agents", "models", "tools", "policy",
 		"bus", "rpc", "orchestrator", "worker", "mcp", "httpapi", "web", "node", "plantest", "bench", "test", "cmd",
 	}
 }
@@ -65,17 +65,18 @@ func layers() []Layer {
 			{Package: "statemachine", Imports: []string{"fault", "events"}, Pure: true},
 			{Package: "export", Imports: []string{"fault", "events", "statemachine"}},
 			{Package: "work", Imports: []string{"fault", "events"}},
-			{Package: "api", Imports: []string{"fault", "events", "statemachine", "work"}},
+			{Package: "costs", Imports: []string{"fault", "events", "statemachine"}, Pure: true},
+			{Package: "api", Imports: []string{"fault", "events", "statemachine", "work", "costs"}},
 		}},
 		{"domain", domain(family)},
 		{"use cases", []Row{
 			// orchestrator and worker never import each other: they communicate through the log and package work.
 			{Package: "orchestrator/decide", Imports: []string{
-				"fault", "events", "statemachine", "stats", "work", "api", "plan", "models", "tools", "policy", "internal/failpoint",
+				"fault", "events", "statemachine", "stats", "costs", "work", "api", "plan", "models", "tools", "policy", "internal/failpoint",
 			}, Pure: true},
 			{Package: "orchestrator/dispatch", Imports: []string{"events", "statemachine", "work"}, Pure: true},
 			{Package: "orchestrator", Imports: []string{
-				"fault", "events", "statemachine", "stats", "work", "api", "plan", "models", "tools", "policy", "export", "internal/failpoint", "internal/pause", "internal/secret",
+				"fault", "events", "statemachine", "stats", "costs", "work", "api", "plan", "models", "tools", "policy", "export", "internal/failpoint", "internal/pause", "internal/secret",
 				"compare", "orchestrator/decide", "orchestrator/dispatch",
 			}},
 			{Package: "worker", Imports: []string{
@@ -115,7 +116,7 @@ func domain(family []string) []Row {
 		{Package: "agents", Imports: []string{"fault", "events", "work"}},
 		{Package: "agents/peer", Imports: []string{"fault", "events", "work", "agents", "internal/pause"}},
 		{Package: "index", Imports: []string{"fault", "events", "statemachine", "work", "api"}},
-		{Package: "stats", Imports: []string{"fault", "events", "statemachine", "internal/pause"}},
+		{Package: "stats", Imports: []string{"fault", "events", "statemachine", "costs", "internal/pause"}},
 		{Package: "policy", Imports: []string{"fault", "events", "statemachine", "tools", "internal/netguard", "internal/spell", "classify/secrets", "classify/shell"}},
 		{Package: "undo", Imports: []string{"fault", "events", "api", "plan"}},
 		{Package: "compare", Imports: []string{"events", "statemachine", "api"}, Pure: true},

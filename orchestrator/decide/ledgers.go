@@ -1,0 +1,165 @@
+package decide
+
+import (
+	"time"
+
+	"github.com/orch-dev/orch/costs"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// Ledger is a budget of the node as it stands for a task.
+type Ledger struct {
+	// Name describes the budget.
+	Name string
+	// Limit is what may be spent in a period, Spent what was spent in the current one, with answers that were lost. Held is what turns
+	// that have no answer yet may cost besides, also those of the task.
+	Limit, Spent, Held events.Spent
+	// Until is when the period ends.
+	Until time.Time
+	// Counts reports whether the budget counts requests to one of these models.
+	Counts func(models []string) bool
+}
+
+// ledgerField is the field of errors about budgets of the node.
+const ledgerField = "models.budgets"
+
+// ofLedger reports whether an error is about a budget of the node.
+func ofLedger(err *fault.Error) bool { return err.Field == ledgerField }
+
+// beyondText continues the description of a request for more budget.
+func beyondText(err *fault.Error) string {
+	if ofLedger(err) {
+		return ", beyond a budget of the node"
+	}
+	return ""
+}
+
+// draw reports whether the budgets of the node permit a turn. wait is set if they may permit it when turns in flight are answered. It
+// returns QUOTA_EXCEEDED if one of them is used up.
+func (t turns) draw(turn *events.Turn) (wait bool, err *fault.Error) {
+	if t.agent().BeyondBudgets {
+		return false, nil
+	}
+	t.drawLedgers()
+	models := costs.ModelsOf(t.agent())
+	for _, l := range t.ledgers.all {
+		switch {
+		case !l.Counts(models):
+		case beyondLimit(l.Limit, l.Spent.Plus(turn.Reserved)):
+			return false, errLedger(l, turn.Reserved)
+		case beyondLimit(l.Limit, l.Spent.Plus(l.Held).Plus(turn.Reserved)):
+			wait = true
+		}
+	}
+	return wait || !t.ledgers.known, nil
+}
+
+// needsPrice returns VALIDATION_ERROR if a budget of the node in dollars counts a model, whose price is not known.
+func needsPrice(facts Facts, model string) error {
+	ledgers, _ := facts.Ledgers()
+	for _, l := range ledgers {
+		if l.Limit.NanoUSD > 0 && l.Counts([]string{model}) {
+			return fault.New(fault.ValidationError, "the price of the model %s is not known, so the budget of %s cannot be kept", model, l.Name).
+				WithField(ledgerField).WithHint("set it under models.prices in the settings of the node")
+		}
+	}
+	return nil
+}
+
+// loseAnswer records that the answer of a model was lost, so that the provider may have billed the request. It returns
+// QUOTA_EXCEEDED if the budget does not permit another one.
+func (t Attempts) loseAnswer(s *statemachine.Step, err *fault.Error, class string) *fault.Error {
+	if !AsksModel(s) || s.State != statemachine.StepRunning || !maybeBilled(err, class) {
+		return nil
+	}
+	key := statemachine.AgentOf(s.Key)
+	agent := t.Task.Steps[key].Agent
+	turn := agent.Last().Requested
+	t.Emit(events.TurnLost, &events.LostTurn{Step: key, Turn: turn.Turn, Attempt: s.Attempt, Cost: turn.Reserved})
+	if err := exceeded(agent, turn.Reserved); err != nil {
+		return err
+	}
+	return t.mayRepeat(agent)
+}
+
+// maybeBilled reports whether a provider may have billed a request that failed: it was sent, and the provider has not refused it.
+func maybeBilled(err *fault.Error, class string) bool {
+	return err.Code == fault.NetworkError || interrupted(class) || class == fault.ClassShutdown || class == fault.ClassTimeout
+}
+
+// mayRepeat returns QUOTA_EXCEEDED if the budgets of the node do not permit to repeat the request of an agent whose answer was lost. What
+// the repetition may cost is held.
+func (t Attempts) mayRepeat(agent *statemachine.Agent) *fault.Error {
+	if agent.BeyondBudgets {
+		return nil
+	}
+	t.drawLedgers()
+	for _, l := range t.ledgers.all {
+		if l.Counts(costs.ModelsOf(agent)) && beyondLimit(l.Limit, l.Spent.Plus(l.Held)) {
+			return errLedger(l, agent.Reserved)
+		}
+	}
+	return nil
+}
+
+// drawnLedgers are the budgets of the node that count a task, with the turns of a decision.
+type drawnLedgers struct {
+	all []Ledger
+	// known is unset while it is not known what was spent. read is set when the fields above are.
+	known, read bool
+	// events and paid are how many events of the decision, and their costs, are in them.
+	events, paid int
+}
+
+// drawLedgers brings Turn.ledgers up to date.
+func (t *Turn) drawLedgers() {
+	d := &t.ledgers
+	if !d.read {
+		d.all, d.known = t.Facts.Ledgers()
+		d.read = true
+	}
+	for i := range d.all {
+		for _, c := range t.Paid[d.paid:] {
+			if d.all[i].Counts(c.Models) {
+				d.all[i].Spent = d.all[i].Spent.Plus(c.Most())
+			}
+		}
+		for _, e := range t.Events[d.events:] {
+			d.all[i].hold(t.Task, e)
+		}
+	}
+	d.events, d.paid = len(t.Events), len(t.Paid)
+}
+
+// hold changes what turns may cost by an event of the task.
+func (l *Ledger) hold(task *statemachine.Task, e events.Event) {
+	if e.Kind != events.TurnRequested && e.Kind != events.TurnAnswered {
+		return
+	}
+	agent := task.Steps[events.StepOf(e.Data)].Agent
+	if !l.Counts(costs.ModelsOf(agent)) {
+		return
+	}
+	switch d := e.Data.(type) {
+	case *events.Turn:
+		l.Held = l.Held.Plus(d.Reserved)
+	case *events.Answered:
+		l.Held = l.Held.Minus(agent.Turns[d.Turn-1].Requested.Reserved)
+	}
+}
+
+// beyondLimit reports whether a cost is beyond a limit.
+func beyondLimit(limit, cost events.Spent) bool {
+	return limit.NanoUSD > 0 && cost.NanoUSD > limit.NanoUSD || limit.Tokens > 0 && cost.Tokens > limit.Tokens
+}
+
+// errLedger returns the error of a budget that does not permit a request.
+func errLedger(l Ledger, next events.Spent) *fault.Error {
+	err := fault.New(fault.QuotaExceeded, "the next request may use more than what is left of the budget of %s", l.Name).WithField(ledgerField)
+	if beyondLimit(l.Limit, next) {
+		return err.WithHint("it alone may cost $%s and %d tokens; a smaller max_tokens lowers that", events.Dollars(next.NanoUSD), next.Tokens)
+	}
+	return err.WithHint("a new period begins at %s; orch retry goes on then, orch costs shows what was spent", Clock(l.Until))
+}
