@@ -285,7 +285,7 @@ func (c Config) rules() decide.Rules {
 	return decide.Rules{
 		Catalogue: c.Catalogue, Models: c.Models, Entropy: c.Entropy, Random: c.Random, MaxDeliveries: c.Limits.MaxDeliveries, MaxSpawned: c.Limits.MaxSpawned, PartItems: c.Limits.PartItems,
 		Overrun: c.Limits.Overrun, Gone: c.Gone, FourEyes: c.FourEyes, Workspace: c.Workspace, Root: c.Root, Redact: c.Redact,
-		FindSecret: c.FindSecret, HandOn: c.Hooks.HandOn, Counted: c.Hooks.Committed != nil,
+		FindSecret: c.FindSecret, HandOn: c.Hooks.HandOn, Counted: c.Hooks.Committed != nil || len(c.Budgets) > 0,
 	}
 }
 

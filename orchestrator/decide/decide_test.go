@@ -3,6 +3,7 @@ package decide_test
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,7 +58,7 @@ func (w *world) Holder(step string) (worker string, held bool) {
 	return worker, held
 }
 
-func (w *world) Ledgers() ([]decide.Ledger, bool) { return w.ledgers, !w.unknownLedgers }
+func (w *world) Ledgers() ([]decide.Ledger, bool) { return slices.Clone(w.ledgers), !w.unknownLedgers }
 
 func (w *world) AwaitLedgers(now time.Time) { w.wakes = append(w.wakes, now) }
 
@@ -89,7 +90,7 @@ func (noTools) Names() []string { return nil }
 
 func (w *world) rules() *decide.Rules {
 	return &decide.Rules{
-		Models: prices{}, Catalogue: w.catalogue, Entropy: bytes.NewReader(bytes.Repeat([]byte{byte(7 + len(w.task.Approvals))}, 1<<10)), Random: func() float64 { return 0.5 }, MaxDeliveries: 3, MaxSpawned: 4, PartItems: w.parts,
+		Models: prices{}, Catalogue: w.catalogue, Entropy: bytes.NewReader(bytes.Repeat([]byte{byte(7 + len(w.task.Approvals))}, 1<<10)), Random: func() float64 { return 0.5 }, MaxDeliveries: 3, MaxSpawned: 4, PartItems: w.parts, Counted: true,
 		Workspace:  func(string, events.TaskID) string { return "" },
 		Redact:     func(data []byte) ([]byte, bool) { return data, false },
 		FindSecret: func(raw []byte) (string, bool) { return "test", bytes.Contains(raw, []byte("QYLPMN5HHHFPZAM2")) },
