@@ -116,15 +116,15 @@ func (b Budget) Name(identity string) string {
 	if b.Tokens > 0 {
 		limits = append(limits, fmt.Sprintf("%d tokens", b.Tokens))
 	}
-	text := strings.Join(limits, " and ") + " a " + b.Per
+	parts := []string{strings.Join(limits, " and "), "a", b.Per}
 	if b.By == ByIdentity {
-		text += " of " + identity
+		parts = append(parts, "of", identity)
 	}
 	for _, key := range slices.Sorted(maps.Keys(b.Labels)) {
-		text += fmt.Sprintf(" with label %s=%s", key, b.Labels[key])
+		parts = append(parts, "with label", key+"="+b.Labels[key])
 	}
 	if b.Model != "" {
-		text += " for " + b.Model
+		parts = append(parts, "for", b.Model)
 	}
-	return text
+	return strings.Join(parts, " ")
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -66,7 +67,7 @@ func TestBookIsBounded(t *testing.T) {
 	const tasks = 30_000
 	for i := range tasks {
 		c := paid(fmt.Sprintf("2026-11-%02d", 1+i/1500), "a/x", fmt.Sprintf("user:%d", i%100), 1, 1)
-		c.Task, c.Labels = events.TaskID(fmt.Sprintf("TASK_%06d", i)), map[string]string{"run": fmt.Sprint(i)}
+		c.Task, c.Labels = events.TaskID(fmt.Sprintf("TASK_%06d", i)), map[string]string{"run": strconv.Itoa(i)}
 		b.Add(c)
 	}
 	for _, by := range []string{costs.ByDay, costs.ByModel, costs.ByTask, costs.ByIdentity, "label:run"} {

@@ -177,6 +177,11 @@ func (f *fakeAPI) Conversation(_ context.Context, r api.ConversationRequest) (ap
 	return api.ConversationReply{ID: r.ID, Step: r.Step}, nil
 }
 
+func (f *fakeAPI) Costs(_ context.Context, r api.CostsRequest) (api.CostsReply, error) {
+	f.record("costs", r)
+	return api.NoCosts(), nil
+}
+
 func (f *fakeAPI) Signal(context.Context, api.SignalRequest) (api.TaskView, error) {
 	return api.TaskView{}, nil
 }

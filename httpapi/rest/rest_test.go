@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -34,6 +35,7 @@ func routeCalls() []call {
 		{get, "/status", "", 200, 200, 200, 200},
 		{get, "/openapi.json", "", 200, 200, 200, 200},
 		{get, "/queue", "", 200, 403, 403, 200},
+		{get, "/costs?by=model", "", 200, 200, 200, 200},
 		{post, "/pause", `{"node":true}`, 200, 403, 403, 403},
 		{post, "/resume", `{"node":true}`, 200, 403, 403, 403},
 		{post, "/archive", `{"age":1}`, 200, 403, 403, 403},
@@ -310,6 +312,18 @@ func TestOwnOnly(t *testing.T) {
 	status := s.as(rest.Agent, http.MethodGet, "/status", "").object(t)
 	assert.Equal(t, []any{"agent:bot", "agent", "", float64(0)}, []any{status["identity"], status["role"], orText(status["root"]), status["open"]})
 	assert.Equal(t, "/secret/root", s.as(rest.Viewer, http.MethodGet, "/status", "").object(t)["root"])
+}
+
+// Submitters and agents see their own costs, and others those of whom they ask for.
+func TestOwnCosts(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.as(rest.Viewer, http.MethodGet, "/costs?by=day&identity=user:ada&since=2026-11-01T00:00:00Z", "")
+	assert.Equal(t, api.CostsRequest{By: "day", Identity: "user:ada", Since: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)}, s.api.last("costs"))
+	s.as(rest.Agent, http.MethodGet, "/costs?by=model", "")
+	assert.Equal(t, api.CostsRequest{By: "model", Identity: "agent:bot"}, s.api.last("costs"))
+	s.as(rest.Agent, http.MethodGet, "/costs?identity=user:ada", "")
+	assert.Equal(t, api.CostsRequest{By: "model", Identity: "agent:bot"}, s.api.last("costs"), "nothing is asked")
 }
 
 func orText(v any) string { text, _ := v.(string); return text }

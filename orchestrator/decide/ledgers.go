@@ -157,9 +157,10 @@ func beyondLimit(limit, cost events.Spent) bool {
 
 // errLedger returns the error of a budget that does not permit a request.
 func errLedger(l Ledger, next events.Spent) *fault.Error {
-	err := fault.New(fault.QuotaExceeded, "the next request may use more than what is left of the budget of %s", l.Name).WithField(ledgerField)
+	err := fault.New(fault.QuotaExceeded, "the next request may use more than what is left of the budget of %s until %s", l.Name, Clock(l.Until)).
+		WithField(ledgerField)
 	if beyondLimit(l.Limit, next) {
-		return err.WithHint("it alone may cost $%s and %d tokens; a smaller max_tokens lowers that", events.Dollars(next.NanoUSD), next.Tokens)
+		return err.WithHint("it alone may use more than the whole budget; a smaller max_tokens lowers that")
 	}
-	return err.WithHint("a new period begins at %s; orch retry goes on then, orch costs shows what was spent", Clock(l.Until))
+	return err.WithHint("orch retry goes on in the next period; orch costs shows what was spent")
 }
