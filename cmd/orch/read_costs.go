@@ -112,7 +112,7 @@ func costTable(by string, r api.CostsReply) *screen.Table {
 			name, "$" + events.Dollars(s.NanoUSD), number(s.Turns), number(s.Request()), number(s.CacheRead), number(s.Output),
 		}
 		if lost {
-			row = append(row, number(s.Lost), "$"+events.Dollars(s.LostNanoUSD))
+			row = append(row, number(s.Lost), "$"+events.Dollars(s.LostNanoUSD)+", "+number(s.LostTokens)+" tokens")
 		}
 		t.Row(row...)
 	}
