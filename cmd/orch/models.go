@@ -28,10 +28,10 @@ func newModels(c *modelCommands) *cobra.Command {
 		Short: "List and test the language models of agents",
 		Long: `List and test the language models that agents can ask: those of the providers in the settings, and the scripts in
 .orch/models below the root. The commands need no node, and read the settings as a node does that starts here and now.`,
-		Example: "  orch models list\n  orch models test openai/gpt-5",
+		Example: "  orch models list\n  orch models prices openai/gpt-5\n  orch models test openai/gpt-5",
 	}
 	asGroup(cmd)
-	cmd.AddCommand(newModelsList(c), newModelsTest(c))
+	cmd.AddCommand(newModelsList(c), newModelsPrices(c), newModelsTest(c))
 	for _, sub := range cmd.Commands() {
 		addSome(sub.Flags(), true, func(k config.Key) bool { return k.Name == "models" })
 	}

@@ -135,13 +135,16 @@ func shownScripts(all *directory.Directory, root *pathguard.Root) ([]shownScript
 }
 
 func shownPrices(prices map[string]config.ModelPrice) []shownPrice {
-	const unit = 1000 // a dollar for a million tokens, in billionths of a dollar for each
 	list := []shownPrice{}
 	for _, name := range slices.Sorted(maps.Keys(prices)) {
-		p := prices[name]
-		list = append(list, shownPrice{name, float64(p.Input) / unit, float64(p.CacheRead) / unit, float64(p.CacheWrite) / unit, float64(p.Output) / unit, p.AsOf})
+		list = append(list, priceOf(name, prices[name]))
 	}
 	return list
+}
+
+func priceOf(name string, p config.ModelPrice) shownPrice {
+	const unit = 1000 // a dollar for a million tokens, in billionths of a dollar for each
+	return shownPrice{name, float64(p.Input) / unit, float64(p.CacheRead) / unit, float64(p.CacheWrite) / unit, float64(p.Output) / unit, p.AsOf}
 }
 
 // modelTables writes the list for people.

@@ -19,6 +19,8 @@ type Models struct {
 	Prices map[string]ModelPrice
 	// Budgets limit what all agents of the node may use.
 	Budgets []ModelBudget
+	// Source is where they are set: FILE:LINE:COLUMN, a variable or a flag.
+	Source string
 }
 
 // ModelPrice is the price of a model, in billionths of a US dollar for each token. It is a dollar for a million tokens
@@ -57,6 +59,9 @@ func (p place) models(text string) (Models, error) {
 			WithHint("write them as {providers: {local: {wire: openai, url: http://127.0.0.1:8080/v1}}}")
 	}
 	var m Models
+	if text != "" {
+		m.Source = p.what
+	}
 	for name, g := range given.Providers {
 		provider, err := p.provider(name, g)
 		if err != nil {

@@ -119,3 +119,30 @@ func TestHeaderReads(t *testing.T) {
 	_, err = ModelHeader{Secret: "env:NONE"}.Read(getenv)
 	require.ErrorContains(t, err, "the variable NONE is not set")
 }
+
+func TestModelBudgets(t *testing.T) {
+	t.Parallel()
+	m, err := place{what: "config.yaml:3"}.models(`budgets:
+  - {usd: 20, per: day}
+  - {usd: 0.5, tokens: 10, per: month, by: identity, label: {team: shop}, model: "openai/*"}
+`)
+	require.NoError(t, err)
+	assert.Equal(t, "config.yaml:3", m.Source)
+	assert.Equal(t, []ModelBudget{
+		{NanoUSD: 20e9, Per: "day"}, {NanoUSD: 5e8, Tokens: 10, Per: "month", By: "identity", Labels: map[string]string{"team": "shop"}, Model: "openai/*"},
+	}, m.Budgets)
+	for text, want := range map[string]string{
+		"{per: day}":                               "budget 1 limits nothing",
+		"{usd: 1}":                                 `budget 1 is per "", which is neither day nor month`,
+		"{usd: -1, per: day}":                      "usd of budget 1 is not between",
+		"{usd: .nan, per: day}":                    "usd of budget 1 is not between",
+		"{tokens: -1, per: day}":                   "tokens of budget 1 are not between",
+		"{usd: 1, per: day, by: colour}":           `budget 1 is by "colour"`,
+		"{usd: 1, per: day, model: 'a*b'}":         "is a name, or a beginning and *",
+		"{usd: 1, per: day, colour: red}":          "field colour not found",
+		strings.Repeat("{usd: 1, per: day}, ", 65): "there are 65 budgets, more than 64",
+	} {
+		_, err := place{what: "models"}.models("budgets: [" + text + "]")
+		require.ErrorContains(t, err, want, text)
+	}
+}

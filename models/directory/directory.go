@@ -108,15 +108,20 @@ func (d *Directory) Price(model string) (price Price, known bool, err error) {
 	if err := d.check(model); err != nil {
 		return Price{}, false, err
 	}
-	best := ""
-	for name, p := range d.cfg.Prices {
-		beginning, pattern := strings.CutSuffix(name, "*")
-		if name == model {
-			return p, true, nil
-		}
-		if pattern && strings.HasPrefix(model, beginning) && len(name) > len(best) {
-			best, price, known = name, p, true
+	name, known := d.PriceName(model)
+	return d.cfg.Prices[name], known || strings.HasPrefix(model, scriptScheme), nil
+}
+
+// PriceName returns the name of the price that a model has: its own, or the longest beginning with *; false if there is none.
+func (d *Directory) PriceName(model string) (name string, found bool) {
+	if _, found = d.cfg.Prices[model]; found {
+		return model, true
+	}
+	for candidate := range d.cfg.Prices {
+		beginning, pattern := strings.CutSuffix(candidate, "*")
+		if pattern && strings.HasPrefix(model, beginning) && len(candidate) > len(name) {
+			name, found = candidate, true
 		}
 	}
-	return price, known || strings.HasPrefix(model, scriptScheme), nil
+	return name, found
 }
