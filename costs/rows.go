@@ -57,7 +57,10 @@ func (q Query) key(c cell, level int) (key string, kept bool) {
 }
 
 // Rows returns the costs that a query selects: days in order, others from the most expensive, and what is older at the end.
-func (b *Book) Rows(q Query) []Row {
+func (b *Book) Rows(q Query) []Row { return b.Snapshot().Rows(q) }
+
+// Rows returns the costs that a query selects, as Book.Rows does.
+func (s *Snapshot) Rows(q Query) []Row {
 	since, until := "", "9999"
 	if !q.Since.IsZero() {
 		since = q.Since.UTC().Format(time.DateOnly)
@@ -70,17 +73,17 @@ func (b *Book) Rows(q Query) []Row {
 		kept bool
 	}
 	groups := map[group]*Row{}
-	for level, cells := range b.cells {
-		for c, sum := range cells {
+	for level, cells := range s.Cells {
+		for _, c := range cells {
 			if c.Day < since || c.Day > until || q.Identity != "" && c.Identity != q.Identity {
 				continue
 			}
 			var g group
-			g.key, g.kept = q.key(c, level)
+			g.key, g.kept = q.key(c.cell, level)
 			if groups[g] == nil {
 				groups[g] = &Row{Key: g.key, Older: !g.kept}
 			}
-			groups[g].Add(*sum)
+			groups[g].Add(c.Sum)
 		}
 	}
 	rows := make([]Row, 0, len(groups))

@@ -46,7 +46,7 @@ func TestBudgetHoldsOverRestarts(t *testing.T) {
 	server := modelstest.NewServer(t, func(modelstest.Seen) modelstest.Reply {
 		n := billed.Add(1)
 		answer := says("done")
-		answer.Usage = models.Usage{Input: tokens-10, Output: 10}
+		answer.Usage = models.Usage{Input: tokens - 10, Output: 10}
 		if n%6 == 0 {
 			select {
 			case stopAt <- n:
@@ -111,7 +111,9 @@ func TestBudgetHoldsOverRestarts(t *testing.T) {
 func TestTurnsWaitForOthers(t *testing.T) {
 	t.Parallel()
 	var inFlight, most atomic.Int64
+	answers := make(chan struct{})
 	server := modelstest.NewServer(t, func(modelstest.Seen) modelstest.Reply {
+		<-answers
 		now := inFlight.Add(1)
 		defer inFlight.Add(-1)
 		for {
@@ -130,6 +132,11 @@ func TestTurnsWaitForOthers(t *testing.T) {
 	for range 40 {
 		ids = append(ids, submit(t, n.API(), spender))
 	}
+	why, err := n.API().Explain(t.Context(), api.GetRequest{ID: ids[len(ids)-1]})
+	require.NoError(t, err)
+	assert.Equal(t, "budget", why.Causes[0].Kind)
+	assert.Contains(t, why.Causes[0].Sentence, "whose turns hold what is left of a budget of the node")
+	close(answers)
 	for _, id := range ids {
 		r := result(t, n.API(), id)
 		require.Equal(t, statemachine.Done, r.State, "%v", r.Error)

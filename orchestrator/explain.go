@@ -233,6 +233,9 @@ func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 		return nil
 	case s.Agent != nil:
 		c.Kind, c.Sentence = "agent", agentText(t.Task, s)
+		if wait := t.rd.engine.ledgers.waitText(t.Task.ID, s); wait != "" {
+			c.Kind, c.Sentence, c.Next = "budget", c.Sentence+" "+wait, "orch costs"
+		}
 	case s.Child != "":
 		c.Kind, c.Sentence, c.Next = "child", fmt.Sprintf("Step %s waits for its child task %s.", s.Key, s.Child), "orch explain "+string(s.Child)
 		c.Task = s.Child

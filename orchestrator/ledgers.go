@@ -165,6 +165,18 @@ func (ls *ledgers) await(id events.TaskID) {
 	}
 }
 
+// waitText says why an agent waits for budgets of the node; "" if it does not. mu must be held.
+func (ls *ledgers) waitText(id events.TaskID, s *statemachine.Step) string {
+	switch {
+	case !ls.queued[id] || s.Agent.Phase == statemachine.AgentAsking:
+		return ""
+	case !closed(ls.cfg.Costs.Ready()):
+		return "It waits until the node has counted what was spent of its budgets."
+	default:
+		return "It waits for answers to other agents, whose turns hold what is left of a budget of the node."
+	}
+}
+
 // wakeFirst decides about the first of the tasks that wait, if turns were answered. mu must be held.
 func (ls *ledgers) wakeFirst() {
 	if !ls.released || len(ls.waiting) == 0 {

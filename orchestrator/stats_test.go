@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -228,4 +229,27 @@ func BenchmarkTaskCounted(b *testing.B) {
 	for b.Loop() {
 		oneTask(b, n, plan)
 	}
+}
+
+// A commit whose acknowledgement was lost is counted as soon as its task is read again, so that no budget forgets it meanwhile.
+func TestLostAcknowledgementsAreCountedAtOnce(t *testing.T) {
+	t.Parallel()
+	var lose atomic.Bool
+	log := memlog.New(memlog.Config{LoseAnswer: func(*events.Record) error {
+		if lose.CompareAndSwap(true, false) {
+			return fault.New(fault.Unavailable, "the answer is lost")
+		}
+		return nil
+	}})
+	c := counted(t, log, newShelf(), time.Hour, nil)
+	c.submit("{orch: v1, name: t, steps: [{id: a, tool: IDEM}]}")
+	batch, err := c.Poll(c.ctx(), work.Poll{Worker: "w1", Free: 1, Wait: time.Minute})
+	require.NoError(t, err)
+	lose.Store(true)
+	err = c.Report(c.ctx(), work.Outcome{
+		Ref: batch.Calls[0].Ref, Worker: "w1", Duration: time.Second, StartedAt: time.Now(), Output: []byte(`{"text":"","n":1}`),
+	})
+	require.ErrorContains(t, err, "the answer is lost")
+	require.Eventually(t, func() bool { return c.projector.Tool("IDEM").Count == 1 }, time.Minute, time.Millisecond)
+	c.assertCounted(1, 0)
 }

@@ -38,8 +38,9 @@ func (p *Projection) Committed(seq uint64, calls []Call, paid []costs.Cost) {
 // Costs returns what requests to models cost.
 func (p *Projection) Costs(q costs.Query) []costs.Row {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.book.Rows(q)
+	book := p.book.Snapshot()
+	p.mu.Unlock()
+	return book.Rows(q)
 }
 
 // Spenders returns the identities for which something was spent of a budget in the period of a time.
