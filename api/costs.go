@@ -9,8 +9,8 @@ import (
 
 // CostsRequest asks what requests to models cost; zero fields do not filter.
 type CostsRequest struct {
-	// By is what the rows are about: day (default), model, agent, identity, task, or label:KEY.
-	By string `json:"by,omitempty"`
+	// GroupBy is what the rows are about: day (default), model, agent, identity, task, or label:KEY.
+	GroupBy string `json:"by,omitempty"`
 	// Since and Until are times of the first and the last day. Days begin at midnight UTC.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`

@@ -30,7 +30,7 @@ const spender = "orch: v1\nname: spend\nsteps: [{id: a, agent: {model: test/x, p
 
 func costsOf(t *testing.T, n *node.Node, by string) api.CostsReply {
 	t.Helper()
-	r, err := n.API().Costs(t.Context(), api.CostsRequest{By: by})
+	r, err := n.API().Costs(t.Context(), api.CostsRequest{GroupBy: by})
 	require.NoError(t, err)
 	return r
 }
@@ -182,6 +182,6 @@ func TestCostsOfRetries(t *testing.T) {
 	_, err = n.API().Archive(t.Context(), api.ArchiveRequest{Wait: time.Minute})
 	require.NoError(t, err)
 	assert.Equal(t, r, costsOf(t, n, costs.ByTask))
-	_, err = n.API().Costs(t.Context(), api.CostsRequest{By: "colour"})
+	_, err = n.API().Costs(t.Context(), api.CostsRequest{GroupBy: "colour"})
 	assert.True(t, fault.Has(err, fault.ValidationError), fmt.Sprint(err))
 }

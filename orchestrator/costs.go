@@ -25,7 +25,7 @@ func (rd *reader) Costs(_ context.Context, r api.CostsRequest) (api.CostsReply, 
 		return reply, nil
 	}
 	reply.Behind = !closed(rd.cfg.Costs.Ready())
-	reply.Rows = rd.cfg.Costs.Costs(costs.Query{By: r.By, Since: r.Since, Until: r.Until, Identity: r.Identity})
+	reply.Rows = rd.cfg.Costs.Costs(costs.Query{By: r.GroupBy, Since: r.Since, Until: r.Until, Identity: r.Identity})
 	for _, row := range reply.Rows {
 		reply.Total.Add(row.Sum)
 	}
@@ -40,9 +40,9 @@ func (rd *reader) Costs(_ context.Context, r api.CostsRequest) (api.CostsReply, 
 // checkCosts validates a request.
 func checkCosts(r api.CostsRequest) error {
 	kinds := []string{costs.ByDay, costs.ByModel, costs.ByAgent, costs.ByIdentity, costs.ByTask}
-	label, labelled := strings.CutPrefix(r.By, costs.LabelPrefix)
-	if r.By != "" && !slices.Contains(kinds, r.By) && (!labelled || label == "") {
-		return fault.New(fault.ValidationError, "costs are not itemized by %q", decide.Clip(r.By)).WithField("by").
+	label, labelled := strings.CutPrefix(r.GroupBy, costs.LabelPrefix)
+	if r.GroupBy != "" && !slices.Contains(kinds, r.GroupBy) && (!labelled || label == "") {
+		return fault.New(fault.ValidationError, "costs are not itemized by %q", decide.Clip(r.GroupBy)).WithField("by").
 			WithHint("by %s, or %sKEY", strings.Join(kinds, ", "), costs.LabelPrefix)
 	}
 	if !r.Until.IsZero() && r.Until.Before(r.Since) {

@@ -65,7 +65,7 @@ func (c *readCommands) costs(ctx context.Context, o costsOptions) error {
 }
 
 func (c *readCommands) costsRequest(o costsOptions) (api.CostsRequest, error) {
-	r := api.CostsRequest{By: o.by, Identity: o.identity}
+	r := api.CostsRequest{GroupBy: o.by, Identity: o.identity}
 	if label, ok := strings.CutPrefix(o.by, costs.LabelPrefix); ok && label == "" {
 		return r, fault.New(fault.ValidationError, "the key of the label is missing").WithField("--by").WithHint("such as --by label:team")
 	} else if !ok {

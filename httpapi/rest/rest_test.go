@@ -319,11 +319,11 @@ func TestOwnCosts(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.as(rest.Viewer, http.MethodGet, "/costs?by=day&identity=user:ada&since=2026-11-01T00:00:00Z", "")
-	assert.Equal(t, api.CostsRequest{By: "day", Identity: "user:ada", Since: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)}, s.api.last("costs"))
+	assert.Equal(t, api.CostsRequest{GroupBy: "day", Identity: "user:ada", Since: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)}, s.api.last("costs"))
 	s.as(rest.Agent, http.MethodGet, "/costs?by=model", "")
-	assert.Equal(t, api.CostsRequest{By: "model", Identity: "agent:bot"}, s.api.last("costs"))
+	assert.Equal(t, api.CostsRequest{GroupBy: "model", Identity: "agent:bot"}, s.api.last("costs"))
 	s.as(rest.Agent, http.MethodGet, "/costs?identity=user:ada", "")
-	assert.Equal(t, api.CostsRequest{By: "model", Identity: "agent:bot"}, s.api.last("costs"), "nothing is asked")
+	assert.Equal(t, api.CostsRequest{GroupBy: "model", Identity: "agent:bot"}, s.api.last("costs"), "nothing is asked")
 }
 
 func orText(v any) string { text, _ := v.(string); return text }
