@@ -110,6 +110,8 @@ type TurnView struct {
 	Attempt int    `json:"attempt,omitempty"`
 	// ReusedFrom is the task from which the answer was taken over, which paid for it.
 	ReusedFrom events.TaskID `json:"reused_from,omitempty"`
+	// Differs names in what the request differs from the recorded one, of a turn whose answer is from the record of another task.
+	Differs []string `json:"differs,omitempty"`
 	// Model is the model that has answered. Stop is why the answer ended: end, calls, length, refused or other.
 	Model string `json:"model,omitempty"`
 	Stop  string `json:"stop,omitempty"`

@@ -152,6 +152,8 @@ type Answer struct {
 	Model string `json:"model,omitempty"`
 	// ID is the id of the answer at the provider, if it has one.
 	ID string `json:"id,omitempty"`
+	// Differs names in what the request differs from the recorded one, of an answer that comes from a record.
+	Differs []string `json:"differs,omitempty"`
 }
 
 // Usage counts tokens.

@@ -211,6 +211,14 @@ type asking struct {
 	*directory.Directory
 }
 
+// Provider implements model.Node.
+func (a asking) Provider(task events.TaskID, name string) (models.Provider, string, error) {
+	if directory.Recorded(name) {
+		return a.recorded(task, name)
+	}
+	return a.Directory.Provider(name)
+}
+
 // Request implements model.Node.
 func (a asking) Request(ctx context.Context, task events.TaskID, args models.CallArgs) (models.Request, []string, int, error) {
 	return a.n.orch.ModelRequest(ctx, task, args)

@@ -241,7 +241,7 @@ func (p *turnPage) turn(number int) api.TurnView {
 	}
 	p.asked(&v)
 	said := p.Exchange(p.step, number)
-	v.Heard, v.Added, v.Text = p.said(said.Heard), p.cut(said.Added), p.cut(said.Text)
+	v.Heard, v.Added, v.Text, v.Differs = p.said(said.Heard), p.cut(said.Added), p.cut(said.Text), said.Differs
 	for _, call := range said.Calls {
 		v.Calls = append(v.Calls, p.call(call))
 	}

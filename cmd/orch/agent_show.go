@@ -195,7 +195,11 @@ func block(name, text string) []string {
 
 // turn returns the lines of a turn: its time, tokens and cost, what it adds, the answer, and the calls.
 func (d conversationText) turn(t api.TurnView) []string {
-	lines := append([]string{d.turnHead(t)}, indent(saidLines(t.Heard))...)
+	lines := []string{d.turnHead(t)}
+	if len(t.Differs) > 0 {
+		lines = append(lines, "  "+d.style.Warn("differs from the record: "+screen.Escape(strings.Join(t.Differs, ", "))))
+	}
+	lines = append(lines, indent(saidLines(t.Heard))...)
 	if t.Added != "" {
 		lines = append(lines, indent(block("added", t.Added))...)
 	}

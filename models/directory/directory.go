@@ -1,5 +1,6 @@
 // Package directory finds the provider and the price of a model by its name. The name of a model is PROVIDER/NAME, where
-// NAME is what the provider calls it, or script:NAME for a model that answers from a script.
+// NAME is what the provider calls it, script:NAME for a model that answers from a script, or replay:TASK_ID/STEP for one that answers
+// from the history of a task.
 package directory
 
 import (
@@ -9,6 +10,7 @@ import (
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/models"
+	"github.com/orch-dev/orch/models/replay"
 )
 
 // scriptScheme begins the names of models that are scripts.
@@ -55,11 +57,17 @@ func (d *Directory) Providers() []string {
 	return names
 }
 
+// Recorded reports whether a model answers from the history of a task. Its provider depends on the task that asks.
+func Recorded(model string) bool { return strings.HasPrefix(model, replay.Scheme) }
+
 // Provider returns the provider of a model, and what the provider calls the model. It returns NOT_FOUND for a provider that
-// does not exist, and the error of opening it.
+// does not exist, and the error of opening it. It has none for models that answer from a history (Recorded).
 func (d *Directory) Provider(model string) (models.Provider, string, error) {
 	if err := d.check(model); err != nil {
 		return nil, "", err
+	}
+	if Recorded(model) {
+		return nil, "", fault.New(fault.ValidationError, "%s answers only the agent steps of a node", model).WithField("agent.model")
 	}
 	if name, ok := strings.CutPrefix(model, scriptScheme); ok {
 		p, err := d.cfg.Script(name)
@@ -81,13 +89,17 @@ func (d *Directory) Provider(model string) (models.Provider, string, error) {
 
 // check returns NOT_FOUND for a model whose provider does not exist.
 func (d *Directory) check(model string) error {
+	if Recorded(model) {
+		_, err := replay.ParseName(model)
+		return err
+	}
 	if strings.HasPrefix(model, scriptScheme) && d.cfg.Script != nil {
 		return nil
 	}
 	name, id, ok := strings.Cut(model, "/")
 	if !ok || id == "" {
 		return fault.New(fault.ValidationError, "%q is no name of a model", model).WithField("agent.model").
-			WithHint("write PROVIDER/NAME, such as openai/gpt-5, or script:NAME")
+			WithHint("write PROVIDER/NAME, such as openai/gpt-5, or script:NAME, or replay:TASK_ID")
 	}
 	if d.cfg.Open[name] == nil {
 		return fault.New(fault.NotFound, "there is no provider %q", name).WithField("agent.model").WithHint("%s", d.hint())
@@ -102,11 +114,14 @@ func (d *Directory) hint() string {
 	return "the providers are " + strings.Join(d.Providers(), ", ") + "; set up others under models in the settings: orch models list"
 }
 
-// Price returns the price of a model, and whether it is known. Scripts cost nothing. It returns NOT_FOUND for a provider that
+// Price returns the price of a model, and whether it is known. Scripts and records cost nothing. It returns NOT_FOUND for a provider that
 // does not exist.
 func (d *Directory) Price(model string) (price Price, known bool, err error) {
 	if err := d.check(model); err != nil {
 		return Price{}, false, err
+	}
+	if Recorded(model) {
+		return Price{}, true, nil
 	}
 	name, known := d.PriceName(model)
 	return d.cfg.Prices[name], known || strings.HasPrefix(model, scriptScheme), nil

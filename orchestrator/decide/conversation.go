@@ -46,21 +46,25 @@ func (t *Reading) ModelRequest(key string, said Said) (models.Request, error) {
 	if s == nil || s.Agent == nil || s.Agent.Phase != statemachine.AgentAsking {
 		return models.Request{}, fault.New(fault.StateNotAllowed, "step %s asks no model", key)
 	}
+	r := openingRequest(t, s, s.Agent.Last().Requested)
+	r.Messages, r.Key = t.conversation(s, said), string(t.Task.ID)+"/"+statemachine.ModelKey(key, len(s.Agent.Turns))
+	return r, t.OutcomeOf(nil)
+}
+
+// openingRequest returns the request of a turn without its messages.
+func openingRequest(t *Reading, s *statemachine.Step, turn *events.Turn) models.Request {
 	spec := s.Agent.Spec
 	r := models.Request{
 		System: t.text(spec.Instructions), Result: t.Fetch(spec.Result), MaxTokens: spec.MaxTokens, Temperature: spec.Temperature,
-		Messages: t.conversation(s, said), Key: string(t.Task.ID) + "/" + statemachine.ModelKey(key, len(s.Agent.Turns)),
-		Number: len(s.Agent.Turns),
+		NoCalls: turn.Final || turn.Summarizes > 0, Number: turn.Turn,
 	}
-	turn := s.Agent.Last().Requested
-	r.NoCalls = turn.Final || turn.Summarizes > 0
 	if turn.Summarizes > 0 {
 		r.Result = nil
 	}
 	for _, tool := range t.offered(spec) {
 		r.Tools = append(r.Tools, tool.Tool)
 	}
-	return r, t.OutcomeOf(nil)
+	return r
 }
 
 // conversation returns the messages of an agent up to its newest turn.
@@ -112,21 +116,26 @@ func addedBy(t *Reading, s *statemachine.Step, turn *events.Turn) (parts []model
 	return parts
 }
 
-// answer returns the answer of the model in a turn.
-func (t *Reading) answer(key string, turn int) models.Message {
+// answer returns what the model says in a turn.
+func (t *Reading) answer(key string, turn int) models.Message { return answerOf(t, key, turn).Message }
+
+// answerOf returns the answer of the model in a turn.
+func answerOf(t *Reading, key string, turn int) models.Answer {
 	var out models.Called
 	if raw := t.Fetch(t.Task.Steps[statemachine.ModelKey(key, turn)].Output); raw != nil {
 		_ = json.Unmarshal(raw, &out) // it was decoded before, or the turn would have no answer
 	}
-	return out.Answer.Message
+	return out.Answer
 }
 
 // Exchange is what is said in a turn: what the turn adds to the results of calls, the answer of the model, and the calls that it requests.
+// Differs names in what the request differs from that of a record, which the answer is from.
 type Exchange struct {
-	Added string
-	Heard []Heard
-	Text  string
-	Calls []ExchangedCall
+	Added   string
+	Heard   []Heard
+	Text    string
+	Calls   []ExchangedCall
+	Differs []string
 }
 
 // Heard is what a person has said to an agent.
@@ -160,9 +169,9 @@ func (t *Reading) Exchange(s *statemachine.Step, turn int) Exchange {
 	if s.Agent.Turns[turn-1].Answered == nil {
 		return x
 	}
-	answer := t.answer(s.Key, turn)
-	x.Text = textOf(answer)
-	calls := callsOf(answer)
+	given := answerOf(t, s.Key, turn)
+	x.Text, x.Differs = textOf(given.Message), given.Differs
+	calls := callsOf(given.Message)
 	for i, call := range calls {
 		c := ExchangedCall{Key: statemachine.CallKey(s.Key, turn, i+1), Request: call}
 		made := t.Task.Steps[c.Key]

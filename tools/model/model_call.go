@@ -24,8 +24,8 @@ type Node interface {
 	// Request returns the request of the current turn of an agent step, the names of the models, and the position of the
 	// one to ask first. It returns CONFLICT if the agent is not in the turn of the arguments.
 	Request(ctx context.Context, task events.TaskID, args models.CallArgs) (r models.Request, names []string, first int, err error)
-	// Provider returns the provider of a model, and what the provider calls the model.
-	Provider(model string) (models.Provider, string, error)
+	// Provider returns the provider of a model for a task, and what the provider calls the model.
+	Provider(task events.TaskID, model string) (models.Provider, string, error)
 }
 
 // Internal returns the tool.
@@ -74,7 +74,7 @@ func (cfg Config) call(ctx context.Context, env *tools.Env, in models.CallArgs) 
 
 // ask asks one model. Observers of the call see the text of the answer as it arrives.
 func ask(ctx context.Context, env *tools.Env, node Node, name string, r models.Request) (models.Answer, error) {
-	provider, id, err := node.Provider(name)
+	provider, id, err := node.Provider(env.Task, name)
 	if err != nil {
 		return models.Answer{}, err
 	}
