@@ -21,12 +21,19 @@ import (
 // talking returns a node whose model script:talk has the turns of a script.
 func talking(t *testing.T, turns string) *node.Node {
 	t.Helper()
+	n, _ := talkingIn(t, turns)
+	return n
+}
+
+// talkingIn is talking with the root of the node.
+func talkingIn(t *testing.T, turns string) (n *node.Node, root string) {
+	t.Helper()
 	cfg := config(t)
 	dir := filepath.Join(cfg.Root, ".orch", "models")
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "talk.yaml"), []byte("turns:\n"+strings.ReplaceAll(turns, "ROOT", cfg.Root)), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(cfg.Root, "notes.txt"), []byte("milk\n"), 0o600))
-	return start(t, cfg)
+	return start(t, cfg), cfg.Root
 }
 
 // conversed runs a plan to its end and returns its task.

@@ -23,7 +23,7 @@ func (c *conversations) RecordedTurn(ctx context.Context, task, from events.Task
 		if limited && originalRequester(v.Task) != requester {
 			return noTask(from)
 		}
-		key, err := v.agentStep(step)
+		key, err := agentStep(&v.Reading, step)
 		if err != nil {
 			return err
 		}

@@ -50,6 +50,8 @@ type Agent struct {
 	Context *Context `json:"context,omitempty"`
 	// Chat is true, false or a template: whether the agent waits for the next message of a person when its model has answered.
 	Chat any `json:"chat,omitempty"`
+	// Stubs answer its calls; nil means that the calls are made.
+	Stubs *Stubs `json:"stubs,omitempty"`
 }
 
 // Context limits the conversation of an agent.
@@ -133,6 +135,7 @@ func (c cursor) agentOf(prompt string, chat any) *Agent {
 		"budget":       func(c cursor) { a.Budget = c.budget() },
 		"context":      func(c cursor) { a.Context = c.context() },
 		"chat":         func(c cursor) { a.Chat = c.chat() },
+		"stubs":        func(c cursor) { a.Stubs = c.stubs() },
 	})
 	if a.Model == "" {
 		c.report("agent needs a `model`", "PROVIDER/NAME, such as openai/gpt-5; `orch models list` shows the providers")
@@ -257,16 +260,7 @@ func (n *Node) Persona(sc Scope) (Persona, error) {
 }
 
 // Selects reports whether the model of the agent may call a tool: the last pattern that matches its name decides.
-func (a *Agent) Selects(tool string) bool {
-	selected := false
-	for _, pattern := range a.Tools {
-		name, excludes := strings.CutPrefix(pattern, "!")
-		if ok, _ := path.Match(name, tool); ok {
-			selected = !excludes
-		}
-	}
-	return selected
-}
+func (a *Agent) Selects(tool string) bool { return selects(a.Tools, tool) }
 
 // CheckResult checks the final answer of an agent against the schema of its result. It returns VALIDATION_ERROR with the
 // invalid field, and INVALID_FORMAT for an answer that is not JSON.

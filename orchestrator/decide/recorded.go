@@ -23,7 +23,7 @@ func RecordedTurn(t *Reading, key string, turn int) (Recorded, error) {
 	case s == nil || s.Agent == nil || turn > len(s.Agent.Turns):
 		return Recorded{}, fault.New(fault.NotFound, "the record ends: the agent of step %s of %s has %s, and turn %d is asked for", key, t.Task.ID, count(turnsOf(s), "turn"), turn)
 	case s.Agent.Turns[turn-1].Answered == nil:
-		return Recorded{}, unanswered(t.Task, key, turn)
+		return Recorded{}, noAnswer(t.Task, key, turn)
 	}
 	requested := s.Agent.Turns[turn-1].Requested
 	rec := Recorded{Asked: openingRequest(t, s, requested)}
@@ -58,8 +58,8 @@ func turnsOf(s *statemachine.Step) int {
 	return len(s.Agent.Turns)
 }
 
-// unanswered says why a turn has no answer.
-func unanswered(t *statemachine.Task, key string, turn int) error {
+// noAnoAnswer returns why a turn has no answer.
+func noAnswer(t *statemachine.Task, key string, turn int) error {
 	asked := t.Steps[statemachine.ModelKey(key, turn)]
 	if asked == nil || asked.Error == nil {
 		return fault.New(fault.StateNotAllowed, "turn %d of step %s of %s has no answer", turn, key, t.ID).WithField("agent.model")

@@ -382,6 +382,9 @@ func names(offered []offeredTool) string {
 
 // callTool makes a call of a tool ready.
 func (t turns) callTool(key, name string, args json.RawMessage) {
+	if stubs := t.node.Agent.Stubs; stubs != nil && t.stubbed(stubs, key, name, args) {
+		return
+	}
 	if limit := t.Task.Submitted.MaxSteps; limit > 0 && t.Task.Calls >= limit {
 		t.End(t.errMaxSteps())
 		return
