@@ -20,6 +20,7 @@ func (a *app) addFamilies(root *cobra.Command) {
 	grouped(root, groupReads, &readCommands{connector: a.connector, wait: wait})
 	grouped(root, groupPlans,
 		&planCommands{env: a.env, tools: a.tools, plans: plans, submits: submits},
+		&evalCommands{connector: a.connector, plans: plans},
 		&toolCommands{connector: a.connector, tools: a.tools, plans: plans, wait: wait},
 		&policyCommands{connector: a.connector, tools: a.tools, plans: plans})
 	grouped(root, groupNode,

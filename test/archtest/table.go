@@ -49,6 +49,7 @@ func Orch() Table { return Table{Layers: layers(), Libraries: libraries(), Rooms
 func rooms() []string {
 	return []string{
 		"fault", "classify", "events", "internal", "statemachine", "export", "work", "costs", "api", "plan", "undo", "index", "compare", "stats", "messages", "agents", "models", "tools", "policy",
+		"fault", "classify", "events", "internal", "statemachine", "export", "work", "api", "plan", "undo", "index", "compare", "evals", "stats", "messages", "agents", "models", "tools", "policy",
 		"bus", "rpc", "orchestrator", "worker", "mcp", "httpapi", "web", "node", "plantest", "bench", "test", "cmd",
 	}
 }
@@ -120,6 +121,7 @@ func domain(family []string) []Row {
 		{Package: "policy", Imports: []string{"fault", "events", "statemachine", "tools", "internal/netguard", "internal/spell", "classify/secrets", "classify/shell"}},
 		{Package: "undo", Imports: []string{"fault", "events", "api", "plan"}},
 		{Package: "compare", Imports: []string{"events", "statemachine", "api"}, Pure: true},
+		{Package: "evals", Imports: []string{"fault", "events", "statemachine", "api", "plan"}, Pure: true},
 		{Package: "policy/backtest", Imports: []string{"events", "statemachine", "api", "policy", "tools"}},
 		{Package: "tools", Imports: []string{"fault", "events", "statemachine", "internal/pathguard", "internal/proc", "internal/secret", "classify/secrets"}},
 		{Package: "tools/toolstest", Imports: []string{"fault", "tools"}, Kit: true},
@@ -261,7 +263,7 @@ func libraries() []Library {
 		{Path: "github.com/oklog/ulid/v2", Users: []string{"events", "index"}},
 		{Path: "github.com/santhosh-tekuri/jsonschema/v6", Users: []string{"plan", "tools", "agents", "tools/toolstest", "mcp/*"}},
 		{Path: "github.com/spf13", Users: []string{"cmd/orch", "test/gendocs"}},
-		{Path: "go.yaml.in/yaml/v3", Users: []string{"plan", "policy", "internal/config", "plantest", "mcp/registry", "models/script", "cmd/orch", "test/requirements"}},
+		{Path: "go.yaml.in/yaml/v3", Users: []string{"plan", "policy", "internal/config", "plantest", "evals", "mcp/registry", "models/script", "cmd/orch", "test/requirements"}},
 		{Path: "golang.org/x/net/bpf", Users: []string{"internal/proc"}},
 		{Path: "golang.org/x/net", Users: []string{"internal/netguard", "tools/web"}},
 		{Path: "golang.org/x/oauth2", Users: []string{"tools/firebase/account"}, Hidden: true},
