@@ -28,48 +28,48 @@ func (e *evaluation) show(r evals.Report) error {
 	}
 }
 
-// writeReport writes a table of cases and variants, what has failed, and the comparison of the variants.
+// writeReport writes a table of cases and variants, the comparison of the variants, and what has failed.
 func (e *evaluation) writeReport(w io.Writer, r evals.Report) error {
 	var cases, variants screen.Table
-	head := []string{""}
-	for _, v := range r.Variants {
-		head = append(head, v.Name)
-	}
-	cases.Row(head...)
+	cases.Row("case", "variant", "passed", "cost", "tokens", "turns", "time")
 	for _, c := range r.Cases {
-		row := []string{c.Name}
+		name := c.Name
 		for _, cell := range c.Cells {
-			row = append(row, cellText(cell))
+			cases.Row(append([]string{name, cell.Variant, passedText(cell)}, usedColumns(cell.Tally)...)...)
+			name = ""
 		}
-		cases.Row(row...)
 	}
-	variants.Row("", "passed", "cost", "tokens", "turns", "time")
+	variants.Row("variant", "passed", "cost", "tokens", "turns", "time")
 	for _, v := range r.Variants {
 		variants.Row(variantRow(v)...)
 	}
 	if err := cases.Write(w, e.width()); err != nil {
 		return err
 	}
-	if err := writeLines(w, append(failedLines(r), "")); err != nil {
+	if err := writeLines(w, []string{""}); err != nil {
 		return err
 	}
 	if err := variants.Write(w, e.width()); err != nil {
 		return err
 	}
-	return writeLines(w, append(movedLines(r), "runs: orch list --label "+labelEval+"="+r.Run))
+	return writeLines(w, append(append(movedLines(r), failedLines(r)...), "", "runs: orch list --label "+labelEval+"="+r.Run))
 }
 
-// cellText shows how many runs pass, and what one costs.
-func cellText(c evals.Cell) string {
-	mark := "ok"
+// passedText shows whether a case passes, and how many of its runs.
+func passedText(c evals.Cell) string {
+	text := "ok"
 	if !c.OK {
-		mark = "FAIL"
+		text = "FAIL"
 	}
 	if c.Runs > 1 {
-		mark += fmt.Sprintf(" %d/%d", c.Passed, c.Runs)
+		text += fmt.Sprintf(" %d/%d", c.Passed, c.Runs)
 	}
-	each := c.USD / float64(max(c.Runs, 1))
-	return fmt.Sprintf("%s  $%.4f  %s tok  %s turns  %s", mark, each, screen.Number(int(c.Tokens)), mean(c.Turns), screen.Duration(c.Took))
+	return text
+}
+
+// usedColumns shows what runs have cost, and how much they use in the mean.
+func usedColumns(t evals.Tally) []string {
+	return []string{fmt.Sprintf("$%.4f", t.USD), screen.Number(int(t.Tokens)), mean(t.Turns), screen.Duration(t.Took)}
 }
 
 // mean formats a mean with at most one digit after the point.
@@ -77,9 +77,7 @@ func mean(n float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", n), 
 
 // variantRow sums up a variant, with its change from the baseline.
 func variantRow(v evals.VariantReport) []string {
-	row := []string{
-		v.Name, fmt.Sprintf("%d of %d", v.Passed, v.Runs), fmt.Sprintf("$%.4f", v.USD), screen.Number(int(v.Tokens)), mean(v.Turns), screen.Duration(v.Took),
-	}
+	row := append([]string{v.Name, fmt.Sprintf("%d of %d", v.Passed, v.Runs)}, usedColumns(v.Tally)...)
 	if v.Change == nil {
 		return row
 	}
@@ -126,5 +124,5 @@ func movedLines(r evals.Report) []string {
 			}
 		}
 	}
-	return append(lines, "")
+	return lines
 }
