@@ -1,9 +1,6 @@
 package evals
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // Report compares the outcomes of a set.
 type Report struct {
@@ -86,13 +83,15 @@ func tally(outcomes []Outcome) (t Tally) {
 // Report compares outcomes, which are in the order of Runs.
 func (s *Set) Report(run string, outcomes []Outcome) Report {
 	r := Report{Run: run, OK: true, Runs: outcomes}
-	of := func(test func(Outcome) bool) Tally {
-		return tally(slices.DeleteFunc(slices.Clone(outcomes), func(o Outcome) bool { return !test(o) }))
+	cells, columns := map[[2]string][]Outcome{}, map[string][]Outcome{}
+	for _, o := range outcomes {
+		key := [2]string{o.Case, o.Variant}
+		cells[key], columns[o.Variant] = append(cells[key], o), append(columns[o.Variant], o)
 	}
 	for _, c := range s.Cases {
 		row := CaseReport{Name: c.Name}
 		for _, v := range s.Variants {
-			cell := Cell{Variant: v.Name, Tally: of(func(o Outcome) bool { return o.Case == c.Name && o.Variant == v.Name })}
+			cell := Cell{Variant: v.Name, Tally: tally(cells[[2]string{c.Name, v.Name}])}
 			cell.OK = cell.Runs > 0 && cell.Rate >= s.MinRate
 			r.OK = r.OK && cell.OK
 			row.Cells = append(row.Cells, cell)
@@ -100,7 +99,7 @@ func (s *Set) Report(run string, outcomes []Outcome) Report {
 		r.Cases = append(r.Cases, row)
 	}
 	for i, v := range s.Variants {
-		r.Variants = append(r.Variants, r.variant(i, v.Name, of(func(o Outcome) bool { return o.Variant == v.Name })))
+		r.Variants = append(r.Variants, r.variant(i, v.Name, tally(columns[v.Name])))
 	}
 	return r
 }
