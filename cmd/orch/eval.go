@@ -72,7 +72,7 @@ func (c *evalCommands) eval(ctx context.Context, file string, o evalOptions) err
 	if err := o.narrow(set); err != nil {
 		return err
 	}
-	return c.with(ctx, working, func(s session) error {
+	return c.withLasting(ctx, working, func(s session) error {
 		e := &evaluation{evalCommands: c, session: s, set: set, options: o, dir: filepath.Dir(c.path(file))}
 		return e.do(ctx)
 	})
