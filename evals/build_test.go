@@ -173,7 +173,8 @@ func TestReport(t *testing.T) {
 	}
 	all := []evals.Outcome{
 		run("a", "base", 1, true, 0.4), run("a", "base", 2, true, 0.4), run("a", "new", 1, true, 0.1), run("a", "new", 2, false, 0.1),
-		run("b", "base", 1, false, 0.4), run("b", "base", 2, true, 0.4), run("b", "new", 1, true, 0.1), {Case: "b", Variant: "new", Nr: 2, OK: true, NotRun: "x"},
+		run("b", "base", 1, false, 0.4), run("b", "base", 2, true, 0.4), run("b", "new", 1, true, 0.1),
+		{Case: "b", Variant: "new", Nr: 2, OK: true, NotRun: "x"},
 	}
 	r := s.Report("r1", all)
 	assert.True(t, r.OK, "half of the runs suffice")

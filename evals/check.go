@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -55,7 +56,7 @@ func (r *reader) limits(add func(string, func(*Outcome) string)) map[string]func
 			return "it is " + show(got(o))
 		})
 	}
-	plain := func(n float64) string { return fmt.Sprint(int64(n)) }
+	plain := func(n float64) string { return strconv.FormatInt(int64(n), 10) }
 	return map[string]func(field){
 		"max_usd": func(f field) {
 			over("max_usd", r.number(f, 1e6), func(o *Outcome) float64 { return o.USD }, func(n float64) string { return "$" + dollars(n) })

@@ -74,7 +74,7 @@ func keysOf(c api.ConversationReply, spec *events.Agent) map[string]any {
 		keys["tools"] = c.Tools
 	}
 	if len(spec.Result.Raw) > 0 {
-		keys["result"] = json.RawMessage(spec.Result.Raw)
+		keys["result"] = spec.Result.Raw
 	}
 	if spec.Temperature != nil {
 		keys["temperature"] = *spec.Temperature

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -176,7 +177,7 @@ func (e *evaluation) task(ctx context.Context, r evals.Run) (evals.Outcome, erro
 	reply, err := e.session.Submit(ctx, api.SubmitRequest{
 		Plan: r.Plan, Inputs: r.Inputs, Name: "eval " + r.Case.Name, Actor: e.actor(),
 		Labels: map[string]string{
-			labelEval: e.name, labelSet: e.digest, labelCase: r.Case.Name, labelVariant: r.Variant.Name, labelNr: fmt.Sprint(r.Nr),
+			labelEval: e.name, labelSet: e.digest, labelCase: r.Case.Name, labelVariant: r.Variant.Name, labelNr: strconv.Itoa(r.Nr),
 		},
 		IdempotencyKey: "eval/" + e.name + "/" + r.Digest(), IdempotencyScope: plan.ScopeForever,
 	})

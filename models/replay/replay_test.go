@@ -113,8 +113,10 @@ func TestDifferences(t *testing.T) {
 		"its failure":  {func(r *models.Request) { r.Messages[2].Parts[0].Result.Failed = true }, []string{"the result of READ"}},
 		"no result":    {func(r *models.Request) { r.Messages[2].Parts = nil }, []string{"the result of READ"}},
 		"more":         {func(r *models.Request) { r.Messages[2].Parts = append(r.Messages[2].Parts, models.Part{Text: "x"}) }, []string{"the text that is added"}},
-		"all": {func(r *models.Request) { r.System, r.Tools = "", nil; r.Messages[2].Parts[0].Result.Content = "" },
-			[]string{"the instructions", "the tools", "the result of READ"}},
+		"all": {
+			func(r *models.Request) { r.System, r.Tools = "", nil; r.Messages[2].Parts[0].Result.Content = "" },
+			[]string{"the instructions", "the tools", "the result of READ"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
