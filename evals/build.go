@@ -123,6 +123,7 @@ func (s *Set) agentOf(c *Case, v *Variant, load func(string) (map[string]any, er
 	if rec != nil && c.Prompt == "" {
 		keys["prompt"] = "${{ inputs." + inputPrompt + " }}"
 	}
+	delete(keys, "chat") // nobody goes on with the conversation
 	if s.Budget != nil {
 		keys["budget"] = s.Budget
 	}

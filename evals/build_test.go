@@ -23,7 +23,7 @@ const recorded = "TASK_01JD0000000000000000000000"
 func conversation() api.ConversationReply {
 	done := statemachine.StepSucceeded
 	return api.ConversationReply{
-		ID: recorded, Step: "review", State: done, Models: []string{"m/x", "m/y"}, Instructions: "Use ${{ nothing }}.", Prompt: "Look at ${{ this }}.", Tools: []string{"FILE_READ", "FILE_WRITE"},
+		ID: recorded, Step: "review", State: done, Models: []string{"m/x", "m/y"}, Instructions: "Use ${{ nothing }}.", Prompt: "Look at ${{ this }}.", Tools: []string{"FILE_READ", "FILE_WRITE", "RESULT_READ", "HANDOFF"},
 		Total: 2, Used: events.Spent{NanoUSD: 20_000_000, Tokens: 900, Calls: 6},
 		Turns: []api.TurnView{{Turn: 1, Calls: []api.TurnCall{
 			{Tool: "FILE_READ", Args: `{"file_path":"/a"}`, State: done, Result: "milk"},
@@ -39,7 +39,7 @@ func conversation() api.ConversationReply {
 func record(t *testing.T) *evals.Record {
 	t.Helper()
 	temperature := 0.5
-	spec := &events.Agent{MaxTurns: 9, MaxTokens: 100, Temperature: &temperature, Result: events.Inline([]byte(`{"type":"object"}`)), Limit: events.Spent{NanoUSD: 5e8, Tokens: 7000, Calls: 40}}
+	spec := &events.Agent{MaxTurns: 9, MaxTokens: 100, Temperature: &temperature, Result: events.Inline([]byte(`{"type":"object"}`)), Context: &events.Context{CompactAt: 4000, Keep: 2}, Limit: events.Spent{NanoUSD: 5e8, Tokens: 7000, Calls: 40}}
 	rec, err := evals.NewRecord(conversation(), spec, api.TaskView{Inputs: []byte(`{"file":"/a"}`), Steps: []api.StepView{
 		{Key: "review", Duration: time.Second, Output: []byte(`{"text":"{}","result":{}}`)},
 	}})
@@ -59,6 +59,19 @@ func TestNewRecord(t *testing.T) {
 	o := rec.Outcome
 	assert.Equal(t, []any{0.02, int64(900), 2, time.Second, "{}", []string{"the prompt"}}, []any{o.USD, o.Tokens, o.Turns, o.Took, o.Text, o.Differs})
 	assert.Equal(t, []bool{false, false, false, false, false, true}, refused(o))
+
+	long := conversation()
+	long.Turns[0].Calls[0].Step, long.Turns[0].Calls[2].Step, long.Turns[0].Calls[4].Step = "review.t1.c1", "review.t1.c3", "review.t1.c5"
+	rec, err := evals.NewRecord(long, &events.Agent{}, api.TaskView{Steps: []api.StepView{
+		{Key: "review.t1.c1", Output: []byte(`{"b":1, "a":2}`)},
+		{Key: "review.t1.c3", Output: []byte(`"xxxxxxxxx"`)},
+		{Key: "review.t1.c5", Output: []byte(`{"$omitted":"the answer would be too large","size":9}`)},
+	}})
+	require.NoError(t, err)
+	assert.Zero(t, rec.Cut)
+	assert.Equal(t, []string{`"{\"b\":1, \"a\":2}"`, "", `"xxxxxxxxx"`, `"{\"ok\":true}"`}, []string{
+		string(rec.Calls[0].Output), string(rec.Calls[1].Output), string(rec.Calls[2].Output), string(rec.Calls[3].Output),
+	}, "the whole output where it is known, as the model sees it")
 
 	for want, change := range map[string]func(c *api.ConversationReply){
 		"is in TASK_2, whose result it has": func(c *api.ConversationReply) { c.ReusedFrom = "TASK_2" },
@@ -85,7 +98,7 @@ func built(t *testing.T, source string, rec *evals.Record) (agents []*plan.Agent
 	s, err := evals.Read("set.yaml", []byte(source))
 	require.NoError(t, err)
 	runs, err := s.Runs(func(string) (map[string]any, error) {
-		return map[string]any{"model": "m/file", "fallback": []any{"m/z"}, "prompt": "File: ${{ inputs.prompt }}", "tools": []any{"FILE_READ"}}, nil
+		return map[string]any{"model": "m/file", "chat": true, "fallback": []any{"m/z"}, "prompt": "File: ${{ inputs.prompt }}", "tools": []any{"FILE_READ"}}, nil
 	}, map[string]*evals.Record{recorded + "/": rec})
 	require.NoError(t, err)
 	for _, r := range runs {
@@ -123,6 +136,7 @@ tools: {FILE_WRITE: live, "FILE_*": refuse}
 	assert.Empty(t, model.Fallback, "the answers of other models would be taken for its own")
 	assert.Equal(t, []any{[]string{"m/a"}, 2.0}, []any{words.Fallback, words.Budget.USD})
 	assert.Equal(t, map[string]any{"prompt": "look", "more": "x"}, inputs[0])
+	assert.Equal(t, false, base.Chat, "nobody goes on with the conversation")
 	require.Len(t, base.Stubs.Calls, 1)
 	assert.False(t, base.Stubs.Makes("FILE_WRITE", true), "the last mode counts")
 	assert.False(t, base.Stubs.Makes("FILE_READ", true))
@@ -140,6 +154,7 @@ cases: [{name: a, task: `+recorded+`, tools: {FILE_WRITE: live, FILE_READ: recor
 	again, file := agents[0], agents[1]
 	assert.Equal(t, []any{"m/new", 9, 100, 0.5, []string{"FILE_READ", "FILE_WRITE"}}, []any{again.Model, again.MaxTurns, again.MaxTokens, *again.Temperature, again.Tools})
 	assert.JSONEq(t, `{"type":"object"}`, string(again.Result))
+	assert.Equal(t, &plan.Context{CompactAt: 4000, Keep: 2}, again.Context)
 	assert.Equal(t, plan.Budget{USD: 0.5, Tokens: 7000, Calls: 40}, plan.Budget{USD: again.Budget.USD, Tokens: again.Budget.Tokens, Calls: again.Budget.Calls})
 	assert.Equal(t, map[string]any{
 		"file": "/a", "prompt": "Look at ${{ this }}.", "recorded_prompt": "Look at ${{ this }}.", "recorded_instructions": "Use ${{ nothing }}.",

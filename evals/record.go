@@ -1,8 +1,10 @@
 package evals
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/orch-dev/orch/api"
@@ -43,9 +45,13 @@ func NewRecord(c api.ConversationReply, spec *events.Agent, t api.TaskView) (*Re
 	}
 	_ = json.Unmarshal(t.Inputs, &rec.Inputs) // without inputs there are none
 	rec.Keys = keysOf(c, spec)
+	outputs := map[string]json.RawMessage{}
+	for _, s := range t.Steps {
+		outputs[s.Key] = s.Output
+	}
 	for _, turn := range c.Turns {
 		for _, call := range turn.Calls {
-			rec.add(call)
+			rec.add(call, wholeText(outputs[call.Step]))
 		}
 	}
 	rec.Outcome = Outcome{Task: c.ID, State: string(c.State), Error: c.Error}
@@ -70,8 +76,11 @@ func keysOf(c api.ConversationReply, spec *events.Agent) map[string]any {
 	if c.Instructions != "" {
 		keys["instructions"] = "${{ inputs." + inputInstructions + " }}"
 	}
-	if len(c.Tools) > 0 {
-		keys["tools"] = c.Tools
+	if tools := withoutOwn(c.Tools); len(tools) > 0 {
+		keys["tools"] = tools
+	}
+	if spec.Context != nil {
+		keys["context"] = map[string]any{"compact_at": spec.Context.CompactAt, "keep": spec.Context.Keep}
 	}
 	if len(spec.Result.Raw) > 0 {
 		keys["result"] = spec.Result.Raw
@@ -83,6 +92,11 @@ func keysOf(c api.ConversationReply, spec *events.Agent) map[string]any {
 		keys["budget"] = b
 	}
 	return keys
+}
+
+// withoutOwn returns the names of tools without those that each agent has of its own.
+func withoutOwn(tools []string) []string {
+	return slices.DeleteFunc(slices.Clone(tools), func(name string) bool { return name == "RESULT_READ" || name == "HANDOFF" })
 }
 
 // budgetOf returns the budget of a recorded agent.
@@ -100,8 +114,26 @@ func budgetOf(spec *events.Agent) map[string]any {
 	return b
 }
 
-// add adds a call that has a result.
-func (rec *Record) add(call api.TurnCall) {
+// wholeText returns the output of a call as the model would see all of it: a text as it is, anything else as JSON. It returns "" for an output
+// that is not there, or that is so large that only its size is.
+func wholeText(output json.RawMessage) string {
+	var text string
+	var left struct {
+		Blob    string `json:"$blob"`
+		Omitted string `json:"$omitted"`
+	}
+	switch {
+	case json.Unmarshal(output, &text) == nil:
+		return text
+	case json.Unmarshal(output, &left) == nil && left.Blob+left.Omitted != "":
+		return ""
+	default:
+		return string(output)
+	}
+}
+
+// add adds a call that has a result. whole is all of its text; "" if that is what the model has seen.
+func (rec *Record) add(call api.TurnCall, whole string) {
 	stub := plan.Stub{Tool: call.Tool, Args: json.RawMessage(strings.TrimSpace(call.Args))}
 	if len(stub.Args) == 0 {
 		stub.Args = json.RawMessage("{}")
@@ -115,7 +147,7 @@ func (rec *Record) add(call api.TurnCall) {
 			rec.Cut++
 		}
 		return // the call could not be made
-	case cutNote.MatchString(call.Result):
+	case whole == "" && cutNote.MatchString(call.Result):
 		rec.Cut++
 		return
 	case call.Failed && call.Error == nil:
@@ -123,7 +155,7 @@ func (rec *Record) add(call api.TurnCall) {
 	case call.Failed:
 		stub.Error = &plan.StubError{Code: string(call.Error.Code), Message: call.Error.Sentence(), Hint: call.Error.Hint}
 	default:
-		stub.Output, _ = json.Marshal(call.Result) // a text can be encoded
+		stub.Output, _ = json.Marshal(cmp.Or(whole, call.Result)) // a text can be encoded
 	}
 	rec.Calls = append(rec.Calls, stub)
 }

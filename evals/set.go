@@ -202,7 +202,7 @@ func (r *reader) agent(f field) Agent {
 
 // agentKeys are the keys of an agent that a variant can replace.
 func agentKeys() []string {
-	return []string{"model", "fallback", "instructions", "prompt", "tools", "result", "max_turns", "max_tokens", "temperature", "budget"}
+	return []string{"model", "fallback", "instructions", "prompt", "tools", "result", "max_turns", "max_tokens", "temperature", "context", "handoff", "budget"}
 }
 
 func (r *reader) variant(f field) Variant {

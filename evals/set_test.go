@@ -89,7 +89,7 @@ func TestSetsThatAreWrong(t *testing.T) {
 		good + "tools: {'[': live}\n":        `line 3: tools.[: "[" is no name of a tool, and no pattern such as FILE_*`,
 		good + "tools: {'!A': live}\n":       `line 3: tools.!A: "!A" is no name of a tool, and no pattern such as FILE_*`,
 		good + "variants: [{model: m/x}]\n":  "line 3: variants[0]: a variant needs a name",
-		good + "variants: [{name: a, agents: b}]\n":                       "line 3: variants[0].agents: there is no such key; the keys are agent, budget, fallback, instructions, max_tokens, max_turns, model, name, prompt, recorded, result, temperature, tools",
+		good + "variants: [{name: a, agents: b}]\n":                       "line 3: variants[0].agents: there is no such key; the keys are agent, budget, context, fallback, handoff, instructions, max_tokens, max_turns, model, name, prompt, recorded, result, temperature, tools",
 		good + "variants: [{name: a}, {name: a}]\n":                       `line 1: variants[1]: there are two variants "a"`,
 		good + "variants: [{name: a, recorded: true, model: m/x}]\n":      "line 3: variants[0]: a variant that is recorded has no other keys",
 		good + "variants: [{name: a, recorded: true}]\n":                  `line 1: cases[0]: the variant "a" is what was recorded, so the case needs a task`,
