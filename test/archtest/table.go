@@ -48,8 +48,7 @@ func Orch() Table { return Table{Layers: layers(), Libraries: libraries(), Rooms
 
 func rooms() []string {
 	return []string{
-		"fault", "classify", "events", "internal", "statemachine", "export", "work", "costs", "api", "plan", "undo", "index", "compare", "stats", "messages", "agents", "models", "tools", "policy",
-		"fault", "classify", "events", "internal", "statemachine", "export", "work", "api", "plan", "undo", "index", "compare", "evals", "stats", "messages", "agents", "models", "tools", "policy",
+		"fault", "classify", "events", "internal", "statemachine", "export", "work", "costs", "api", "plan", "undo", "index", "compare", "evals", "stats", "messages", "agents", "models", "tools", "policy",
 		"bus", "rpc", "orchestrator", "worker", "mcp", "httpapi", "web", "node", "plantest", "bench", "test", "cmd",
 	}
 }
