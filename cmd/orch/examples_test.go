@@ -23,3 +23,16 @@ func TestEveryExampleRuns(t *testing.T) {
 		assert.True(t, runs, "%s is not in the story", plan)
 	}
 }
+
+// TestEveryExampleAgentRuns checks that the story of the example agents has all of them.
+func TestEveryExampleAgentRuns(t *testing.T) {
+	t.Parallel()
+	story, err := os.ReadFile("testdata/script/node/example_agents.txtar")
+	require.NoError(t, err)
+	folders, err := filepath.Glob("../../examples/*-agent")
+	require.NoError(t, err)
+	require.NotEmpty(t, folders)
+	for _, folder := range folders {
+		assert.Contains(t, string(story), "$EXAMPLES/"+filepath.Base(folder)+"/setup.sh")
+	}
+}
