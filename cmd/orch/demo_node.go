@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 
 	"github.com/orch-dev/orch/fault"
 )
@@ -18,9 +19,9 @@ type demoNode struct {
 
 // startNode starts a node and waits until it serves.
 func (w *demoWorld) startNode(ctx context.Context) error {
-	w.say("$ orch serve &")
+	w.prompt("orch serve &")
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the node is stopped last, also after an interrupt
-	cmd := w.command(own, "orch", "serve", "--http", "off", "--sandbox", "best-effort", "-o", "json")
+	cmd := w.command(own, "orch", "serve", "-o", "json")
 	w.node = &demoNode{cmd: cmd, cancel: cancel}
 	log, err := os.OpenFile(filepath.Join(w.dir, "node.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -53,7 +54,7 @@ func (w *demoWorld) nodeFailed(err error) error {
 
 // killNode ends the node as a crash would.
 func (w *demoWorld) killNode() error {
-	w.say("$ kill -9 %d", w.node.cmd.Process.Pid)
+	w.prompt("kill -9 " + strconv.Itoa(w.node.cmd.Process.Pid))
 	if err := w.node.cmd.Process.Kill(); err != nil {
 		return fault.Wrap(fault.Internal, err, "the node cannot be killed")
 	}

@@ -45,6 +45,28 @@ prices:
 	}, m.Prices)
 }
 
+func TestModelsAsSettings(t *testing.T) {
+	t.Parallel()
+	want := Models{
+		Providers: map[string]ModelProvider{
+			"local": {Wire: "openai", URL: "http://127.0.0.1:8080/v1", Idle: 90 * time.Second},
+			"gateway": {
+				Wire: "gemini", URL: "https://models.example.com/v1", Key: "file:/home/ada/keys/gateway", CA: "/home/ada/certs/own.pem",
+				Headers: map[string]ModelHeader{"X-Title": {Text: "orch: shop"}, "Authorization": {Secret: "env:GATEWAY"}},
+				Fields:  map[string]json.RawMessage{"labels": json.RawMessage(`["a",1,0.5,null,{"on":true}]`), "since": json.RawMessage(`"2026-11-01"`)},
+			},
+		},
+		Prices: map[string]ModelPrice{"local/*": {Input: 500, CacheRead: 50, CacheWrite: 625, Output: 1000, AsOf: "2026-11-01"}},
+	}
+	text, err := want.YAML()
+	require.NoError(t, err)
+	got, err := place{what: "models", dir: "/elsewhere"}.models(text)
+	require.NoError(t, err)
+	assert.Equal(t, want, got)
+	assert.Equal(t, []string{"GATEWAY"}, want.Providers["gateway"].SecretVariables())
+	assert.Empty(t, want.Providers["local"].SecretVariables())
+}
+
 func TestModelsThatAreWrong(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -36,6 +36,21 @@ func (p ModelProvider) SecretFiles() []string {
 	return slices.DeleteFunc(files, func(path string) bool { return path == "" })
 }
 
+// SecretVariables returns the environment variables that a provider reads.
+func (p ModelProvider) SecretVariables() []string {
+	var names []string
+	add := func(s Secret) {
+		if name, ok := strings.CutPrefix(string(s), envScheme); ok {
+			names = append(names, name)
+		}
+	}
+	add(p.Key)
+	for _, h := range p.Headers {
+		add(h.Secret)
+	}
+	return names
+}
+
 // modelWires lists the protocols of providers.
 func modelWires() []string { return []string{"anthropic", "gemini", "openai"} }
 
