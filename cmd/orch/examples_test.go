@@ -24,15 +24,15 @@ func TestEveryExampleRuns(t *testing.T) {
 	}
 }
 
-// TestEveryExampleAgentRuns checks that the story of the example agents has all of them.
+// TestEveryExampleAgentRuns checks that the story of the examples has the agents with a folder of their own.
 func TestEveryExampleAgentRuns(t *testing.T) {
 	t.Parallel()
-	story, err := os.ReadFile("testdata/script/node/example_agents.txtar")
+	story, err := os.ReadFile("testdata/script/node/examples.txtar")
 	require.NoError(t, err)
 	folders, err := filepath.Glob("../../examples/*-agent")
 	require.NoError(t, err)
 	require.NotEmpty(t, folders)
 	for _, folder := range folders {
-		assert.Contains(t, string(story), "$EXAMPLES/"+filepath.Base(folder)+"/setup.sh")
+		assert.Contains(t, string(story), "exec sh examples/"+filepath.Base(folder)+"/setup.sh")
 	}
 }
