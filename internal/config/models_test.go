@@ -57,6 +57,7 @@ func TestModelsAsSettings(t *testing.T) {
 			},
 		},
 		Prices: map[string]ModelPrice{"local/*": {Input: 500, CacheRead: 50, CacheWrite: 625, Output: 1000, AsOf: "2026-11-01"}},
+		Source: "models",
 	}
 	text, err := want.YAML()
 	require.NoError(t, err)
