@@ -53,13 +53,16 @@ func openProvider(name string, p config.ModelProvider, getenv func(string) strin
 	if len(p.Headers) > 0 {
 		c.Headers = func() (map[string]string, error) { return readHeaders(p.Headers, getenv) }
 	}
+	transport, err := newTransport()
+	if err != nil {
+		return nil, err
+	}
 	if p.CA != "" {
-		transport, err := trusting(p.CA)
-		if err != nil {
+		if transport.TLSClientConfig, err = trusting(p.CA); err != nil {
 			return nil, fault.From(err).WithField("models.providers." + name + ".ca")
 		}
-		c.Client = &http.Client{Transport: transport}
 	}
+	c.Client = &http.Client{Transport: transport}
 	switch p.Wire {
 	case openai.Wire:
 		return openai.New(c), nil
@@ -88,8 +91,23 @@ func readHeaders(headers map[string]config.ModelHeader, getenv func(string) stri
 // maxCA limits the bytes of a file with root certificates.
 const maxCA = 1 << 20
 
-// trusting returns a transport with the defaults of net/http that also trusts the root certificates in a file.
-func trusting(file string) (*http.Transport, error) {
+// keptConnections limits the connections to a provider that are kept for further requests. The default of net/http is 2: many agents
+// then open one for almost each turn.
+const keptConnections = 64
+
+// newTransport returns a transport with the defaults of net/http that keeps more connections.
+func newTransport() (*http.Transport, error) {
+	standard, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return nil, fault.New(fault.Internal, "the default transport of net/http was replaced")
+	}
+	transport := standard.Clone()
+	transport.MaxIdleConnsPerHost = keptConnections
+	return transport, nil
+}
+
+// trusting returns the settings of TLS that also trust the root certificates in a file.
+func trusting(file string) (*tls.Config, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, fault.New(fault.CodeOf(err), "the root certificates cannot be read: %w", err)
@@ -106,13 +124,7 @@ func trusting(file string) (*http.Transport, error) {
 	if !roots.AppendCertsFromPEM(text) {
 		return nil, fault.New(fault.ValidationError, "%s contains no certificate in the form PEM", file)
 	}
-	standard, ok := http.DefaultTransport.(*http.Transport)
-	if !ok {
-		return nil, fault.New(fault.Internal, "the default transport of net/http was replaced")
-	}
-	transport := standard.Clone()
-	transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
-	return transport, nil
+	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, nil
 }
 
 // maxScript limits the bytes of a script.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -44,8 +45,28 @@ func Run(t *testing.T, kit Kit) {
 	t.Run("slow", kit.slow)
 	t.Run("cancelled", kit.cancelled)
 	t.Run("redirect", kit.redirect)
+	t.Run("connection", kit.connection)
 	t.Run("no server", kit.noServer)
 	t.Run("fields and headers", kit.fieldsAndHeaders)
+}
+
+// connection: the next request uses the connection of the one before.
+func (k Kit) connection(t *testing.T) {
+	t.Parallel()
+	s := NewServer(t, func(Seen) Reply { return Reply{Answer: Said(models.StopEnd, text("ok"))} })
+	c, dials := k.config(t, s.BaseURL(k.Wire)), 0
+	transport := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		dials++ // the requests follow each other
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}
+	t.Cleanup(transport.CloseIdleConnections)
+	c.Client = &http.Client{Transport: transport}
+	p := k.New(c)
+	for range 3 {
+		_, _, err := ask(t, p, Question("Hello"))
+		require.Nil(t, err)
+	}
+	assert.Equal(t, 1, dials)
 }
 
 // short is how long the provider waits for a stalled server in tests.
