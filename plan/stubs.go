@@ -9,6 +9,9 @@ import (
 	"strings"
 )
 
+// ReasonNoStub is the reason of the FORBIDDEN of a call that the stubs of its agent do not answer.
+const ReasonNoStub = "NO_STUB"
+
 // maxStubs limits the calls of stubs.
 const maxStubs = 10_000
 
@@ -29,7 +32,7 @@ type Stubs struct {
 // Stub is a call with its result: an output or an error.
 type Stub struct {
 	Tool string `json:"tool"`
-	// Args are the arguments; nil stands for any.
+	// Args are the arguments in canonical form; nil stands for any.
 	Args   json.RawMessage `json:"args,omitempty"`
 	Output json.RawMessage `json:"output,omitempty"`
 	Error  *StubError      `json:"error,omitempty"`
@@ -103,7 +106,7 @@ func (c cursor) stubArgs() json.RawMessage {
 	if !bytes.HasPrefix(raw, []byte("{")) {
 		c.report("is "+c.kind()+", but an object is expected", "leave it out for any arguments")
 	}
-	return raw
+	return json.RawMessage(canonical(raw))
 }
 
 func (c cursor) stubError() *StubError {
@@ -133,7 +136,7 @@ func (s *Stubs) Matching(tool string, args json.RawMessage) (all []*Stub) {
 	given := canonical(args)
 	for i := range s.Calls {
 		stub := &s.Calls[i]
-		if stub.Tool == tool && (stub.Args == nil || canonical(stub.Args) == given) {
+		if stub.Tool == tool && (stub.Args == nil || string(stub.Args) == given) {
 			all = append(all, stub)
 		}
 	}
