@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/orch-dev/orch/events"
 )
 
 // OwnPrefix is the prefix of the names of internal tasks, in which the node records its own events. A request lists internal
@@ -11,7 +13,7 @@ import (
 const OwnPrefix = "orch/"
 
 // PartName is the prefix of the names of tasks that run a part of a for_each; the name of its task follows.
-const PartName = OwnPrefix + "part/"
+const PartName = events.PartName
 
 // SessionName is the prefix of the names of the tasks that represent sessions.
 const SessionName = OwnPrefix + "session/"

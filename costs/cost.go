@@ -95,7 +95,7 @@ func Of(t *statemachine.Task, at time.Time, e events.Event) (Cost, bool) {
 		if asked == nil || asked.Reused() {
 			return Cost{}, false
 		}
-		models := ModelsOf(s.Agent)
+		models := s.Agent.Spec.ModelNames()
 		c.Models = models[min(max(d.Model, 0), len(models)-1):][:1]
 		c.Sum = Sum{Turns: 1, NanoUSD: d.NanoUSD, Usage: d.Usage}
 	case *events.LostTurn:
@@ -113,7 +113,7 @@ func Of(t *statemachine.Task, at time.Time, e events.Event) (Cost, bool) {
 
 // lose counts an answer that was lost.
 func (c *Cost) lose(a *statemachine.Agent, most events.Spent) {
-	c.Models = ModelsOf(a)
+	c.Models = a.Spec.ModelNames()
 	c.Sum = Sum{Lost: 1, LostNanoUSD: most.NanoUSD, LostTokens: most.Tokens}
 }
 
@@ -135,26 +135,16 @@ func unheard(t *statemachine.Task, agent *statemachine.Step, cancelled string) b
 	}
 }
 
-// ModelsOf returns the names of the models that an agent asks.
-func ModelsOf(a *statemachine.Agent) []string {
-	names := make([]string, 0, len(a.Spec.Models))
-	for _, m := range a.Spec.Models {
-		names = append(names, m.Name)
-	}
-	return names
-}
-
-// The names of the tasks of agent files and of parts of a for_each begin with these. The step of an agent file is agent.
+// The names of the tasks of agent files begin with fileName. The step of an agent file is fileStep.
 const (
 	fileName = "agent "
 	fileStep = "agent"
-	partName = "orch/part/"
 )
 
 // agentName returns the name of the agent file, or that of the plan and the agent step, without the items of a for_each.
 func agentName(t *statemachine.Task, step string) string {
 	step = step[strings.LastIndexByte(step, '.')+1:]
-	name := strings.TrimPrefix(t.Submitted.Name, partName)
+	name := strings.TrimPrefix(t.Submitted.Name, events.PartName)
 	if file, ok := strings.CutPrefix(name, fileName); ok && step == fileStep {
 		return file
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -69,15 +70,12 @@ func (o *Outcome) toolNames() string {
 	return strings.Join(names, ", ")
 }
 
-// reasonNoStub is the reason of a call that the stubs of its agent do not answer.
-const reasonNoStub = "NO_STUB"
-
 // Measure sets what a conversation has used.
 func (o *Outcome) Measure(c api.ConversationReply) {
 	o.USD, o.Tokens, o.Turns = float64(c.Used.NanoUSD)/1e9, c.Used.Tokens, c.Total
 	for _, t := range c.Turns {
 		for _, call := range t.Calls {
-			refused := call.Error != nil && call.Error.Reason == reasonNoStub
+			refused := call.Error != nil && call.Error.Reason == plan.ReasonNoStub
 			o.Calls = append(o.Calls, Call{Tool: call.Tool, Args: call.Args, Refused: refused})
 		}
 		for _, what := range t.Differs {

@@ -96,7 +96,7 @@ func keysOf(c api.ConversationReply, spec *events.Agent) map[string]any {
 
 // withoutOwn returns the names of tools without those that each agent has of its own.
 func withoutOwn(tools []string) []string {
-	return slices.DeleteFunc(slices.Clone(tools), func(name string) bool { return name == "RESULT_READ" || name == "HANDOFF" })
+	return slices.DeleteFunc(slices.Clone(tools), func(name string) bool { return name == plan.ResultReadTool || name == plan.HandoffTool })
 }
 
 // budgetOf returns the budget of a recorded agent.
@@ -140,7 +140,7 @@ func (rec *Record) add(call api.TurnCall, whole string) {
 	}
 	var object map[string]any
 	switch {
-	case !call.State.Terminal() && !call.Failed, call.Error != nil && call.Error.Reason == reasonNoStub:
+	case !call.State.Terminal() && !call.Failed, call.Error != nil && call.Error.Reason == plan.ReasonNoStub:
 		return
 	case json.Unmarshal(stub.Args, &object) != nil:
 		if cutNote.MatchString(call.Args) {

@@ -54,6 +54,15 @@ type Agent struct {
 	Carried Spent `json:"carried,omitzero"`
 }
 
+// ModelNames returns the names of the models.
+func (a *Agent) ModelNames() []string {
+	names := make([]string, 0, len(a.Models))
+	for _, m := range a.Models {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
 // Context limits the conversation of an agent.
 type Context struct {
 	// CompactAt is the number of tokens of a request from which the conversation is replaced by a summary. Keep is the number of the

@@ -3,6 +3,7 @@ package events
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"strconv"
@@ -18,6 +19,13 @@ import (
 type TaskID string
 
 const idPrefix = "TASK_"
+
+// NewRequestID returns the id of a request, which is in the log of the node and in the first commit of a task that it submits (S3-007).
+func NewRequestID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return "req_" + hex.EncodeToString(b[:])
+}
 
 // NewTaskID returns a new id that sorts by at.
 func NewTaskID(at time.Time) TaskID { return TaskIDFrom(at, rand.Reader) }

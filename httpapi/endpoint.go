@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 )
 
@@ -27,7 +28,7 @@ const headerRequest = "X-Request-Id"
 
 // ServeHTTP implements http.Handler.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	id := newRequestID()
+	id := events.NewRequestID()
 	w.Header().Set(headerRequest, id)
 	w.Header().Set("Cache-Control", "no-store")
 	if r.Method != http.MethodPost {

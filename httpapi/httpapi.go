@@ -12,8 +12,6 @@ package httpapi
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"log/slog"
 	"net"
@@ -138,11 +136,4 @@ func New(cfg Config) (http.Handler, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return cfg.Authenticator.CheckOrigin(&endpoint{cfg}), nil
-}
-
-// newRequestID returns a new request id, which is recorded in the log of the node and in the task (S3-007).
-func newRequestID() string {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return "req_" + hex.EncodeToString(b[:])
 }

@@ -161,9 +161,7 @@ type turnPage struct {
 // head sets what a model sees at first, the limits of the agent and what it has used.
 func (p *turnPage) head(reply *api.ConversationReply) {
 	a := p.step.Agent
-	for _, m := range a.Spec.Models {
-		reply.Models = append(reply.Models, m.Name)
-	}
+	reply.Models = a.Spec.ModelNames()
 	opening := p.Opening(a.Spec)
 	reply.Instructions, reply.Prompt = p.cut(opening.Instructions), p.cut(opening.Prompt)
 	reply.Tools = append(reply.Tools, opening.Tools...)

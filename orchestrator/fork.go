@@ -238,7 +238,7 @@ func newFork(e *entry, past *statemachine.Task, r api.ForkRequest) (*fork, error
 // the cut STEP.tN the agent of a step goes on with turn N.
 func (f *fork) continueAgents(t *decide.Reading, past *statemachine.Task, r api.ForkRequest, inputs json.RawMessage) {
 	f.agents = nil
-	step, before := turnOf(r.At)
+	step, before := statemachine.SplitTurn(r.At)
 	for _, n := range f.program.Steps() {
 		named := n.ID == r.At || n.ID == r.LiveFrom
 		if !f.live[n.ID] || named || slices.ContainsFunc(n.Needs, func(id string) bool { return f.live[id] }) {
@@ -256,7 +256,7 @@ func (f *fork) continueAgents(t *decide.Reading, past *statemachine.Task, r api.
 
 // checkTurn returns NOT_FOUND for a cut STEP.tN if the agent of the step has not asked its model N times.
 func checkTurn(t *statemachine.Task, at string) error {
-	step, turn := turnOf(at)
+	step, turn := statemachine.SplitTurn(at)
 	s := t.Steps[step]
 	switch {
 	case s == nil || s.Agent == nil:
@@ -266,17 +266,6 @@ func checkTurn(t *statemachine.Task, at string) error {
 		return fault.New(fault.NotFound, "the agent of step %s has %d turns, and no turn %d", step, len(s.Agent.Turns), turn).WithField("at")
 	}
 	return nil
-}
-
-// turnOf returns the agent step and the turn of a cut such as review.t5; "" for another cut.
-func turnOf(at string) (step string, turn int) {
-	step, call := statemachine.SplitCall(at)
-	number, ok := strings.CutPrefix(call, "t")
-	turn, err := strconv.Atoi(number)
-	if !ok || err != nil || turn < 1 {
-		return "", 0
-	}
-	return step, turn
 }
 
 // stands reports whether the call with a key is taken over with its agent.

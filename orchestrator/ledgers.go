@@ -128,7 +128,7 @@ func (ls *ledgers) add(e *entry, s *statemachine.Step) {
 	if slices.ContainsFunc(ls.held[e.id], func(o heldTurn) bool { return o.step == h.step && o.number == h.number }) {
 		return
 	}
-	origin, models := costs.OriginOf(e.task), costs.ModelsOf(s.Agent)
+	origin, models := costs.OriginOf(e.task), s.Agent.Spec.ModelNames()
 	for i, b := range ls.cfg.Budgets {
 		if b.Counts(origin, models) {
 			a := heldAccount{i, b.Account(origin.Identity)}

@@ -60,10 +60,7 @@ func (c *conversations) ModelRequest(ctx context.Context, id events.TaskID, args
 			return nil // it is read again
 		}
 		c.hold(key, known, agent.Last().Requested, r.Messages)
-		names = nil
-		for _, m := range agent.Spec.Models {
-			names = append(names, m.Name)
-		}
+		names = agent.Spec.ModelNames()
 		first = v.Task.Steps[statemachine.ModelKey(args.Step, args.Turn)].Failures % len(names)
 		return nil
 	})

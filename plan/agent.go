@@ -25,6 +25,14 @@ const (
 	defaultKeep      = 4
 )
 
+// The tools that agents have of their own, which no pattern of Agent.Tools names.
+const (
+	// ResultReadTool shows more of a result. Every agent with tools has it.
+	ResultReadTool = "RESULT_READ"
+	// HandoffTool lets one of the agents in Agent.Handoff take over.
+	HandoffTool = "HANDOFF"
+)
+
 // Agent is a step that is a loop of a model: it answers, or calls tools and sees their results, until it gives a final
 // answer.
 type Agent struct {

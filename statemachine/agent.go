@@ -112,6 +112,18 @@ func SplitCall(key string) (agent, call string) {
 	return key[:start+len(id)], call
 }
 
+// SplitTurn divides the name of a turn into the key of its agent step and its number, from 1: review.t5 into review and 5. It returns
+// "" for any other text.
+func SplitTurn(name string) (agent string, turn int) {
+	agent, rest := SplitCall(name)
+	number, ok := strings.CutPrefix(rest, "t")
+	turn, err := strconv.Atoi(number)
+	if !ok || err != nil || turn < 1 {
+		return "", 0
+	}
+	return agent, turn
+}
+
 // AgentOf returns the key of the agent step that a step of a turn belongs to. It returns any other key as it is.
 func AgentOf(key string) string {
 	agent, _ := SplitCall(key)

@@ -102,11 +102,7 @@ func describeStep(e events.Event) eventDescription {
 func describeAgent(p events.Payload) string {
 	switch d := p.(type) {
 	case *events.Agent:
-		var names []string
-		for _, m := range d.Models {
-			names = append(names, m.Name)
-		}
-		return strings.Join(names, ", then ")
+		return strings.Join(d.ModelNames(), ", then ")
 	case *events.Turn:
 		text := fmt.Sprintf("turn %d%s", d.Turn, reservedText(d.Reserved))
 		if d.Summarizes > 0 {

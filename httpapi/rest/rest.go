@@ -9,8 +9,6 @@ package rest
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -179,11 +177,4 @@ func (s *Server) newMux() *http.ServeMux {
 		s.addPages(mux)
 	}
 	return mux
-}
-
-// newRequestID returns a new id of a request, which is in the log of the node and in the answer.
-func newRequestID() string {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return "req_" + hex.EncodeToString(b[:])
 }

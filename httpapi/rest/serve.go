@@ -34,7 +34,7 @@ func (v verbs) allowed() string {
 // handlePath returns the handler of a path, or of all unknown paths if v is empty.
 func (s *Server) handlePath(v verbs) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{w: w, r: r, id: newRequestID(), leave: func() {}}
+		x := &exchange{w: w, r: r, id: events.NewRequestID(), leave: func() {}}
 		w.Header().Set("X-Request-Id", x.id)
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")

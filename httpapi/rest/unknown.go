@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 )
 
@@ -38,7 +39,7 @@ func WithErrors(mux *http.ServeMux) http.Handler {
 
 // writeProblem sends an error that is not one of a route.
 func writeProblem(w http.ResponseWriter, err error) {
-	id := newRequestID()
+	id := events.NewRequestID()
 	w.Header().Set("X-Request-Id", id)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")

@@ -2,7 +2,6 @@ package decide
 
 import (
 	"github.com/orch-dev/orch/events"
-	"github.com/orch-dev/orch/statemachine"
 )
 
 const (
@@ -60,13 +59,4 @@ func longestResult(spec *events.Agent, calls int) int {
 		return maxShown
 	}
 	return int(min(maxShown, spec.Context.CompactAt/2*bytesPerToken/int64(calls)))
-}
-
-// firstKept returns the number of the turn whose answer is the first in the conversation of an agent, and the turn whose answer is the
-// summary of those before it; nil for none. A compaction itself has the conversation that it summarizes.
-func firstKept(a *statemachine.Agent) (int, *events.Turn) {
-	if c := a.Compacted(); c != nil {
-		return c.Summarizes + 1, c
-	}
-	return 1, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/models"
+	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -92,13 +93,12 @@ func isCompaction(turn statemachine.Turn) bool { return turn.Requested.Summarize
 // openingOf returns the first message of a conversation: the prompt, and the summary of the turns up to the returned one.
 func openingOf(t *Reading, s *statemachine.Step) ([]models.Message, int) {
 	first := userText(t.text(s.Agent.Spec.Prompt))
-	kept, compaction := firstKept(s.Agent)
-	if compaction != nil {
-		first.Parts = append(first.Parts, models.Part{Text: summaryIs + textOf(t.answer(s.Key, compaction.Turn))})
-	} else {
-		first.Parts = append(first.Parts, addedBy(t, s, s.Agent.Turns[0].Requested)...)
+	if c := s.Agent.Compacted(); c != nil {
+		first.Parts = append(first.Parts, models.Part{Text: summaryIs + textOf(t.answer(s.Key, c.Turn))})
+		return []models.Message{first}, c.Summarizes + 1
 	}
-	return []models.Message{first}, kept
+	first.Parts = append(first.Parts, addedBy(t, s, s.Agent.Turns[0].Requested)...)
+	return []models.Message{first}, 1
 }
 
 // addedBy returns what a turn adds to the conversation beside the results of calls. What asks for a summary is only in the request for
@@ -234,7 +234,7 @@ func resultOf(t *Reading, agent *statemachine.Step, key string, call *models.Cal
 		r.Content, r.Failed = bounded(failureText(s), 0, longest, ""), true
 	case !agent.Agent.Spec.ReadOn:
 		r.Content = bounded(shown(t.Fetch(s.Output)), 0, longest, "")
-	case call.Name == resultReadName:
+	case call.Name == plan.ResultReadTool:
 		part, _ := partOf(json.RawMessage(call.Args)) // it was parsed before
 		r.Content = bounded(shown(t.Fetch(s.Output)), part.Offset, longest, part.Call)
 	default:

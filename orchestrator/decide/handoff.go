@@ -6,19 +6,17 @@ import (
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/models"
+	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 )
 
-const (
-	// handoffName is the name of the tool with which a model lets another agent take over. The call is one of spawnTool.
-	handoffName = "HANDOFF"
-	spawnTool   = "TASK_SPAWN"
-)
+// spawnTool is the tool that a handoff calls.
+const spawnTool = "TASK_SPAWN"
 
-// handoff returns the tool as a model sees it.
+// handoff returns the tool with which a model lets another agent take over.
 func handoff(agents []string) offeredTool {
 	return offeredTool{Tool: models.Tool{
-		Name: handoffName, Description: "Let another agent take over. Its report is the final answer; you are not asked again",
+		Name: plan.HandoffTool, Description: "Let another agent take over. Its report is the final answer; you are not asked again",
 		Schema: MustJSON(map[string]any{
 			"type": "object", "required": []string{"to", "message"}, "additionalProperties": false,
 			"properties": map[string]any{
@@ -38,12 +36,12 @@ func (t turns) handOver(key string, args json.RawMessage) {
 	err := json.Unmarshal(args, &in)
 	switch {
 	case err != nil || in.Message == "":
-		t.deny(key, handoffName, string(args), fault.New(fault.ValidationError, "it takes the name of an agent and a message"))
+		t.deny(key, plan.HandoffTool, string(args), fault.New(fault.ValidationError, "it takes the name of an agent and a message"))
 	case !slices.Contains(t.node.Agent.Handoff, in.To):
-		t.deny(key, handoffName, string(args), fault.New(fault.NotFound, "no agent %q may take over", brief(in.To)).WithField("to").
+		t.deny(key, plan.HandoffTool, string(args), fault.New(fault.NotFound, "no agent %q may take over", brief(in.To)).WithField("to").
 			WithHint("those that may are %v", t.node.Agent.Handoff))
 	case !MayCall(t.Task.Submitted.Tools, spawnTool):
-		t.deny(key, handoffName, string(args), fault.New(fault.Forbidden, "the task may not call %s", spawnTool))
+		t.deny(key, plan.HandoffTool, string(args), fault.New(fault.Forbidden, "the task may not call %s", spawnTool))
 	default:
 		prompt := "You take over from another agent. What it was asked to do:\n\n" + t.text(t.agent().Spec.Prompt) + "\n\nWhat it says:\n\n" + in.Message
 		t.callTool(key, spawnTool, MustJSON(map[string]any{"subagent_type": in.To, "prompt": prompt}))
@@ -58,7 +56,7 @@ func (t turns) takenOver() *statemachine.Step {
 	}
 	for i, call := range callsOf(t.answer(t.step.Key, last.Requested.Turn)) {
 		s := t.Task.Steps[statemachine.CallKey(t.step.Key, last.Requested.Turn, i+1)]
-		if call.Name == handoffName && s != nil && s.State == statemachine.StepSucceeded {
+		if call.Name == plan.HandoffTool && s != nil && s.State == statemachine.StepSucceeded {
 			return s
 		}
 	}

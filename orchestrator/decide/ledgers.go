@@ -3,7 +3,6 @@ package decide
 import (
 	"time"
 
-	"github.com/orch-dev/orch/costs"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
@@ -43,7 +42,7 @@ func (t turns) draw(turn *events.Turn) (wait bool, err *fault.Error) {
 		return false, nil
 	}
 	t.drawLedgers()
-	models := costs.ModelsOf(t.agent())
+	models := t.agent().Spec.ModelNames()
 	for _, l := range t.ledgers.all {
 		switch {
 		case !l.Counts(models):
@@ -68,27 +67,6 @@ func needsPrice(facts Facts, model string) error {
 	return nil
 }
 
-// loseAnswer records that the answer of a model was lost, so that the provider may have billed the request. It returns
-// QUOTA_EXCEEDED if the budget does not permit another one.
-func (t Attempts) loseAnswer(s *statemachine.Step, err *fault.Error, class string) *fault.Error {
-	if !AsksModel(s) || s.State != statemachine.StepRunning || !maybeBilled(err, class) {
-		return nil
-	}
-	key := statemachine.AgentOf(s.Key)
-	agent := t.Task.Steps[key].Agent
-	turn := agent.Last().Requested
-	t.Emit(events.TurnLost, &events.LostTurn{Step: key, Turn: turn.Turn, Attempt: s.Attempt, Cost: turn.Reserved})
-	if err := exceeded(agent, turn.Reserved); err != nil {
-		return err
-	}
-	return t.mayRepeat(agent)
-}
-
-// maybeBilled reports whether a provider may have billed a request that failed: it was sent, and the provider has not refused it.
-func maybeBilled(err *fault.Error, class string) bool {
-	return err.Code == fault.NetworkError || interrupted(class) || class == fault.ClassShutdown || class == fault.ClassTimeout
-}
-
 // mayRepeat returns QUOTA_EXCEEDED if the budgets of the node do not permit to repeat the request of an agent whose answer was lost. What
 // the repetition may cost is held.
 func (t Attempts) mayRepeat(agent *statemachine.Agent) *fault.Error {
@@ -97,7 +75,7 @@ func (t Attempts) mayRepeat(agent *statemachine.Agent) *fault.Error {
 	}
 	t.drawLedgers()
 	for _, l := range t.ledgers.all {
-		if l.Counts(costs.ModelsOf(agent)) && beyondLimit(l.Limit, l.Spent.Plus(l.Held)) {
+		if l.Counts(agent.Spec.ModelNames()) && beyondLimit(l.Limit, l.Spent.Plus(l.Held)) {
 			return errLedger(l, agent.Reserved)
 		}
 	}
@@ -139,7 +117,7 @@ func (l *Ledger) hold(task *statemachine.Task, e events.Event) {
 		return
 	}
 	agent := task.Steps[events.StepOf(e.Data)].Agent
-	if !l.Counts(costs.ModelsOf(agent)) {
+	if !l.Counts(agent.Spec.ModelNames()) {
 		return
 	}
 	switch d := e.Data.(type) {

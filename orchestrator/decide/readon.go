@@ -9,17 +9,15 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/models"
+	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// resultReadName is the name of the tool with which a model reads on in a result that is longer than what it sees. Every agent with
-// tools has it. It is a view of the history: its result is the recorded one, and nothing is called.
-const resultReadName = "RESULT_READ"
-
-// resultRead returns the tool as a model sees it.
+// resultRead returns the tool with which a model reads on in a result that is longer than what it sees. It is a view of the history:
+// its result is the recorded one, and nothing is called.
 func resultRead() offeredTool {
 	return offeredTool{Tool: models.Tool{
-		Name: resultReadName, Description: "Read on in the result of an earlier call that was not shown completely",
+		Name: plan.ResultReadTool, Description: "Read on in the result of an earlier call that was not shown completely",
 		Schema: json.RawMessage(`{"type":"object","required":["call","offset"],"properties":{` +
 			`"call":{"type":"string","description":"The call, such as t3.c1"},` +
 			`"offset":{"type":"integer","minimum":0,"description":"The first byte to show"}},"additionalProperties":false}`),
@@ -40,7 +38,7 @@ func (t turns) readOn(key string, args json.RawMessage) {
 		err = fault.New(fault.NotFound, "there is no result of a call %q", brief(part.Call)).WithField("call")
 	}
 	if err != nil {
-		t.deny(key, resultReadName, string(args), fault.From(err))
+		t.deny(key, plan.ResultReadTool, string(args), fault.From(err))
 		return
 	}
 	t.Emit(events.StepReused, &events.Reused{Step: key, From: t.Task.ID, Output: t.again(earlier.Output)})
@@ -75,7 +73,7 @@ func excerpt(shown string, offset, total int, call string) string {
 	end := offset + len(shown)
 	note := fmt.Sprintf("bytes %d to %d of %d are shown", offset, end, total)
 	if end < total {
-		note += fmt.Sprintf(`; %s {"call":%q,"offset":%d} reads on`, resultReadName, call, end)
+		note += fmt.Sprintf(`; %s {"call":%q,"offset":%d} reads on`, plan.ResultReadTool, call, end)
 	}
 	return shown + "\n[" + note + "]"
 }

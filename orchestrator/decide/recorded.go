@@ -58,7 +58,7 @@ func turnsOf(s *statemachine.Step) int {
 	return len(s.Agent.Turns)
 }
 
-// noAnoAnswer returns why a turn has no answer.
+// noAnswer returns why a turn has no answer.
 func noAnswer(t *statemachine.Task, key string, turn int) error {
 	asked := t.Steps[statemachine.ModelKey(key, turn)]
 	if asked == nil || asked.Error == nil {

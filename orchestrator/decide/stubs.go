@@ -11,9 +11,6 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// reasonNoStub is the reason of the FORBIDDEN of a call that the stubs of its agent do not answer.
-const reasonNoStub = "NO_STUB"
-
 // stubbed answers a call by the stubs of the agent, or refuses it. It returns false for a call that may be made.
 func (t turns) stubbed(stubs *plan.Stubs, key, tool string, args json.RawMessage) bool {
 	matching := stubs.Matching(tool, args)
@@ -27,7 +24,7 @@ func (t turns) stubbed(stubs *plan.Stubs, key, tool string, args json.RawMessage
 	case stubs.Makes(tool, t.onlyReads(tool)):
 		return false
 	default:
-		t.deny(key, tool, string(args), fault.New(fault.Forbidden, "there is no recorded result of this call of %s, and it may not be made here", tool).WithReason(reasonNoStub))
+		t.deny(key, tool, string(args), fault.New(fault.Forbidden, "there is no recorded result of this call of %s, and it may not be made here", tool).WithReason(plan.ReasonNoStub))
 	}
 	return true
 }

@@ -55,6 +55,9 @@ func (t turns) goOn() {
 		t.ask("")
 		return
 	}
+	if t.agent().Waits() {
+		return
+	}
 	answer := t.answer(t.step.Key, last.Requested.Turn)
 	if t.stopped() {
 		return
@@ -65,7 +68,6 @@ func (t turns) goOn() {
 		t.fail(fault.New(fault.InvalidFormat, "the model gives no summary of the conversation, which is too long"), fault.ClassUnexpected)
 	case last.Requested.Summarizes > 0, len(t.agent().Told) > 0:
 		t.ask("")
-	case t.agent().Waits():
 	case t.agent().Dismissed:
 		t.finish(text)
 	case last.Answered.Stop == string(models.StopRefused):
@@ -232,62 +234,6 @@ func (t turns) conversed(turn *events.Turn, said *news, added string) {
 	}
 }
 
-// limitReached returns QUOTA_EXCEEDED if a limit that does not depend on the size of the request is reached.
-func (t turns) limitReached(turn *events.Turn) *fault.Error {
-	a := t.agent()
-	switch {
-	case turn.Turn > a.Spec.MaxTurns:
-		return fault.New(fault.QuotaExceeded, "the agent has asked its model %s, the limit", times(a.Spec.MaxTurns)).WithField("agent.max_turns")
-	case a.Spec.Limit.Calls > 0 && a.Spent.Calls >= a.Spec.Limit.Calls:
-		return fault.New(fault.QuotaExceeded, "the agent has made %s, its budget", count(a.Spent.Calls, "call")).WithField("agent.budget.calls")
-	case a.Spec.Until != nil && !t.Now.Before(*a.Spec.Until):
-		return fault.New(fault.QuotaExceeded, "the time of the agent was over at %s", Clock(*a.Spec.Until)).WithField("agent.budget.wall")
-	default:
-		return nil
-	}
-}
-
-// mayFinish reports whether the agent may answer once more, without tools, when a limit is reached.
-func (t turns) mayFinish() bool {
-	last := t.agent().Last()
-	return t.agent().Spec.OnExceeded == plan.OnExceededFinish && last != nil && !last.Requested.Final
-}
-
-// reserve sets what a turn costs at most, from the size of its request and the limit of its answer. bytes are new in the request;
-// a token has at least one byte. It returns QUOTA_EXCEEDED if the budget does not permit the turn.
-func (t turns) reserve(turn *events.Turn, bytes int) *fault.Error {
-	a := t.agent()
-	const overhead = 1024 // tokens that a provider adds to a request
-	request := t.known() + int64(bytes) + overhead
-	for _, m := range a.Spec.Models {
-		turn.Reserved.NanoUSD = max(turn.Reserved.NanoUSD, m.Price.Highest(request, a.Spec.MaxTokens))
-	}
-	turn.Reserved.Tokens = request + a.Spec.MaxTokens
-	return exceeded(a, turn.Reserved)
-}
-
-// exceeded returns QUOTA_EXCEEDED if another request, which may cost next, exceeds a limit.
-func exceeded(a *statemachine.Agent, next events.Spent) (err *fault.Error) {
-	cost, limit := a.Spent.Plus(a.Lost).Plus(next), a.Spec.Limit
-	switch {
-	case limit.NanoUSD > 0 && cost.NanoUSD > limit.NanoUSD:
-		err = fault.New(fault.QuotaExceeded, "the next request may cost $%s in all, more than $%s", events.Dollars(cost.NanoUSD), events.Dollars(limit.NanoUSD)).
-			WithField("agent.budget.usd")
-	case limit.Tokens > 0 && cost.Tokens > limit.Tokens:
-		err = fault.New(fault.QuotaExceeded, "the next request may use %d tokens in all, more than %d", cost.Tokens, limit.Tokens).
-			WithField("agent.budget.tokens")
-	default:
-		return nil
-	}
-	if a.Lost != (events.Spent{}) {
-		err = err.WithHint("%d of the tokens may have been billed for answers that were lost", a.Lost.Tokens)
-	}
-	return err
-}
-
-// AsksModel reports whether the call of a step asks a model. Its start is recorded before the request, which may be billed.
-func AsksModel(s *statemachine.Step) bool { return s.Purpose == purposeModel }
-
 // hear records the answer of the model when its call has ended.
 func (t turns) hear() {
 	turn := t.agent().Last().Requested.Turn
@@ -352,9 +298,9 @@ func (t turns) call(key string, i int, call *models.Call, offered []offeredTool)
 		t.deny(key, call.Name, call.Args, fault.New(fault.NotFound, "there is no tool %q here", brief(call.Name)).WithHint("the tools are %s", names(offered)))
 	case !json.Valid(args):
 		t.deny(key, offered[at].name(), call.Args, fault.New(fault.InvalidFormat, "the arguments are not valid JSON"))
-	case offered[at].name() == resultReadName:
+	case offered[at].name() == plan.ResultReadTool:
 		t.readOn(key, args)
-	case offered[at].name() == handoffName:
+	case offered[at].name() == plan.HandoffTool:
 		t.handOver(key, args)
 	default:
 		t.callTool(key, offered[at].name(), args)
@@ -431,11 +377,12 @@ func (t turns) act() {
 		}
 		ended = ended && t.Task.StepState(key).Terminal()
 	}
-	switch to := t.takenOver(); {
-	case !ended:
-	case to != nil:
+	if !ended {
+		return
+	}
+	if to := t.takenOver(); to != nil {
 		t.finishFor(to)
-	default:
+	} else {
 		t.ask("")
 	}
 }

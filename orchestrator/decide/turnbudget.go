@@ -1,0 +1,85 @@
+package decide
+
+import (
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// limitReached returns QUOTA_EXCEEDED if a limit that does not depend on the size of the request is reached.
+func (t turns) limitReached(turn *events.Turn) *fault.Error {
+	a := t.agent()
+	switch {
+	case turn.Turn > a.Spec.MaxTurns:
+		return fault.New(fault.QuotaExceeded, "the agent has asked its model %s, the limit", times(a.Spec.MaxTurns)).WithField("agent.max_turns")
+	case a.Spec.Limit.Calls > 0 && a.Spent.Calls >= a.Spec.Limit.Calls:
+		return fault.New(fault.QuotaExceeded, "the agent has made %s, its budget", count(a.Spent.Calls, "call")).WithField("agent.budget.calls")
+	case a.Spec.Until != nil && !t.Now.Before(*a.Spec.Until):
+		return fault.New(fault.QuotaExceeded, "the time of the agent was over at %s", Clock(*a.Spec.Until)).WithField("agent.budget.wall")
+	default:
+		return nil
+	}
+}
+
+// mayFinish reports whether the agent may answer once more, without tools, when a limit is reached.
+func (t turns) mayFinish() bool {
+	last := t.agent().Last()
+	return t.agent().Spec.OnExceeded == plan.OnExceededFinish && last != nil && !last.Requested.Final
+}
+
+// reserve sets what a turn costs at most, from the size of its request and the limit of its answer. bytes are new in the request;
+// a token has at least one byte. It returns QUOTA_EXCEEDED if the budget does not permit the turn.
+func (t turns) reserve(turn *events.Turn, bytes int) *fault.Error {
+	a := t.agent()
+	const overhead = 1024 // tokens that a provider adds to a request
+	request := t.known() + int64(bytes) + overhead
+	for _, m := range a.Spec.Models {
+		turn.Reserved.NanoUSD = max(turn.Reserved.NanoUSD, m.Price.Highest(request, a.Spec.MaxTokens))
+	}
+	turn.Reserved.Tokens = request + a.Spec.MaxTokens
+	return exceeded(a, turn.Reserved)
+}
+
+// exceeded returns QUOTA_EXCEEDED if another request, which may cost next, exceeds a limit.
+func exceeded(a *statemachine.Agent, next events.Spent) (err *fault.Error) {
+	cost, limit := a.Spent.Plus(a.Lost).Plus(next), a.Spec.Limit
+	switch {
+	case limit.NanoUSD > 0 && cost.NanoUSD > limit.NanoUSD:
+		err = fault.New(fault.QuotaExceeded, "the next request may cost $%s in all, more than $%s", events.Dollars(cost.NanoUSD), events.Dollars(limit.NanoUSD)).
+			WithField("agent.budget.usd")
+	case limit.Tokens > 0 && cost.Tokens > limit.Tokens:
+		err = fault.New(fault.QuotaExceeded, "the next request may use %d tokens in all, more than %d", cost.Tokens, limit.Tokens).
+			WithField("agent.budget.tokens")
+	default:
+		return nil
+	}
+	if a.Lost != (events.Spent{}) {
+		err = err.WithHint("%d of the tokens may have been billed for answers that were lost", a.Lost.Tokens)
+	}
+	return err
+}
+
+// AsksModel reports whether the call of a step asks a model. Its start is recorded before the request, which may be billed.
+func AsksModel(s *statemachine.Step) bool { return s.Purpose == purposeModel }
+
+// loseAnswer records that the answer of a model was lost, so that the provider may have billed the request. It returns
+// QUOTA_EXCEEDED if the budget does not permit another one.
+func (t Attempts) loseAnswer(s *statemachine.Step, err *fault.Error, class string) *fault.Error {
+	if !AsksModel(s) || s.State != statemachine.StepRunning || !maybeBilled(err, class) {
+		return nil
+	}
+	key := statemachine.AgentOf(s.Key)
+	agent := t.Task.Steps[key].Agent
+	turn := agent.Last().Requested
+	t.Emit(events.TurnLost, &events.LostTurn{Step: key, Turn: turn.Turn, Attempt: s.Attempt, Cost: turn.Reserved})
+	if err := exceeded(agent, turn.Reserved); err != nil {
+		return err
+	}
+	return t.mayRepeat(agent)
+}
+
+// maybeBilled reports whether a provider may have billed a request that failed: it was sent, and the provider has not refused it.
+func maybeBilled(err *fault.Error, class string) bool {
+	return err.Code == fault.NetworkError || interrupted(class) || class == fault.ClassShutdown || class == fault.ClassTimeout
+}
