@@ -197,7 +197,7 @@ func (f *transfer) part(offset int64) (data []byte, last bool, err error) {
 		return nil, false, fault.New(fault.ValidationError, "the file has %d bytes", size).WithField("offset")
 	}
 	data = make([]byte, min(size-offset, transferPart))
-	if _, err := f.spool.ReadAt(data, offset); err != nil {
+	if n, err := f.spool.ReadAt(data, offset); n < len(data) { // a reader may report the end with the last bytes
 		return nil, false, fault.Wrap(fault.Unavailable, err, "the file cannot be read")
 	}
 	last = done && offset+int64(len(data)) == size
