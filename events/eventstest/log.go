@@ -175,7 +175,7 @@ func appendAll(t *testing.T, log events.Log, records []events.Record) ([]uint64,
 	return seqs, errs
 }
 
-// within fails the test when wait does not return within a minute.
+// within fails the test when wait does not return. The limit is far beyond what a busy machine needs.
 func within(t *testing.T, wait func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -185,7 +185,7 @@ func within(t *testing.T, wait func()) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(time.Minute):
+	case <-time.After(5 * time.Minute):
 		require.FailNow(t, "appends are not answered")
 	}
 }
@@ -355,7 +355,7 @@ func hasArchived(t *testing.T, log events.Log) bool {
 
 func testManyAppends(t *testing.T, log events.Log) {
 	t.Helper()
-	const tasks, revs = 2500, 4
+	const tasks, revs = 1500, 4
 	chains := make([]*Chain, tasks)
 	for i := range chains {
 		chains[i] = NewChain()

@@ -30,7 +30,12 @@ const (
 	MaxLine = 4 << 20
 	// MaxStream limits the stream, in which each piece of an answer has a frame of JSON.
 	MaxStream = 128 << 20
+	// maxRest limits what is read after the end of an answer.
+	maxRest = 64 << 10
 )
+
+// maxFinish is how long the end of a stream may take after that of its answer. Without it, the connection is closed.
+const maxFinish = 200 * time.Millisecond
 
 // DefaultIdle is how long a provider may send nothing. Models that reason may be silent for minutes.
 const DefaultIdle = 5 * time.Minute
@@ -145,7 +150,18 @@ func (c *Client) Stream(ctx context.Context, call Call, fold Fold) error {
 	if err := c.refused(response, body, hide); err != nil {
 		return err
 	}
-	return read(ctx, body, fold, hide)
+	err = read(ctx, body, fold, hide)
+	if err == nil {
+		finish(response.Body, cancel)
+	}
+	return err
+}
+
+// finish reads what follows a complete answer, normally nothing, so that the next request can use the connection.
+func finish(rest io.Reader, cancel context.CancelCauseFunc) {
+	late := time.AfterFunc(maxFinish, func() { cancel(nil) })
+	defer late.Stop()
+	_, _ = io.CopyN(io.Discard, rest, maxRest) // whatever fails, the answer is complete
 }
 
 // credentials are what the configuration adds to the headers of a request.

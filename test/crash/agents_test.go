@@ -136,7 +136,7 @@ func (c *cluster) stopAgent(s strike) {
 func (c *cluster) drainAgent(i int) {
 	c.t.Helper()
 	defer c.agentAway(i)()
-	c.drains = append(c.drains, c.agents[i].terminate(drainWithin))
+	c.drains = append(c.drains, c.agents[i].terminate())
 	c.startAgent(i)
 }
 

@@ -25,7 +25,7 @@ import (
 const workerCount = 2
 
 const (
-	// drainWithin bounds how long a stopping process may take to end.
+	// drainWithin is how long a stopping process may wait for what it does.
 	drainWithin = 10 * time.Second
 	// orphansGoneWithin is how long children may outlive their worker.
 	orphansGoneWithin = 2 * time.Second
@@ -187,14 +187,14 @@ func (c *cluster) awaitOrphans(worker int) {
 // drainWorker stops a worker cleanly and replaces it.
 func (c *cluster) drainWorker(i int) {
 	c.t.Helper()
-	c.drains = append(c.drains, c.workers[i].terminate(drainWithin))
+	c.drains = append(c.drains, c.workers[i].terminate())
 	c.startWorker(i)
 }
 
 // drainNode stops the node cleanly and replaces it.
 func (c *cluster) drainNode() {
 	c.t.Helper()
-	c.drains = append(c.drains, c.node.terminate(drainWithin))
+	c.drains = append(c.drains, c.node.terminate())
 	c.startNode()
 }
 
@@ -352,13 +352,13 @@ func (c *cluster) crashes(role string) []string {
 func (c *cluster) stop() {
 	c.t.Helper()
 	for _, w := range c.workers {
-		w.terminate(drainWithin)
+		w.terminate()
 	}
 	if c.pair != nil {
 		c.pair.stop()
 		return
 	}
-	c.node.terminate(drainWithin)
+	c.node.terminate()
 }
 
 // stopAgents ends the agents; each ends its calls before.
@@ -366,7 +366,7 @@ func (c *cluster) stopAgents() {
 	c.t.Helper()
 	for i, a := range c.agents {
 		back := c.agentAway(i)
-		a.terminate(drainWithin)
+		a.terminate()
 		back()
 	}
 }

@@ -106,19 +106,20 @@ func (p *process) kill() {
 	}
 }
 
-// terminate stops the process, which must exit with status 0 in time.
-func (p *process) terminate(within time.Duration) time.Duration {
+// terminate stops the process, which must exit with status 0. It has drainWithin for what it does, and as long as for a start to
+// close.
+func (p *process) terminate() time.Duration {
 	p.t.Helper()
 	began := time.Now()
 	p.signal(syscall.SIGTERM)
-	timer := time.NewTimer(within)
+	timer := time.NewTimer(drainWithin + startWithin)
 	defer timer.Stop()
 	select {
 	case <-p.done:
 		require.Zero(p.t, p.cmd.ProcessState.ExitCode(), "the %s ended badly: %s", p.role, p.cmd.ProcessState)
 	case <-timer.C:
 		p.kill()
-		p.t.Fatalf("the %s did not end within %s", p.role, within)
+		p.t.Fatalf("the %s did not end within %s", p.role, drainWithin+startWithin)
 	}
 	return time.Since(began)
 }

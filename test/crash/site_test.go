@@ -72,5 +72,5 @@ func (s *site) ask(ctx context.Context, verb, path string, body io.Reader, kind 
 // stop stops the node.
 func (s *site) stop() {
 	_ = s.remote.Close()
-	s.node.terminate(startWithin)
+	s.node.terminate()
 }

@@ -127,7 +127,7 @@ func (p *pair) strike(s strike) {
 		p.links[i].heal()
 	default:
 		answered = p.probe()
-		p.c.drains = append(p.c.drains, n.terminate(drainWithin))
+		p.c.drains = append(p.c.drains, n.terminate())
 		p.start(i)
 	}
 	p.waits[s.kind] = append(p.waits[s.kind], <-answered)
@@ -156,7 +156,7 @@ func (p *pair) probe() chan time.Duration {
 func (p *pair) stop() {
 	p.c.t.Helper()
 	for _, n := range p.nodes {
-		n.terminate(drainWithin)
+		n.terminate()
 	}
 }
 
