@@ -41,27 +41,20 @@ func TestBudgetHoldsOverRestarts(t *testing.T) {
 	t.Parallel()
 	const tokens = 1000 // that the provider bills for each request
 	const agents, limit = 50, 20*tokens + 1500
-	var billed, answered atomic.Int64
-	stopAt := make(chan int64, 1)
+	var billed atomic.Int64
+	stopAt := make(chan int64, 2)
 	server := modelstest.NewServer(t, func(modelstest.Seen) modelstest.Reply {
 		n := billed.Add(1)
 		answer := says("done")
 		answer.Usage = models.Usage{Input: tokens - 10, Output: 10}
-		if n%6 == 0 {
-			select {
-			case stopAt <- n:
-			default:
-			}
+		if n == 6 || n == 12 {
+			stopAt <- n
 			return modelstest.Reply{Answer: answer, Fault: modelstest.Stall}
 		}
-		answered.Add(1)
 		return modelstest.Reply{Answer: answer}
 	})
 	cfg := asking(t, server, modelstest.OpenAI)
 	cfg.Models.Budgets = []settings.ModelBudget{{Tokens: limit, Per: "month"}}
-	p := cfg.Models.Providers["test"]
-	p.Idle = time.Second
-	cfg.Models.Providers["test"] = p
 	n, err := node.Start(t.Context(), cfg)
 	require.NoError(t, err)
 	var ids []events.TaskID
