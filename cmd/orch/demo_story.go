@@ -128,19 +128,44 @@ func (s *demoStory) work(ctx context.Context, stop func() (bool, error)) error {
 		err := s.follow(ctx, s.task, func() (bool, error) {
 			ok, err := stop()
 			stopped = ok
-			return ok || s.task.pending != nil, err
+			return ok || s.task.pending != nil || s.task.doubt != "", err
 		})
 		if err != nil || stopped {
 			return err
 		}
-		if a := s.task.pending; a != nil {
-			s.task.pending = nil
-			if err := s.decide(ctx, a); err != nil {
-				return err
-			}
+		if err := s.help(ctx); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// help decides about what waits for a person.
+func (s *demoStory) help(ctx context.Context) error {
+	if a := s.task.pending; a != nil {
+		s.task.pending = nil
+		return s.decide(ctx, a)
+	}
+	if step := s.task.doubt; step != "" {
+		s.task.doubt = ""
+		return s.resolve(ctx, step)
+	}
+	return nil
+}
+
+// resolve repeats a call whose worker was lost, which happens on a machine that stands still. All calls of the demonstration that can
+// be in doubt fail if they have happened before, and its models go on then.
+func (s *demoStory) resolve(ctx context.Context, step string) error {
+	s.explain(ctx, "The worker was lost in the midst of a call with effects. Nobody but you can say whether it happened.")
+	if err := s.show(ctx, "orch", "explain", s.task.id); err != nil {
+		return err
+	}
+	if !s.yes {
+		if err := s.confirm(ctx, "", "Call it once more?", "read what is in doubt"); err != nil {
+			return err
+		}
+	}
+	return s.show(ctx, "orch", "resolve", s.task.id, step, "--as", "retry", "--reason", "the project is only a demonstration")
 }
 
 // decide shows what waits, and grants or rejects it.

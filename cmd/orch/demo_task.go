@@ -28,6 +28,8 @@ type demoTask struct {
 	lostAt uint64
 	// pending is the approval that the task waits for, or nil.
 	pending *events.Approval
+	// doubt is the step whose call has an unknown outcome; empty if there is none.
+	doubt string
 	// ended is how the task ended; empty while it runs.
 	ended events.Kind
 }
@@ -73,6 +75,8 @@ func (t *demoTask) event(e events.Event) string {
 		return fmt.Sprintf("turn %d  the answer is lost, and asked for again", d.Turn)
 	case *events.Approval:
 		t.pending = d
+	case *events.InDoubt:
+		t.doubt = d.Step
 	default:
 		if e.Kind == events.TaskFinished || e.Kind == events.TaskFailed || e.Kind == events.TaskCancelled {
 			t.ended = e.Kind

@@ -44,10 +44,13 @@ func TestDemoFollowsTurns(t *testing.T) {
 	assert.Empty(t, task.apply(demoCommit(5, events.Event{Kind: events.ApprovalRequested, Data: &events.Approval{ID: "APR_1", Tool: "GIT_PUSH"}})))
 	require.NotNil(t, task.pending)
 	assert.Equal(t, "GIT_PUSH", task.pending.Tool)
+	assert.Empty(t, task.doubt)
+	assert.Empty(t, task.apply(demoCommit(6, events.Event{Kind: events.StepInDoubt, Data: &events.InDoubt{Step: "agent.t7.c1"}})))
+	assert.Equal(t, "agent.t7.c1", task.doubt)
 	assert.Empty(t, task.ended)
-	assert.Empty(t, task.apply(demoCommit(6, events.Event{Kind: events.TaskFailed, Data: &events.Moved{}})))
+	assert.Empty(t, task.apply(demoCommit(7, events.Event{Kind: events.TaskFailed, Data: &events.Moved{}})))
 	assert.Equal(t, events.TaskFailed, task.ended)
-	assert.Equal(t, uint64(6), task.rev)
+	assert.Equal(t, uint64(7), task.rev)
 }
 
 func TestDemoTakesTurnsOver(t *testing.T) {
