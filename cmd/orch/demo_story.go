@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
@@ -92,6 +93,9 @@ func (s *demoStory) recover(ctx context.Context) error {
 		return nil
 	}
 	s.chapter(ctx, "3. The node was killed while the model thought about turn 3. It starts again")
+	if err := s.writeModel(time.Second); err != nil {
+		return err
+	}
 	if err := s.startNode(ctx); err != nil {
 		return err
 	}

@@ -69,7 +69,6 @@ func (w *demoWorld) fill(ctx context.Context) error {
 		"add.sh":      "work/project/add.sh",
 		"test.sh":     "work/project/test.sh",
 		"agent.yaml":  "work/.orch/agents/repair.yaml",
-		"first.yaml":  "work/.orch/models/repair.yaml",
 		"second.yaml": "work/.orch/models/second.yaml",
 	}
 	var errs []error
@@ -77,11 +76,21 @@ func (w *demoWorld) fill(ctx context.Context) error {
 		text, err := demoFiles.ReadFile("demo/" + name)
 		errs = append(errs, err, w.writeFile(place, w.model.fill(string(text), w.project), 0o600))
 	}
-	errs = append(errs, w.writeFile("home/"+config.FileName, w.model.settings, 0o600), w.writeProgram())
+	errs = append(errs, w.writeModel(time.Minute), w.writeFile("home/"+config.FileName, w.model.settings, 0o600), w.writeProgram())
 	if err := errors.Join(errs...); err != nil {
 		return fault.Wrap(fault.Internal, err, "the demonstration cannot be set up")
 	}
 	return w.makeRepository(ctx)
+}
+
+// writeModel writes the script of the model. It thinks about turn 3 for some time, in which its node can be killed.
+func (w *demoWorld) writeModel(thinks time.Duration) error {
+	text, err := demoFiles.ReadFile("demo/first.yaml")
+	if err != nil {
+		return err
+	}
+	script := strings.ReplaceAll(w.model.fill(string(text), w.project), "THINKS", thinks.String())
+	return w.writeFile("work/.orch/models/repair.yaml", script, 0o600)
 }
 
 // writeFile writes a file below the folder.
