@@ -162,7 +162,7 @@ type turnPage struct {
 func (p *turnPage) head(reply *api.ConversationReply) {
 	a := p.step.Agent
 	reply.Models = a.Spec.ModelNames()
-	opening := p.Opening(a.Spec)
+	opening := p.Opening(p.step)
 	reply.Instructions, reply.Prompt = p.cut(opening.Instructions), p.cut(opening.Prompt)
 	reply.Tools = append(reply.Tools, opening.Tools...)
 	reply.Limits = api.ConversationLimits{
@@ -172,7 +172,7 @@ func (p *turnPage) head(reply *api.ConversationReply) {
 	reply.Used, reply.Carried, reply.Lost, reply.Total = a.Spent, a.Spec.Carried, a.Lost, len(a.Turns)
 	if !p.step.State.Terminal() {
 		reply.Reserved, reply.Approval, reply.Waits = a.Reserved, p.budgetApproval(), a.Waits()
-		reply.Unheard = p.said(p.Unheard(a))
+		reply.Unheard = p.said(p.Unheard(p.step))
 	}
 	if lost := p.OutcomeOf(nil); lost != nil {
 		reply.Error = fault.From(lost)

@@ -47,42 +47,51 @@ func (t *Reading) ModelRequest(key string, said Said) (models.Request, error) {
 	if s == nil || s.Agent == nil || s.Agent.Phase != statemachine.AgentAsking {
 		return models.Request{}, fault.New(fault.StateNotAllowed, "step %s asks no model", key)
 	}
-	r := openingRequest(t, s, s.Agent.Last().Requested)
-	r.Messages, r.Key = t.conversation(s, said), string(t.Task.ID)+"/"+statemachine.ModelKey(key, len(s.Agent.Turns))
+	c := conversation{t, s}
+	r := c.openingRequest(s.Agent.Last().Requested)
+	r.Messages, r.Key = c.messages(said), string(t.Task.ID)+"/"+statemachine.ModelKey(key, len(s.Agent.Turns))
 	return r, t.OutcomeOf(nil)
 }
 
+// conversation is what an agent step and its model have said. Values that are not in memory are added to Missing.
+type conversation struct {
+	*Reading
+
+	step *statemachine.Step
+}
+
 // openingRequest returns the request of a turn without its messages.
-func openingRequest(t *Reading, s *statemachine.Step, turn *events.Turn) models.Request {
-	spec := s.Agent.Spec
+func (c conversation) openingRequest(turn *events.Turn) models.Request {
+	spec := c.step.Agent.Spec
 	r := models.Request{
-		System: t.text(spec.Instructions), Result: t.Fetch(spec.Result), MaxTokens: spec.MaxTokens, Temperature: spec.Temperature,
+		System: c.text(spec.Instructions), Result: c.Fetch(spec.Result), MaxTokens: spec.MaxTokens, Temperature: spec.Temperature,
 		NoCalls: turn.Final || turn.Summarizes > 0, Number: turn.Turn,
 	}
 	if turn.Summarizes > 0 {
 		r.Result = nil
 	}
-	for _, tool := range t.offered(spec) {
+	for _, tool := range c.offered() {
 		r.Tools = append(r.Tools, tool.Tool)
 	}
 	return r
 }
 
-// conversation returns the messages of an agent up to its newest turn.
-func (t *Reading) conversation(s *statemachine.Step, said Said) []models.Message {
+// messages returns what is said up to the newest turn. What said has is not read again.
+func (c conversation) messages(said Said) []models.Message {
+	turns := c.step.Agent.Turns
 	all, turn := slices.Clone(said.Messages), said.Turn
-	if turn == 0 || slices.ContainsFunc(s.Agent.Turns[turn-1:len(s.Agent.Turns)-1], isCompaction) {
-		all, turn = openingOf(t, s)
+	if turn == 0 || slices.ContainsFunc(turns[turn-1:len(turns)-1], isCompaction) {
+		all, turn = c.opening()
 	}
-	for _, next := range s.Agent.Turns[turn:] {
-		added := addedBy(t, s, next.Requested)
-		if answered := s.Agent.Turns[next.Requested.Turn-2]; isCompaction(answered) { // the summary is in the opening
+	for _, next := range turns[turn:] {
+		added := c.addedBy(next.Requested)
+		if answered := turns[next.Requested.Turn-2]; isCompaction(answered) { // the summary is in the opening
 			last := &all[len(all)-1]
 			last.Parts = append(slices.Clip(last.Parts), added...)
 			continue
 		}
-		answer := t.answer(s.Key, next.Requested.Turn-1)
-		results := t.results(s, next.Requested.Turn-1, answer)
+		answer := c.answer(next.Requested.Turn - 1).Message
+		results := c.results(next.Requested.Turn-1, answer)
 		all = append(all, answer, models.Message{Role: models.User, Parts: append(results, added...)})
 	}
 	return all
@@ -90,39 +99,36 @@ func (t *Reading) conversation(s *statemachine.Step, said Said) []models.Message
 
 func isCompaction(turn statemachine.Turn) bool { return turn.Requested.Summarizes > 0 }
 
-// openingOf returns the first message of a conversation: the prompt, and the summary of the turns up to the returned one.
-func openingOf(t *Reading, s *statemachine.Step) ([]models.Message, int) {
-	first := userText(t.text(s.Agent.Spec.Prompt))
-	if c := s.Agent.Compacted(); c != nil {
-		first.Parts = append(first.Parts, models.Part{Text: summaryIs + textOf(t.answer(s.Key, c.Turn))})
-		return []models.Message{first}, c.Summarizes + 1
+// opening returns the first message of a conversation: the prompt, and the summary of the turns up to the returned one.
+func (c conversation) opening() ([]models.Message, int) {
+	first := userText(c.text(c.step.Agent.Spec.Prompt))
+	if compacted := c.step.Agent.Compacted(); compacted != nil {
+		first.Parts = append(first.Parts, models.Part{Text: summaryIs + textOf(c.answer(compacted.Turn).Message)})
+		return []models.Message{first}, compacted.Summarizes + 1
 	}
-	first.Parts = append(first.Parts, addedBy(t, s, s.Agent.Turns[0].Requested)...)
+	first.Parts = append(first.Parts, c.addedBy(c.step.Agent.Turns[0].Requested)...)
 	return []models.Message{first}, 1
 }
 
 // addedBy returns what a turn adds to the conversation beside the results of calls. What asks for a summary is only in the request for
 // it.
-func addedBy(t *Reading, s *statemachine.Step, turn *events.Turn) (parts []models.Part) {
+func (c conversation) addedBy(turn *events.Turn) (parts []models.Part) {
 	for _, m := range turn.Heard {
-		parts = append(parts, models.Part{Text: t.text(m.Text)})
+		parts = append(parts, models.Part{Text: c.text(m.Text)})
 	}
-	if turn.Summarizes > 0 && turn.Turn < len(s.Agent.Turns) {
+	if turn.Summarizes > 0 && turn.Turn < len(c.step.Agent.Turns) {
 		return parts
 	}
-	if added := t.text(turn.Added); added != "" {
+	if added := c.text(turn.Added); added != "" {
 		parts = append(parts, models.Part{Text: added})
 	}
 	return parts
 }
 
-// answer returns what the model says in a turn.
-func (t *Reading) answer(key string, turn int) models.Message { return answerOf(t, key, turn).Message }
-
-// answerOf returns the answer of the model in a turn.
-func answerOf(t *Reading, key string, turn int) models.Answer {
+// answer returns the answer of the model in a turn.
+func (c conversation) answer(turn int) models.Answer {
 	var out models.Called
-	if raw := t.Fetch(t.Task.Steps[statemachine.ModelKey(key, turn)].Output); raw != nil {
+	if raw := c.Fetch(c.Task.Steps[statemachine.ModelKey(c.step.Key, turn)].Output); raw != nil {
 		_ = json.Unmarshal(raw, &out) // it was decoded before, or the turn would have no answer
 	}
 	return out.Answer
@@ -141,16 +147,18 @@ type Exchange struct {
 // Heard is what a person has said to an agent.
 type Heard struct{ By, Text string }
 
-// heardOf returns messages with their texts.
-func heardOf(t *Reading, messages []events.Message) (all []Heard) {
+// heard returns messages with their texts.
+func (c conversation) heard(messages []events.Message) (all []Heard) {
 	for _, m := range messages {
-		all = append(all, Heard{m.By, t.text(m.Text)})
+		all = append(all, Heard{m.By, c.text(m.Text)})
 	}
 	return all
 }
 
 // Unheard returns what people have said to an agent and its model has not heard.
-func (t *Reading) Unheard(a *statemachine.Agent) []Heard { return heardOf(t, a.Told) }
+func (t *Reading) Unheard(s *statemachine.Step) []Heard {
+	return conversation{t, s}.heard(s.Agent.Told)
+}
 
 // ExchangedCall is a call that a model requests. Result is its result as the model sees it; nil for a call that has not ended.
 type ExchangedCall struct {
@@ -164,12 +172,12 @@ const maxRead = 1 << 20
 
 // Exchange returns what is said in a turn, from 1, of an agent step. A result of more than 1 MiB is replaced by its size.
 func (t *Reading) Exchange(s *statemachine.Step, turn int) Exchange {
-	asked := s.Agent.Turns[turn-1].Requested
-	x := Exchange{Added: t.text(asked.Added), Heard: heardOf(t, asked.Heard)}
+	said, asked := conversation{t, s}, s.Agent.Turns[turn-1].Requested
+	x := Exchange{Added: t.text(asked.Added), Heard: said.heard(asked.Heard)}
 	if s.Agent.Turns[turn-1].Answered == nil {
 		return x
 	}
-	given := answerOf(t, s.Key, turn)
+	given := said.answer(turn)
 	x.Text, x.Differs = textOf(given.Message), given.Differs
 	calls := callsOf(given.Message)
 	for i, call := range calls {
@@ -180,7 +188,7 @@ func (t *Reading) Exchange(s *statemachine.Step, turn int) Exchange {
 		case made != nil && made.Output.Size > maxRead:
 			c.Result = &models.Result{Content: fmt.Sprintf("[%d bytes are not shown]", made.Output.Size)}
 		default:
-			c.Result = resultOf(t, s, c.Key, call, longestResult(s.Agent.Spec, len(calls)))
+			c.Result = said.shownResult(c.Key, call, longestResult(s.Agent.Spec, len(calls)))
 		}
 		x.Calls = append(x.Calls, c)
 	}
@@ -194,9 +202,10 @@ type Opening struct {
 }
 
 // Opening returns what the model of an agent sees before the first turn.
-func (t *Reading) Opening(spec *events.Agent) Opening {
+func (t *Reading) Opening(s *statemachine.Step) Opening {
+	spec := s.Agent.Spec
 	o := Opening{Instructions: t.text(spec.Instructions), Prompt: t.text(spec.Prompt)}
-	for _, tool := range t.offered(spec) {
+	for _, tool := range (conversation{t, s}).offered() {
 		o.Tools = append(o.Tools, tool.name())
 	}
 	return o
@@ -214,32 +223,32 @@ func callsOf(m models.Message) []*models.Call {
 }
 
 // results returns the results of the calls of a turn.
-func (t *Reading) results(s *statemachine.Step, turn int, answer models.Message) []models.Part {
+func (c conversation) results(turn int, answer models.Message) []models.Part {
 	var parts []models.Part
 	calls := callsOf(answer)
 	for i, call := range calls {
-		key := statemachine.CallKey(s.Key, turn, i+1)
-		parts = append(parts, models.Part{Result: resultOf(t, s, key, call, longestResult(s.Agent.Spec, len(calls)))})
+		key := statemachine.CallKey(c.step.Key, turn, i+1)
+		parts = append(parts, models.Part{Result: c.shownResult(key, call, longestResult(c.step.Agent.Spec, len(calls)))})
 	}
 	return parts
 }
 
-// resultOf returns the result of a call that has ended, as the model sees it: at most longest bytes of it.
-func resultOf(t *Reading, agent *statemachine.Step, key string, call *models.Call, longest int) *models.Result {
+// shownResult returns the result of a call that has ended, as the model sees it: at most longest bytes of it.
+func (c conversation) shownResult(key string, call *models.Call, longest int) *models.Result {
 	r := &models.Result{ID: call.ID, Name: call.Name}
-	switch s := t.Task.Steps[key]; {
+	switch s := c.Task.Steps[key]; {
 	case s == nil:
 		r.Content, r.Failed = "the call was not made", true
 	case s.State != statemachine.StepSucceeded:
 		r.Content, r.Failed = bounded(failureText(s), 0, longest, ""), true
-	case !agent.Agent.Spec.ReadOn:
-		r.Content = bounded(shown(t.Fetch(s.Output)), 0, longest, "")
+	case !c.step.Agent.Spec.ReadOn:
+		r.Content = bounded(shown(c.Fetch(s.Output)), 0, longest, "")
 	case call.Name == plan.ResultReadTool:
 		part, _ := partOf(json.RawMessage(call.Args)) // it was parsed before
-		r.Content = bounded(shown(t.Fetch(s.Output)), part.Offset, longest, part.Call)
+		r.Content = bounded(shown(c.Fetch(s.Output)), part.Offset, longest, part.Call)
 	default:
 		_, short := statemachine.SplitCall(key)
-		r.Content = bounded(shown(t.Fetch(s.Output)), 0, longest, short)
+		r.Content = bounded(shown(c.Fetch(s.Output)), 0, longest, short)
 	}
 	return r
 }
@@ -296,10 +305,10 @@ func (t *Reading) text(v events.Value) string {
 	return text
 }
 
-// offered returns the tools that an agent offers to its model.
-func (t *Reading) offered(spec *events.Agent) []offeredTool {
+// offered returns the tools that the agent offers to its model.
+func (c conversation) offered() []offeredTool {
 	var tools []offeredTool
-	if raw := t.Fetch(spec.Tools); raw != nil {
+	if raw := c.Fetch(c.step.Agent.Spec.Tools); raw != nil {
 		_ = json.Unmarshal(raw, &tools) // written by tools
 	}
 	return tools

@@ -9,6 +9,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/orchestrator/decide"
+	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -63,6 +64,6 @@ func TestOpening(t *testing.T) {
 	w.wake()
 	assert.Equal(t, decide.Opening{
 		Instructions: "Be brief.", Prompt: "Find it.", Tools: []string{"code.find", "code.search", "code_find", "RESULT_READ"}, // not their names for the model
-	}, w.reading().Opening(w.task.Steps["a"].Agent.Spec))
-	assert.Zero(t, (&decide.Reading{}).Opening(&events.Agent{}))
+	}, w.reading().Opening(w.task.Steps["a"]))
+	assert.Zero(t, (&decide.Reading{}).Opening(&statemachine.Step{Agent: &statemachine.Agent{Spec: &events.Agent{}}}))
 }

@@ -54,7 +54,7 @@ func (t turns) takenOver() *statemachine.Step {
 	if len(t.node.Agent.Handoff) == 0 || last.Answered == nil {
 		return nil
 	}
-	for i, call := range callsOf(t.answer(t.step.Key, last.Requested.Turn)) {
+	for i, call := range callsOf(t.said().answer(last.Requested.Turn).Message) {
 		s := t.Task.Steps[statemachine.CallKey(t.step.Key, last.Requested.Turn, i+1)]
 		if call.Name == plan.HandoffTool && s != nil && s.State == statemachine.StepSucceeded {
 			return s

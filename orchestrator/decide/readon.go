@@ -30,7 +30,7 @@ type resultPart struct {
 	Offset int    `json:"offset"`
 }
 
-// readOn answers a call of RESULT_READ: it reuses the result of the call that it names, of which resultOf shows the part.
+// readOn answers a call of RESULT_READ: it reuses the result of the call that it names, of which conversation.shownResult shows the part.
 func (t turns) readOn(key string, args json.RawMessage) {
 	part, err := partOf(args)
 	earlier := t.Task.Steps[t.step.Key+"."+part.Call]

@@ -26,11 +26,11 @@ func RecordedTurn(t *Reading, key string, turn int) (Recorded, error) {
 		return Recorded{}, noAnswer(t.Task, key, turn)
 	}
 	requested := s.Agent.Turns[turn-1].Requested
-	rec := Recorded{Asked: openingRequest(t, s, requested)}
-	if said := t.conversation(upTo(s, turn), before(turn)); len(said) > 0 {
+	rec := Recorded{Asked: conversation{t, s}.openingRequest(requested)}
+	if said := (conversation{t, upTo(s, turn)}).messages(before(turn)); len(said) > 0 {
 		rec.Asked.Messages = said[len(said)-1:]
 	}
-	rec.Answer = answerOf(t, key, turn)
+	rec.Answer = conversation{t, s}.answer(turn)
 	rec.Answer.Usage = models.Usage(s.Agent.Turns[turn-1].Answered.Usage)
 	return rec, t.OutcomeOf(nil)
 }

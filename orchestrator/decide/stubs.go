@@ -54,7 +54,7 @@ func (t turns) onlyReads(tool string) bool {
 // madeBefore counts the calls of the agent before the one with a key that are the same.
 func (t turns) madeBefore(key string) (n int) {
 	current := t.agent().Last().Requested.Turn
-	calls := callsOf(t.answer(t.step.Key, current))
+	calls := callsOf(t.said().answer(current).Message)
 	i := 0
 	for i < len(calls) && statemachine.CallKey(t.step.Key, current, i+1) != key {
 		i++
@@ -65,7 +65,7 @@ func (t turns) madeBefore(key string) (n int) {
 	call := calls[i]
 	n = same(calls[:i], call)
 	for turn := 1; turn < current; turn++ {
-		n += same(callsOf(t.answer(t.step.Key, turn)), call)
+		n += same(callsOf(t.said().answer(turn).Message), call)
 	}
 	return n
 }

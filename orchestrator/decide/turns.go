@@ -35,6 +35,9 @@ type turns struct {
 
 func (t turns) agent() *statemachine.Agent { return t.step.Agent }
 
+// said returns the conversation of the agent.
+func (t turns) said() conversation { return conversation{&t.Reading, t.step} }
+
 // moveAgent makes the next transition of a running agent step.
 func (t steps) moveAgent(n *plan.Node, s *statemachine.Step) {
 	a := turns{t, n, s}
@@ -58,7 +61,7 @@ func (t turns) goOn() {
 	if t.agent().Waits() {
 		return
 	}
-	answer := t.answer(t.step.Key, last.Requested.Turn)
+	answer := t.said().answer(last.Requested.Turn).Message
 	if t.stopped() {
 		return
 	}
@@ -206,8 +209,8 @@ func (t turns) news() news {
 	if last == nil {
 		return news{bytes: len(t.Fetch(spec.Instructions)) + len(t.Fetch(spec.Prompt)) + len(t.Fetch(spec.Tools)) + len(t.Fetch(spec.Result))}
 	}
-	said := news{answer: t.answer(t.step.Key, last.Requested.Turn)}
-	said.parts = t.results(t.step, last.Requested.Turn, said.answer)
+	said := news{answer: t.said().answer(last.Requested.Turn).Message}
+	said.parts = t.said().results(last.Requested.Turn, said.answer)
 	said.bytes = len(MustJSON(said.parts))
 	return said
 }
@@ -367,7 +370,7 @@ func (t turns) act() {
 		key := statemachine.CallKey(t.step.Key, last.Requested.Turn, i+1)
 		if t.Task.Steps[key] == nil {
 			if calls == nil {
-				calls, offered = callsOf(t.answer(t.step.Key, last.Requested.Turn)), t.offered(t.agent().Spec)
+				calls, offered = callsOf(t.said().answer(last.Requested.Turn).Message), t.said().offered()
 			}
 			if t.stopped() {
 				return
