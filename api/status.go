@@ -29,7 +29,21 @@ type StatusReply struct {
 	Store     string    `json:"store"`
 	Refusing  *Refusal  `json:"refusing,omitempty"`
 	StartedAt time.Time `json:"started_at"`
-	MemoryMiB int       `json:"memory_mib"`
+	// Providers are the providers of models that have failed since their last answer.
+	Providers []ProviderView `json:"providers,omitempty"`
+	MemoryMiB int            `json:"memory_mib"`
+}
+
+// ProviderView describes a provider of models that fails.
+type ProviderView struct {
+	Name string `json:"name"`
+	// State is that of its circuit breaker: closed, open or half_open.
+	State string `json:"state"`
+	// Failures counts the failures in a row, Error is the last of them.
+	Failures int    `json:"failures"`
+	Error    string `json:"error"`
+	// Until is when the provider is asked again, if it is not asked now.
+	Until *time.Time `json:"until,omitempty"`
 }
 
 // Refusal is why the log accepts no appends.

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/costs"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -21,6 +23,7 @@ import (
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/models"
 	"github.com/orch-dev/orch/models/anthropic"
+	"github.com/orch-dev/orch/models/breaker"
 	"github.com/orch-dev/orch/models/directory"
 	"github.com/orch-dev/orch/models/gemini"
 	"github.com/orch-dev/orch/models/openai"
@@ -197,6 +200,22 @@ type prices struct{ *directory.Directory }
 func (p prices) Price(name string) (events.Price, bool, error) {
 	price, known, err := p.Directory.Price(name)
 	return events.Price(price), known, err
+}
+
+// failing returns the providers that have failed since their last answer, sorted by name.
+func failing(breakers map[string]breaker.Status) (all []api.ProviderView) {
+	for _, name := range slices.Sorted(maps.Keys(breakers)) {
+		b := breakers[name]
+		if b.Failures == 0 {
+			continue
+		}
+		v := api.ProviderView{Name: name, State: string(b.State), Failures: b.Failures, Error: b.Error}
+		if !b.Until.IsZero() {
+			v.Until = new(b.Until)
+		}
+		all = append(all, v)
+	}
+	return all
 }
 
 // budgets returns what requests to models may cost on the node.

@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 	settings "github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/models"
 	"github.com/orch-dev/orch/models/modelstest"
@@ -245,4 +247,53 @@ func TestAgentOfManyTurns(t *testing.T) {
 	require.Equal(t, statemachine.Done, r.State, "%v", r.Error)
 	assert.Less(t, time.Since(began), 30*time.Second)
 	assert.EqualValues(t, 16, asked.Load())
+}
+
+// A provider that fails again and again is not asked for a while: agents with other models go on with them at once.
+func TestFailingProviderIsNotAsked(t *testing.T) {
+	t.Parallel()
+	var down atomic.Int64
+	failing := modelstest.NewServer(t, func(modelstest.Seen) modelstest.Reply {
+		down.Add(1)
+		return modelstest.Reply{Status: 503, Message: "out of order"}
+	})
+	server := modelstest.NewServer(t, func(modelstest.Seen) modelstest.Reply { return modelstest.Reply{Answer: says("Here.")} })
+	cfg := asking(t, server, modelstest.OpenAI)
+	other := cfg.Models.Providers["test"]
+	other.URL = failing.BaseURL(modelstest.OpenAI)
+	cfg.Models.Providers["down"], cfg.Models.Prices["down/*"] = other, cfg.Models.Prices["test/*"]
+	n := start(t, cfg)
+	for range 7 {
+		r := run(t, n.API(), strings.Replace(agentPlan, "model: test/x", "model: down/x, fallback: [test/x]", 1))
+		require.Equal(t, statemachine.Done, r.State, "%v", r.Error)
+	}
+	assert.Less(t, down.Load(), int64(7))
+	status, err := n.API().Status(t.Context(), api.StatusRequest{})
+	require.NoError(t, err)
+	require.Len(t, status.Providers, 1, "%v", status.Providers)
+	view := status.Providers[0]
+	assert.Equal(t, []any{"down", "open"}, []any{view.Name, view.State})
+	assert.GreaterOrEqual(t, view.Failures, 5)
+	assert.Contains(t, view.Error, "out of order")
+	assert.NotNil(t, view.Until)
+
+	id := submit(t, n.API(), strings.Replace(agentPlan, "model: test/x", "model: down/x", 1))
+	assert.Eventually(t, func() bool {
+		why, err := n.API().Explain(t.Context(), api.GetRequest{ID: id})
+		return err == nil && strings.Contains(fmt.Sprintf("%+v", why), "times in a row and is not asked until")
+	}, time.Minute, 20*time.Millisecond)
+}
+
+// An error that a further attempt would meet as well ends the step at once.
+func TestMissingScriptIsNotAskedAgain(t *testing.T) {
+	t.Parallel()
+	n := start(t, config(t))
+	r := run(t, n.API(), "orch: v1\nname: a\nsteps:\n  - id: look\n    agent: {model: \"script:gone\", prompt: hi}\n")
+	require.Equal(t, statemachine.Failed, r.State)
+	assert.Equal(t, fault.NotFound, r.Error.Code)
+	view, err := n.API().Get(t.Context(), api.GetRequest{ID: r.ID})
+	require.NoError(t, err)
+	for _, s := range view.Steps {
+		assert.LessOrEqual(t, s.Attempt, 1, s.Key)
+	}
 }

@@ -178,7 +178,8 @@ func (n *Node) endedWorkers() []string {
 	return nil
 }
 
-// describe adds the fields to the status that the orchestrator does not know: version, root, and the state of the store.
+// describe adds the fields to the status that the orchestrator does not know: version, root, the state of the store, and
+// providers of models that fail.
 func (n *Node) describe(r *api.StatusReply) {
 	r.Version, r.Root = n.cfg.Version, n.executor.root.Name()
 	ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
@@ -191,6 +192,7 @@ func (n *Node) describe(r *api.StatusReply) {
 		r.SetRefusal(s.Refusing, s.Since)
 	}
 	r.Durability, r.Syncing = string(s.Durability), string(s.Syncing)
+	r.Providers = failing(n.executor.models.Breakers())
 }
 
 // takeOver ends requests that a previous node on an external server will not answer, because it died or is stalled. It also

@@ -303,6 +303,7 @@ func (c *doctorCommands) probeStatus(ctx context.Context, s session) []finding {
 	findings = append(findings, storeFinding(status), workerFinding(s, status))
 	findings = append(findings, agentFindings(ctx, s)...)
 	findings = append(findings, clusterFindings(ctx, s)...)
+	findings = append(findings, providerFindings(status)...)
 	for _, h := range status.Paused {
 		findings = append(findings, fine("pause", "%s", pauseText(h)))
 	}
@@ -410,6 +411,18 @@ func agentFindings(ctx context.Context, s session) []finding {
 		texts = append(texts, fmt.Sprintf("%d %s", count[status], status))
 	}
 	return []finding{fine(part, "%d registered: %s", len(all), strings.Join(texts, ", "))}
+}
+
+// providerFindings returns a finding for each provider of models that is not asked at the moment, because it has failed again and again.
+func providerFindings(status api.StatusReply) (all []finding) {
+	for _, p := range status.Providers {
+		if p.Until == nil {
+			continue
+		}
+		says := fmt.Sprintf("%s has failed %d times in a row and is asked again at %s: %s", p.Name, p.Failures, p.Until.UTC().Format(time.RFC3339), p.Error)
+		all = append(all, bad("models", says, "check the provider: orch models test "+p.Name+"/MODEL"))
+	}
+	return all
 }
 
 // probeClock detects a clock that was set back: the newest task would be in the future.

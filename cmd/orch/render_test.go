@@ -209,6 +209,18 @@ func TestDoctorOnFullStoreWithLostWorker(t *testing.T) {
 	assert.Regexp(t, `FAIL  disk +.* MiB free for .*; below 1,000,000,000 MiB \(min_free\) the log takes nothing\n`, p.out.String())
 }
 
+func TestDoctorNamesProvidersThatAreNotAsked(t *testing.T) {
+	t.Parallel()
+	until := at(15)
+	p := newProbe(t, &fakeSession{status: api.StatusReply{Version: "v1", Ready: true, Store: "ok", StartedAt: at(-60), Workers: []api.WorkerView{{Name: "ada", SeenAt: at(-1)}}, Providers: []api.ProviderView{
+		{Name: "claude", State: "closed", Failures: 2, Error: "cut"},
+		{Name: "openai", State: "open", Failures: 6, Error: "503 Service Unavailable", Until: &until},
+	}}})
+	p.run(t.Context(), []string{"doctor"})
+	assert.Regexp(t, `FAIL  models +openai has failed 6 times in a row and is asked again at 2026-01-02T12:00:15Z: 503 Service Unavailable\n +mend: check the provider: orch models test openai/MODEL\n`, p.out.String())
+	assert.NotContains(t, p.out.String(), "claude")
+}
+
 func TestDoctorSaysWhatToMend(t *testing.T) {
 	t.Parallel()
 	s := &fakeSession{

@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/models"
+	"github.com/orch-dev/orch/models/breaker"
 	"github.com/orch-dev/orch/models/replay"
 )
 
@@ -39,12 +41,12 @@ type Directory struct {
 	cfg Config
 
 	mu     sync.Mutex // guards opened
-	opened map[string]models.Provider
+	opened map[string]*breaker.Provider
 }
 
 // New returns a directory.
 func New(cfg Config) *Directory {
-	return &Directory{cfg: cfg, opened: map[string]models.Provider{}}
+	return &Directory{cfg: cfg, opened: map[string]*breaker.Provider{}}
 }
 
 // Providers returns the sorted names of the providers.
@@ -61,7 +63,7 @@ func (d *Directory) Providers() []string {
 func Recorded(model string) bool { return strings.HasPrefix(model, replay.Scheme) }
 
 // Provider returns the provider of a model, and what the provider calls the model. It returns NOT_FOUND for a provider that
-// does not exist, and the error of opening it. It has none for models that answer from a history (Recorded).
+// does not exist, and the error of opening it. A provider that fails again and again is not asked for a while (package breaker). It has none for models that answer from a history (Recorded).
 func (d *Directory) Provider(model string) (models.Provider, string, error) {
 	if err := d.check(model); err != nil {
 		return nil, "", err
@@ -83,8 +85,20 @@ func (d *Directory) Provider(model string) (models.Provider, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	d.opened[name] = p
-	return p, id, nil
+	guarded := breaker.New(p, time.Now)
+	d.opened[name] = guarded
+	return guarded, id, nil
+}
+
+// Breakers returns the states of the providers that were asked, by name.
+func (d *Directory) Breakers() map[string]breaker.Status {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := map[string]breaker.Status{}
+	for name, p := range d.opened {
+		all[name] = p.Status()
+	}
+	return all
 }
 
 // check returns NOT_FOUND for a model whose provider does not exist.

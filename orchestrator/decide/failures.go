@@ -60,12 +60,20 @@ func (t *Reading) retriedAs(s *statemachine.Step) *plan.Node {
 	case "":
 		return t.NodeByKey(s.Key)
 	case purposeModel:
-		return &plan.Node{Step: &plan.Step{Retry: plan.NewRetry(modelAttempts, time.Second)}}
+		return &plan.Node{Step: &plan.Step{Retry: modelRetry()}}
 	case purposeAgent:
 		return &plan.Node{Step: &plan.Step{}}
 	default:
 		return nil
 	}
+}
+
+// modelRetry returns the retry rule of calls that ask a model: a provider that is not reached, limits the rate or does not end its answer
+// is asked again. Any other error would be the same.
+func modelRetry() *plan.Retry {
+	rule := plan.NewRetry(modelAttempts, time.Second)
+	rule.On = []string{fault.ClassTransport, fault.ClassRateLimited, fault.ClassTimeout, fault.ClassHeartbeatLost, fault.ClassWorkerLost}
+	return rule
 }
 
 // nextAttempt returns when the next attempt of a failed call is due according to its retry rule; false if there is none.
