@@ -79,11 +79,27 @@ func ask(ctx context.Context, env *tools.Env, node Node, name string, r models.R
 		return models.Answer{}, err
 	}
 	r.Model = id
-	answer, err := provider.Stream(ctx, r, func(d models.Delta) { env.Output([]byte(d.Text)) })
+	begun := false
+	answer, err := provider.Stream(ctx, r, func(d models.Delta) {
+		begun = true
+		env.Output([]byte(d.Text))
+	})
 	if err != nil {
-		return models.Answer{}, Fault(name, err, env.Now())
+		return models.Answer{}, Fault(name, broken(err, begun), env.Now())
 	}
 	return answer, nil
+}
+
+// broken returns the error of an answer that has begun when a provider gives it up for a temporary reason: it may be billed, as one
+// whose connection breaks.
+func broken(err error, begun bool) error {
+	e, ok := errors.AsType[*models.Error](err)
+	if !ok || !begun || !e.Temporary() {
+		return err
+	}
+	cut := *e
+	cut.Kind = models.Transport
+	return &cut
 }
 
 // worse returns the error to report of two models that did not answer: the one after which another attempt may succeed, or else
