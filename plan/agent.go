@@ -189,10 +189,13 @@ func (c cursor) agents() []string {
 // agentName is the form of the types of agents that TASK_SPAWN accepts.
 var agentName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
+// leastUSD is the lowest limit of a budget in US dollars. 0 is refused, because in Budget it is no limit.
+const leastUSD = 1e-6
+
 func (c cursor) budget() *Budget {
 	b := &Budget{}
 	c.object(map[string]func(cursor){
-		"usd":         func(c cursor) { b.USD = c.real(0, 1e6) },
+		"usd":         func(c cursor) { b.USD = c.real(leastUSD, 1e6) },
 		"tokens":      func(c cursor) { b.Tokens = c.count(math.MaxInt32) },
 		"calls":       func(c cursor) { b.Calls = c.count(highestMaxSteps) },
 		"wall":        func(c cursor) { b.Wall = c.duration() },

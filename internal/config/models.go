@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"math"
@@ -38,13 +39,13 @@ type givenModels struct {
 	Budgets   []givenBudget            `yaml:"budgets"`
 }
 
-// givenPrice is a price in US dollars for a million tokens.
+// givenPrice is a price in US dollars for a million tokens. Without a price of their own, cached tokens cost as much as others of a request.
 type givenPrice struct {
-	Input      float64 `yaml:"input"`
-	CacheRead  float64 `yaml:"cache_read"`
-	CacheWrite float64 `yaml:"cache_write"`
-	Output     float64 `yaml:"output"`
-	AsOf       string  `yaml:"as_of"`
+	Input      float64  `yaml:"input"`
+	CacheRead  *float64 `yaml:"cache_read"`
+	CacheWrite *float64 `yaml:"cache_write"`
+	Output     float64  `yaml:"output"`
+	AsOf       string   `yaml:"as_of"`
 }
 
 // models parses providers, prices and budgets, as YAML or JSON:
@@ -96,7 +97,7 @@ func (p place) price(name string, g givenPrice) (ModelPrice, error) {
 	if _, err := time.Parse(time.DateOnly, g.AsOf); err != nil {
 		return price, p.invalid("the price of %s needs its date in `as_of`, such as 2026-11-01", name)
 	}
-	given := []float64{g.Input, g.CacheRead, g.CacheWrite, g.Output}
+	given := []float64{g.Input, *cmp.Or(g.CacheRead, &g.Input), *cmp.Or(g.CacheWrite, &g.Input), g.Output}
 	for i, field := range []*int64{&price.Input, &price.CacheRead, &price.CacheWrite, &price.Output} {
 		if given[i] < 0 || given[i] > 1e6 || math.IsNaN(given[i]) {
 			return price, p.invalid("a price of %s is not between 0 and 1000000 US dollars for a million tokens", name)

@@ -24,6 +24,7 @@ providers:
     fields: {generationConfig: {thinkingConfig: {level: high}}, labels: [a, 1, 0.5, null], since: 2026-11-01, big: 9007199254740993}
 prices:
   local/*: {input: 0.5, output: 1, as_of: 2026-11-01}
+  free/*: {input: 0.5, cache_read: 0, cache_write: 0, output: 1, as_of: 2026-11-01}
   claude/big: {input: 15, cache_read: 1.5, cache_write: 18.75, output: 75, as_of: 2026-11-02}
 `)
 	require.NoError(t, err)
@@ -41,7 +42,8 @@ prices:
 	assert.ElementsMatch(t, []string{"/home/ada/certs/own.pem", "/home/ada/keys/gateway"}, m.Providers["gateway"].SecretFiles())
 	assert.Empty(t, m.Providers["claude"].SecretFiles())
 	assert.Equal(t, map[string]ModelPrice{
-		"local/*": {Input: 500, Output: 1000, AsOf: "2026-11-01"}, "claude/big": {Input: 15000, CacheRead: 1500, CacheWrite: 18750, Output: 75000, AsOf: "2026-11-02"},
+		"local/*": {Input: 500, CacheRead: 500, CacheWrite: 500, Output: 1000, AsOf: "2026-11-01"},
+		"free/*":  {Input: 500, Output: 1000, AsOf: "2026-11-01"}, "claude/big": {Input: 15000, CacheRead: 1500, CacheWrite: 18750, Output: 75000, AsOf: "2026-11-02"},
 	}, m.Prices)
 }
 
@@ -157,8 +159,10 @@ func TestModelBudgets(t *testing.T) {
 	for text, want := range map[string]string{
 		"{per: day}":                               "budget 1 limits nothing",
 		"{usd: 1}":                                 `budget 1 is per "", which is neither day nor month`,
-		"{usd: -1, per: day}":                      "usd of budget 1 is not between",
-		"{usd: .nan, per: day}":                    "usd of budget 1 is not between",
+		"{usd: -1, per: day}":                      "usd of budget 1 is not more than 0",
+		"{usd: .nan, per: day}":                    "usd of budget 1 is not more than 0",
+		"{usd: 0, tokens: 5, per: day}":            "usd of budget 1 is not more than 0",
+		"{usd: 1, tokens: 0, per: day}":            "tokens of budget 1 are not between",
 		"{tokens: -1, per: day}":                   "tokens of budget 1 are not between",
 		"{usd: 1, per: day, by: colour}":           `budget 1 is by "colour"`,
 		"{usd: 1, per: day, model: 'a*b'}":         "is a name, or a beginning and *",

@@ -55,5 +55,5 @@ func nodeOf(value json.RawMessage) (yaml.Node, error) {
 // given returns the text form of a price.
 func (p ModelPrice) given() givenPrice {
 	dollars := func(nano int64) float64 { return float64(nano) / 1000 }
-	return givenPrice{Input: dollars(p.Input), CacheRead: dollars(p.CacheRead), CacheWrite: dollars(p.CacheWrite), Output: dollars(p.Output), AsOf: p.AsOf}
+	return givenPrice{Input: dollars(p.Input), CacheRead: new(dollars(p.CacheRead)), CacheWrite: new(dollars(p.CacheWrite)), Output: dollars(p.Output), AsOf: p.AsOf}
 }
