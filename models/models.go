@@ -183,8 +183,9 @@ const (
 	Unauthorized Kind = "unauthorized"
 	// TooLong means that the request does not fit into the context of the model.
 	TooLong Kind = "too_long"
-	// Invalid means that the provider refused the request for another reason, or that its answer exceeds a limit. Another
-	// attempt would end in the same way.
+	// TooLarge means that the answer exceeds a limit, so that it is not read to its end. The provider may have billed the request.
+	TooLarge Kind = "too_large"
+	// Invalid means that the provider refused the request for another reason. Another attempt would end in the same way.
 	Invalid Kind = "invalid"
 )
 

@@ -362,10 +362,10 @@ func (k Kit) faults(t *testing.T) {
 		"bad json":          {Reply{Fault: BadJSON, At: 4}, models.Transport, "malformed event"},
 		"bad sse":           {Reply{Fault: BadSSE, At: 4}, "", ""},
 		"unknown events":    {Reply{Fault: Unknown, At: 1}, "", ""},
-		"long line":         {Reply{Fault: LongLine, At: 4}, models.Invalid, "longer than the limit"},
+		"long line":         {Reply{Fault: LongLine, At: 4}, models.TooLarge, "longer than the limit"},
 		"failure":           {Reply{Fault: Failure, At: 4}, models.Overloaded, "overloaded, try later"},
-		"endless text":      {Reply{Fault: Endless, At: 4}, models.Invalid, "more than 16777216 bytes"},
-		"endless comments":  {Reply{Fault: EndlessComments, At: 4}, models.Invalid, "the stream has more than"},
+		"endless text":      {Reply{Fault: Endless, At: 4}, models.TooLarge, "more than 16777216 bytes"},
+		"endless comments":  {Reply{Fault: EndlessComments, At: 4}, models.TooLarge, "the stream has more than"},
 		"page":              {Reply{ContentType: "text/html"}, models.Invalid, `type "text/html"`},
 		"no type of events": {Reply{ContentType: "application/json"}, models.Invalid, "the address of the interface"},
 	} {
@@ -403,7 +403,7 @@ func (k Kit) hugeAnswer(t *testing.T) {
 	p, _ = k.open(t, Reply{Answer: want, Piece: 64 << 10})
 	_, _, err = ask(t, p, Question("go"))
 	require.NotNil(t, err)
-	assert.Equal(t, models.Invalid, err.Kind)
+	assert.Equal(t, models.TooLarge, err.Kind)
 }
 
 // slow checks that a stream may last long, but not be silent for long.

@@ -295,7 +295,7 @@ func (f field) error(t *turn) error {
 	t.err = &models.Error{}
 	err := f.object(map[string]func(field) error{
 		"kind": func(f field) (err error) {
-			t.err.Kind, err = oneOf(f, models.RateLimited, models.Overloaded, models.Unreachable, models.Transport, models.Unauthorized, models.TooLong, models.Invalid)
+			t.err.Kind, err = oneOf(f, models.RateLimited, models.Overloaded, models.Unreachable, models.Transport, models.Unauthorized, models.TooLong, models.TooLarge, models.Invalid)
 			return err
 		},
 		"after":   func(f field) error { return f.duration(&t.err.After, maxDelay) },

@@ -158,7 +158,7 @@ func TestMistakes(t *testing.T) {
 		{"turns:\n- {text: a, usage: {input: -1}}", "line 2: turns[0].usage.input: must be a number of tokens, 0 or more"},
 		{"turns:\n- {text: a, error: {kind: invalid}}", "line 2: turns[0]: a turn with an error has no text, calls, usage or stop"},
 		{"turns:\n- error: {after: 1s}", "line 2: turns[0].error: needs kind"},
-		{"turns:\n- error: {kind: bad}", "line 2: turns[0].error.kind: must be one of rate_limited, overloaded, unreachable, transport, unauthorized, too_long, invalid"},
+		{"turns:\n- error: {kind: bad}", "line 2: turns[0].error.kind: must be one of rate_limited, overloaded, unreachable, transport, unauthorized, too_long, too_large, invalid"},
 		{"turns:\n- calls:\n  - {args: {}}", "line 3: turns[0].calls[0]: needs tool, the name of a tool with 1 to 64 letters, digits, _ and -"},
 		{"turns:\n- calls:\n  - {tool: A B}", "line 3: turns[0].calls[0]: needs tool, the name of a tool with 1 to 64 letters, digits, _ and -"},
 		{"turns:\n- calls:\n  - {tool: A, args: [1]}", "line 3: turns[0].calls[0].args: must be an object, or a string"},

@@ -319,7 +319,7 @@ func transport(ctx context.Context, err error, hide func(string) string) *models
 
 // tooLarge returns the error for an answer that exceeds a limit. It would do so again.
 func tooLarge(reason string) *models.Error {
-	return &models.Error{Kind: models.Invalid, Message: "the answer is too large: " + reason}
+	return &models.Error{Kind: models.TooLarge, Message: "the answer is too large: " + reason}
 }
 
 // idleError ends a stream in which nothing arrives.

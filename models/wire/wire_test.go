@@ -92,5 +92,5 @@ func TestTooManyParts(t *testing.T) {
 	_, err := a.Call("", "F")
 	var known *models.Error
 	require.ErrorAs(t, err, &known)
-	assert.Equal(t, models.Invalid, known.Kind)
+	assert.Equal(t, models.TooLarge, known.Kind)
 }

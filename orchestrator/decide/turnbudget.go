@@ -73,13 +73,19 @@ func (t Attempts) loseAnswer(s *statemachine.Step, err *fault.Error, class strin
 	agent := t.Task.Steps[key].Agent
 	turn := agent.Last().Requested
 	t.Emit(events.TurnLost, &events.LostTurn{Step: key, Turn: turn.Turn, Attempt: s.Attempt, Cost: turn.Reserved})
+	if tooLarge(err) {
+		return nil // nobody asks again
+	}
 	if err := exceeded(agent, turn.Reserved); err != nil {
 		return err
 	}
 	return t.mayRepeat(agent)
 }
 
+// tooLarge reports whether an answer came, and exceeds a limit of the wire or of the results of calls.
+func tooLarge(err *fault.Error) bool { return err.Reason == "SIZE_LIMIT_EXCEEDED" }
+
 // maybeBilled reports whether a provider may have billed a request that failed: it was sent, and the provider has not refused it.
 func maybeBilled(err *fault.Error, class string) bool {
-	return err.Code == fault.NetworkError || interrupted(class) || class == fault.ClassShutdown || class == fault.ClassTimeout
+	return err.Code == fault.NetworkError || tooLarge(err) || interrupted(class) || class == fault.ClassShutdown || class == fault.ClassTimeout
 }

@@ -74,13 +74,21 @@ func (t turns) goOn() {
 	case t.agent().Dismissed:
 		t.finish(text)
 	case last.Answered.Stop == string(models.StopRefused):
-		t.fail(fault.New(fault.Forbidden, "the model refuses to answer: %s", brief(text)), fault.ClassDenied)
+		t.fail(refusal(text), fault.ClassDenied)
 	case last.Answered.Stop == string(models.StopLength):
 		t.fail(fault.New(fault.QuotaExceeded, "the answer of the model has reached %d tokens, its limit", t.agent().Spec.MaxTokens).
 			WithField("agent.max_tokens"), fault.ClassBudget)
 	default:
 		t.finish(text)
 	}
+}
+
+// refusal returns the error for an answer that a model or its provider refuses to give. Text is what came of it.
+func refusal(text string) *fault.Error {
+	if text = brief(text); text != "" {
+		return fault.New(fault.Forbidden, "the model refuses to answer: %s", text)
+	}
+	return fault.New(fault.Forbidden, "the model refuses to answer, and does not say why")
 }
 
 // finish ends the step with the final answer. An answer that does not have the form of the result is asked for once more.

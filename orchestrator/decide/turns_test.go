@@ -352,6 +352,18 @@ func TestAgentAnswerLost(t *testing.T) {
 	assert.Contains(t, w.task.Steps["a"].Error.Hint, "for answers that were lost")
 }
 
+// An answer that exceeds a limit may have been billed as well. It is not asked for again, and its error remains that of the step.
+func TestAgentAnswerTooLarge(t *testing.T) {
+	t.Parallel()
+	large := work.Outcome{Class: fault.ClassToolError, Error: fault.New(fault.ValidationError, "is larger than 4194304 bytes").WithReason("SIZE_LIMIT_EXCEEDED")}
+	w := agentWorld(t, "max_tokens: 1000, budget: {tokens: 3000}")
+	w.wake()
+	reserved := w.task.Steps["a"].Agent.Last().Requested.Reserved
+	assert.Equal(t, "turn.lost a, step.failed a.t1.m, step.failed a, task.ending, task.failed", w.hears(1, large))
+	assert.Equal(t, reserved, w.task.Steps["a"].Agent.Lost)
+	assert.Equal(t, fault.ValidationError, w.task.Steps["a"].Error.Code)
+}
+
 func TestAgentCancelled(t *testing.T) {
 	t.Parallel()
 	w := agentWorld(t, "tools: [FILE_READ]")

@@ -123,13 +123,15 @@ func Fault(model string, err error, now time.Time) *fault.Error {
 	}
 	codes := map[models.Kind]fault.Code{
 		models.RateLimited: fault.RateLimited, models.Overloaded: fault.Unavailable, models.Unreachable: fault.Unavailable, models.Transport: fault.NetworkError,
-		models.Unauthorized: fault.Unauthorized, models.TooLong: fault.ValidationError, models.Invalid: fault.ValidationError,
+		models.Unauthorized: fault.Unauthorized, models.TooLong: fault.ValidationError, models.TooLarge: fault.ValidationError, models.Invalid: fault.ValidationError,
 	}
 	f := fault.New(codes[e.Kind], "the model %s: %s", model, e.Message)
-	if e.Kind == models.TooLong {
-		f = f.WithReason("CONTEXT_TOO_LONG")
-	}
-	if e.Kind == models.Unauthorized {
+	switch e.Kind {
+	case models.TooLong:
+		f = f.WithReason("CONTEXT_TOO_LONG").WithHint("let summaries keep the conversation short: context: {compact_at: N}, where N is about half of the tokens that the model accepts")
+	case models.TooLarge:
+		f = f.WithReason("SIZE_LIMIT_EXCEEDED").WithHint("lower max_tokens of the agent")
+	case models.Unauthorized:
 		f = f.WithHint("check the key of the provider under models in the settings: orch models test %s", model)
 	}
 	if e.After > 0 {
