@@ -26,7 +26,8 @@ func newAgentChat(c *agentCommands) *cobra.Command {
 		Short: "Talk with an agent that a file describes; the conversation survives everything",
 		Long: `Talk with an agent, in lines: each line is a message, and the answer follows when the agent has made the calls that it
 needs. NAME is that of a file .orch/agents/NAME.yaml, as for orch agent ask. The conversation is a task: it survives
-crashes and the end of this command, which --task continues. The line ` + chatEnd + ` ends it; its report is the last answer.`,
+crashes and the end of this command, which --task continues. The line ` + chatEnd + ` ends it; its report is the last answer.
+Ctrl-C and Ctrl-D leave it.`,
 		Example: "  orch agent chat helper\n  orch agent chat helper 'What changed this week?' --model local/qwen\n  orch agent chat --task @last",
 		Args:    takes("[NAME|FILE]", "[PROMPT]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -60,7 +61,10 @@ func (c *agentCommands) startChat(ctx context.Context, o submitOptions, prompt [
 	lines := bufio.NewReader(c.in)
 	first, err := strings.Join(prompt, " "), error(nil)
 	for first == "" && err == nil {
-		first, err = c.readMessage(lines)
+		first, err = c.readMessage(ctx, lines)
+	}
+	if ctx.Err() != nil {
+		return fault.From(ctx.Err())
 	}
 	if first == "" {
 		return fault.New(fault.RequiredField, "a chat begins with a message").WithField("PROMPT")
@@ -92,13 +96,25 @@ func (c *agentCommands) continueChat(ctx context.Context, task string) error {
 	})
 }
 
-// readMessage reads a line. At the end of the input it returns io.EOF, perhaps with a last line.
-func (c *agentCommands) readMessage(lines *bufio.Reader) (string, error) {
+// readMessage reads a line. At the end of the input it returns io.EOF, perhaps with a last line. When ctx ends it returns the error of ctx;
+// lines is not read again then.
+func (c *agentCommands) readMessage(ctx context.Context, lines *bufio.Reader) (string, error) {
 	if c.inTTY && c.errTTY {
 		_, _ = io.WriteString(c.err, "> ") // if stderr is closed, nobody sees it
 	}
-	line, err := lines.ReadString('\n')
-	return strings.TrimSpace(line), err
+	var line string
+	read := make(chan error, 1)
+	go func() { // a read cannot be cancelled; it ends with the process
+		text, err := lines.ReadString('\n')
+		line = strings.TrimSpace(text)
+		read <- err
+	}()
+	select {
+	case err := <-read:
+		return line, err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
 }
 
 // chat shows the answers of an agent and sends it the lines of the user, until it has ended or there are no more lines. shown is how
@@ -119,9 +135,9 @@ func (c *agentCommands) chat(ctx context.Context, s session, id events.TaskID, l
 		}
 		text, err := "", error(nil)
 		for text == "" && err == nil {
-			text, err = c.readMessage(lines)
+			text, err = c.readMessage(ctx, lines)
 		}
-		if text == "" && errors.Is(err, io.EOF) {
+		if ctx.Err() != nil || text == "" && errors.Is(err, io.EOF) {
 			return c.leaveChat(id)
 		}
 		r := api.SayRequest{ID: id, Text: text, Actor: c.actor()}
