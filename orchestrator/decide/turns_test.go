@@ -355,7 +355,7 @@ func TestAgentAnswerLost(t *testing.T) {
 // An answer that exceeds a limit may have been billed as well. It is not asked for again, and its error remains that of the step.
 func TestAgentAnswerTooLarge(t *testing.T) {
 	t.Parallel()
-	large := work.Outcome{Class: fault.ClassToolError, Error: fault.New(fault.ValidationError, "is larger than 4194304 bytes").WithReason("SIZE_LIMIT_EXCEEDED")}
+	large := work.Outcome{Class: fault.ClassInvalidArgs, Error: fault.New(fault.ValidationError, "is larger than 4194304 bytes").WithReason("SIZE_LIMIT_EXCEEDED")}
 	w := agentWorld(t, "max_tokens: 1000, budget: {tokens: 3000}")
 	w.wake()
 	reserved := w.task.Steps["a"].Agent.Last().Requested.Reserved
