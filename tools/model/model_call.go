@@ -133,6 +133,7 @@ func Fault(model string, err error, now time.Time) *fault.Error {
 		f = f.WithReason("SIZE_LIMIT_EXCEEDED").WithHint("lower max_tokens of the agent")
 	case models.Unauthorized:
 		f = f.WithHint("check the key of the provider under models in the settings: orch models test %s", model)
+	case models.RateLimited, models.Overloaded, models.Unreachable, models.Transport, models.Invalid: // the message says all
 	}
 	if e.After > 0 {
 		f = f.WithRetryAt(now.Add(e.After))
