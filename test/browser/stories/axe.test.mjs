@@ -1,4 +1,5 @@
-// Every page is accessible, in both schemes and at both widths.
+// Every page is accessible, in both schemes and at both widths. A page is loaded once per scheme, and resized for the widths.
+import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { accessible, settled, start } from '../kit.mjs'
 import { places, schemes, widths } from '../places.mjs'
@@ -10,17 +11,17 @@ before(async () => {
 })
 after(() => kit.stop())
 
-for (const [name, path] of Object.entries(places)) {
-  for (const scheme of schemes) {
+for (const scheme of schemes) {
+  let page
+  for (const [name, path] of Object.entries(places)) {
     for (const width of widths) {
       test(`${name}, ${scheme}, ${width} px`, async () => {
-        const page = await kit.open(path, { scheme, width, height: 800 })
-        try {
-          await settled(page)
-          await accessible(page, path)
-        } finally {
-          await kit.close(page)
-        }
+        page ??= await kit.open('/nowhere', { scheme })
+        await page.setViewportSize({ width, height: 800 })
+        if (width === widths[0]) await kit.show(page, path)
+        await settled(page)
+        await accessible(page, path)
+        assert.deepEqual(kit.errors, [])
       })
     }
   }

@@ -121,13 +121,14 @@ test('by keyboard alone: skip link, shortcuts, decision', async () => {
 
 test('a viewer sees no button that changes anything', async () => {
   await kit.mock('reset', { events: 0, tasks: 50, role: 'viewer' })
+  const page = await kit.open('/inbox')
   for (const path of [`/inbox/${deployApproval}`, `/inbox/${question}`, `/inbox/${ids.doubt}`, '/tasks', `/tasks/${ids.failed}?step=publish`, '/node', '/queue']) {
-    const page = await kit.open(path)
+    await kit.show(page, path)
     await settled(page)
     assert.equal(await page.getByRole('button', { name: /^(Approve|Reject|Answer|Decline|Resolve|Retry|Cancel|Pause|Resume|Fork|Redrive)\b/ }).count(), 0, path)
     assert.equal(await page.getByRole('checkbox', { name: /Select/ }).count(), 0, path)
-    await kit.close(page)
   }
+  await kit.close(page)
 })
 
 test('without a cookie the page says how to get one', async () => {
