@@ -81,6 +81,8 @@ type ApprovalView struct {
 	Spent     bool               `json:"spent,omitempty"`
 	Follows   string             `json:"follows,omitempty"`
 	TaskState statemachine.State `json:"task_state"`
+	// TaskRev is the revision of the task that the view shows, for DecideRequest.SeenRev.
+	TaskRev uint64 `json:"task_rev"`
 }
 
 // DecideRequest decides about an approval.
@@ -98,4 +100,6 @@ type DecideRequest struct {
 	// task. The actor must have the operator's credential.
 	Always []string `json:"always,omitempty"`
 	Actor  string   `json:"actor"`
+	// SeenRev is the same as in CancelRequest.
+	SeenRev uint64 `json:"seen_rev,omitempty"`
 }

@@ -14,6 +14,9 @@ type CancelRequest struct {
 	ID     events.TaskID `json:"id"`
 	Reason string        `json:"reason,omitempty"`
 	Actor  string        `json:"actor,omitempty"`
+	// SeenRev is the revision of the task that the decision is based on. If somebody else has decided about the task since, the request
+	// is refused with CONFLICT (reason STALE_REVISION). 0 means any.
+	SeenRev uint64 `json:"seen_rev,omitempty"`
 }
 
 // PauseRequest pauses or resumes exactly one of a task, a queue, a tool, or the node.
@@ -26,6 +29,8 @@ type PauseRequest struct {
 	Checkpoint string `json:"checkpoint,omitempty"`
 	Reason     string `json:"reason,omitempty"`
 	Actor      string `json:"actor,omitempty"`
+	// SeenRev is the same as in CancelRequest, for a task.
+	SeenRev uint64 `json:"seen_rev,omitempty"`
 }
 
 // ControlReply lists the pauses of the node, and the task if the request named one.
@@ -70,6 +75,8 @@ type ResolveRequest struct {
 	Output json.RawMessage `json:"output,omitempty"`
 	Reason string          `json:"reason,omitempty"`
 	Actor  string          `json:"actor,omitempty"`
+	// SeenRev is the same as in CancelRequest.
+	SeenRev uint64 `json:"seen_rev,omitempty"`
 }
 
 // CallRequest asks for one call of a tool inside a task.

@@ -57,4 +57,6 @@ type AnswerRequest struct {
 	// Declined declines to answer. The call receives {"action": "decline"} for an elicitation, null for other kinds.
 	Declined bool   `json:"declined,omitempty"`
 	Actor    string `json:"actor,omitempty"`
+	// SeenRev is the same as in CancelRequest.
+	SeenRev uint64 `json:"seen_rev,omitempty"`
 }

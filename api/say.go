@@ -15,6 +15,8 @@ type SayRequest struct {
 	// End lets an agent that chats end with its next answer, or with its last one if it waits and there is no text.
 	End   bool   `json:"end,omitempty"`
 	Actor string `json:"actor,omitempty"`
+	// SeenRev is the same as in CancelRequest.
+	SeenRev uint64 `json:"seen_rev,omitempty"`
 }
 
 // ActorFields returns the field that names who acts.

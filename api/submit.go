@@ -96,6 +96,8 @@ type RetryRequest struct {
 	// all steps that depend on them. Steps that never started run in any case.
 	From  string `json:"from,omitempty"`
 	Actor string `json:"actor,omitempty"`
+	// SeenRev is the same as in CancelRequest.
+	SeenRev uint64 `json:"seen_rev,omitempty"`
 	// Via is the same as in SubmitRequest.
 	Via string `json:"via,omitempty"`
 }
@@ -104,6 +106,8 @@ type RetryRequest struct {
 type RedriveRequest struct {
 	ID    events.TaskID `json:"id"`
 	Actor string        `json:"actor,omitempty"`
+	// SeenRev is the same as in CancelRequest.
+	SeenRev uint64 `json:"seen_rev,omitempty"`
 }
 
 // ErrAgentSecrets returns the error for a plan with secrets that a program submits, such as an agent. The author of such a plan

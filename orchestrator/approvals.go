@@ -141,7 +141,7 @@ func (rd *reader) showParts(ctx context.Context, view *api.ApprovalView, p appro
 // viewOf returns the view of an approval at a time, without the parts that may be large (approvalParts).
 func viewOf(t *statemachine.Task, a *statemachine.Approval, now time.Time) api.ApprovalView {
 	v := api.ApprovalView{
-		ID: a.ID, Task: t.ID, TaskName: t.Submitted.Name, TaskState: t.State, Step: a.Step, Status: a.Status, Type: a.Type,
+		ID: a.ID, Task: t.ID, TaskName: t.Submitted.Name, TaskState: t.State, TaskRev: t.Rev, Step: a.Step, Status: a.Status, Type: a.Type,
 		Tool: a.Tool, ArgsSHA256: a.ArgsSHA256, Scopes: a.Scopes, Offers: a.Offers, Description: a.Description, Rationale: a.Rationale,
 		Priority: a.Priority, Risk: a.Risk, Requester: a.Requester, Submitter: t.Requestor,
 		RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt, OnExpiry: a.OnExpiry, Quorum: a.Quorum, From: a.From,
@@ -216,7 +216,7 @@ func (ap *approver) Decide(ctx context.Context, r api.DecideRequest) (api.Approv
 			return api.ApprovalView{}, err
 		}
 	}
-	err = ap.engine.change(ctx, id, r.Actor, func(t *decide.Turn) error {
+	err = ap.reader.changeSeen(ctx, seen{id, r.SeenRev, r.Actor}, func(t *decide.Turn) error {
 		a := t.Task.Approval(r.ID)
 		if a == nil {
 			return noApproval(r.ID)

@@ -82,11 +82,14 @@ func (op *operations) checkPause(r *api.PauseRequest) error {
 		}
 		r.Tool = tool.Spec().Name
 	}
+	if r.SeenRev != 0 && r.ID == "" {
+		return fault.New(fault.ValidationError, "only a task has revisions").WithField("seen_rev").WithHint("leave it out")
+	}
 	return op.serving()
 }
 
 func (op *operations) pauseTask(ctx context.Context, r api.PauseRequest, kind events.Kind) (api.ControlReply, error) {
-	err := op.engine.change(ctx, r.ID, r.Actor, func(t *decide.Turn) error {
+	err := op.reader.changeSeen(ctx, seen{r.ID, r.SeenRev, r.Actor}, func(t *decide.Turn) error {
 		if err := t.CheckOpen("pause"); err != nil {
 			return err
 		}

@@ -16,6 +16,9 @@ import (
 
 // Retry implements api.API. The first retry of a task uses the id of its redrive, so that the task leaves the dead letter.
 func (sm *submitter) Retry(ctx context.Context, r api.RetryRequest) (api.SubmitReply, error) {
+	if _, err := sm.reader.checkSeen(ctx, seen{r.ID, r.SeenRev, r.Actor}); err != nil {
+		return api.SubmitReply{}, err
+	}
 	reply, err := sm.retryTask(ctx, r, redriveOf(r.ID))
 	if err != nil || !reply.Existing {
 		return reply, err
@@ -91,6 +94,9 @@ func mayRetry(e *entry, r api.RetryRequest) error {
 
 // Redrive implements api.API.
 func (sm *submitter) Redrive(ctx context.Context, r api.RedriveRequest) (api.SubmitReply, error) {
+	if _, err := sm.reader.checkSeen(ctx, seen{r.ID, r.SeenRev, r.Actor}); err != nil {
+		return api.SubmitReply{}, err
+	}
 	var planless *events.Submitted
 	err := sm.engine.inspect(ctx, r.ID, func(e *entry) error {
 		if e.imported != nil {

@@ -17,7 +17,7 @@ func (op *operations) Say(ctx context.Context, r api.SayRequest) (api.TaskView, 
 	if err != nil {
 		return api.TaskView{}, fault.From(err).WithField("text")
 	}
-	err = op.engine.change(ctx, r.ID, r.Actor, func(t *decide.Turn) error {
+	err = op.reader.changeSeen(ctx, seen{r.ID, r.SeenRev, r.Actor}, func(t *decide.Turn) error {
 		if err := t.CheckOpen("say"); err != nil {
 			return err
 		}

@@ -81,8 +81,8 @@ func nodeRoutes() []route {
 		plain(get, "/queue", "queue", "List the open tasks by priority, then age.", readsAll, toolList, on(api.API.Queue)).
 			query("agent", "agent_type", "capabilities", "priority", "status", "type", "include_assigned", "limit", "except"),
 		plain(get, "/costs", "costs", "Say what requests to models cost.", reads, toolList, on(api.API.Costs)).query("by", "since", "until", "identity"),
-		plain(post, "/pause", "pause", "Pause the node, a queue or a tool.", operates, anyTool, on(api.API.Pause)).hides("id", "checkpoint"),
-		plain(post, "/resume", "resume", "End a pause of the node, a queue or a tool.", operates, anyTool, on(api.API.Resume)).hides("id", "checkpoint"),
+		plain(post, "/pause", "pause", "Pause the node, a queue or a tool.", operates, anyTool, on(api.API.Pause)).hides("id", "checkpoint", "seen_rev"),
+		plain(post, "/resume", "resume", "End a pause of the node, a queue or a tool.", operates, anyTool, on(api.API.Resume)).hides("id", "checkpoint", "seen_rev"),
 		plain(post, "/archive", "archive", "Archive finished tasks, or report the progress.", operates, anyTool, on(api.API.Archive)),
 	}
 }

@@ -61,8 +61,9 @@ async function bodyOf(req) {
 async function api(req, res, path, query) {
   if (away) return req.socket.destroy()
   if (world.signedOut) return fail(res, 401, 'UNAUTHORIZED', 'the page has no cookie')
-  if (req.method === 'GET' && path === '/events') return world.follow(open(res), res)
+  if (req.method === 'GET' && path === '/events') return world.follow(query.get('after') ?? '', open(res), res)
   const followed = /^\/tasks\/([^/]+)\/events$/.exec(path)
+  if (followed && !world.knows(followed[1])) return fail(res, 404, 'NOT_FOUND', `there is no task ${followed[1]}`)
   if (followed) return world.followTask(followed[1], Number(req.headers['last-event-id'] ?? query.get('after') ?? 0), open(res), res)
   for (const [method, pattern, answer] of routes) {
     const match = req.method === method && pattern.exec(path)

@@ -13,7 +13,7 @@ class Refusal extends Error {
 
 export class World {
   constructor({ role = 'operator', tasks = filler, events = 100_000, signedout = '', policy = '', services = '' }) {
-    Object.assign(this, { role, policy, services, signedOut: signedout !== '', requests: [], followers: new Set(), responses: new Set(), paused: [] })
+    Object.assign(this, { role, policy, services, signedOut: signedout !== '', requests: [], followers: new Set(), responses: new Set(), paused: [], log: [], began: Date.now() })
     const set = named()
     this.approvalList = set.approvals
     this.questionList = set.questions
@@ -42,7 +42,7 @@ export class World {
       version: '0.2.0-mock', identity: 'user:ada', role: this.role, ready: true, durability: 'fsync', syncing: 'group', root: '/srv', open: 2231, finished: 7781, queued: { default: 12 }, running: 3,
       workers: [{ name: 'w1', queues: ['default'], running: 3, seen_at: new Date().toISOString() }, { name: 'gpu-2', queues: ['gpu'], running: 0, seen_at: new Date(Date.now() - 95_000).toISOString(), silent: true }],
       paused: this.paused.length ? this.paused : [{ kind: 'queue', name: 'gpu', reason: 'the driver is being updated', by: 'user:eve', at: new Date(Date.now() - 1_800_000).toISOString() }],
-      store: 'ok', started_at: new Date(Date.now() - 86_400_000).toISOString(), memory_mib: 131,
+      store: 'ok', started_at: new Date(this.began - 86_400_000).toISOString(), memory_mib: 131,
     }
   }
 
@@ -61,6 +61,8 @@ export class World {
     this.filler = this.filler.filter((f) => f.id !== id)
     return story
   }
+
+  knows(id) { return this.stories.has(id) || id === this.longID || this.filler.some((f) => f.id === id) }
 
   list(q) {
     const states = q.getAll('state')
@@ -219,6 +221,7 @@ export class World {
   }
 
   changed(story) {
+    this.log.push(story)
     for (const f of this.followers) f.changed(story)
   }
 
@@ -230,9 +233,14 @@ export class World {
     }
   }
 
-  follow(send, res) {
-    send('inbox', this.counts())
-    this.join(res, { changed: (story) => { send('task', story.summary()); send('inbox', this.counts()) } })
+  /** follow sends what changes, with positions in the log of this world. A position of another world is followed by a reset. */
+  follow(after, send, res) {
+    const place = () => `${this.log.length}-${this.began}`
+    const [from, world] = after.split('-').map(Number)
+    if (after && world !== this.began) send('reset', {})
+    else if (after) for (const story of this.log.slice(from)) send('task', story.summary())
+    send('inbox', this.counts(), place())
+    this.join(res, { changed: (story) => { send('task', story.summary(), place()); send('inbox', this.counts()) } })
   }
 
   followTask(id, after, send, res) {

@@ -238,6 +238,7 @@ export interface ApprovalView {
   reason?: string
   disposition?: string
   task_state: TaskState
+  task_rev?: number
 }
 
 export interface ApprovalsReply { approvals: ApprovalView[] | null; omitted?: number; unread?: number }

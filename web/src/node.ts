@@ -41,16 +41,16 @@ function deliver(): void {
 /** follow opens the stream of the node. */
 export function follow(): void {
   setInterval(() => { now.value = Date.now() }, 1000)
-  stream('/events', () => ({}), {
+  stream('/events', (last) => ({ after: last }), {
     events: {
       task: collect,
       inbox: (data) => { counts.value = JSON.parse(data) as InboxCounts },
       reset: () => { epoch.value++ },
     },
-    opened: (again) => {
+    opened: (again, resumed) => {
       signedOut.value = false // another tab may have followed a one-time link
       away.value = false
-      if (again) epoch.value++
+      if (again && !resumed) epoch.value++ // a stream that goes on says with reset if something is missing
       void readStatus()
     },
     lost: () => {
@@ -62,7 +62,9 @@ export function follow(): void {
 
 /** readStatus reads the status of the node. A node that is away keeps its last one. */
 export async function readStatus(): Promise<void> {
-  status.value = await get<Status>('/status').catch(() => status.value)
+  const before = status.value
+  status.value = await get<Status>('/status').catch(() => before)
+  if (before && before.started_at !== status.value?.started_at) epoch.value++ // another process: agents, policy and servers are read again
   if (signedOut.value) away.value = false
 }
 

@@ -72,13 +72,14 @@ test('a question is answered with the form of its schema', async () => {
 })
 
 test('a call in doubt is resolved, with its arguments in view', async () => {
+  const seen = (await (await fetch(`${kit.origin}/api/v1/tasks/${ids.doubt}`)).json()).rev
   const page = await kit.open(`/inbox/${ids.doubt}`)
   await page.getByText('https://billing.example.com/charges').waitFor()
   await page.getByLabel(/It did not happen/).check()
   await page.getByRole('textbox', { name: /^Reason/ }).fill('no charge in the books')
   await page.getByRole('button', { name: 'Resolve', exact: true }).click()
   await page.getByText('Resolved.').waitFor()
-  assert.deepEqual((await kit.mock(''))[0].body, { step: 'report', as: 'failed', reason: 'no charge in the books' })
+  assert.deepEqual((await kit.mock(''))[0].body, { step: 'report', as: 'failed', reason: 'no charge in the books', seen_rev: seen })
   await kit.close(page)
 })
 

@@ -121,12 +121,31 @@ test('what was changed meanwhile is refused, with what it is now', async () => {
   real.orch('cancel', task, '--reason', 'not wanted')
   const [answer] = await Promise.all([page.waitForResponse((r) => r.url().endsWith('/pause')), button.click()])
   assert.equal(answer.status(), 409)
-  await page.getByRole('alert').getByText(`task ${task} is CANCELLED`).waitFor()
+  await page.getByRole('alert').getByText(/^user:\S+ cancelled the task at revision \d+, which you have not seen/).waitFor()
   await page.unroute('**/events*')
   await page.reload()
   await page.locator('.facts-line').getByText('Cancelled').waitFor()
   assert.equal(await button.count(), 0)
   assert.equal(eventsOf(task, 'task.paused').length, 0)
+  await real.kit.close(page)
+})
+
+test('an approval of what somebody else has paused meanwhile is shown anew first', async () => {
+  const { task, approval } = asked('paused', 'Still right?')
+  const page = await real.kit.open('/nowhere')
+  await page.context().setExtraHTTPHeaders({ Authorization: `Bearer ${tokens.bob}` })
+  await page.route('**/events*', (route) => route.abort()) // the page hears of no change
+  await real.kit.show(page, `/inbox/${approval}`)
+  const approve = page.getByRole('button', { name: 'Approve', exact: true })
+  await approve.waitFor()
+  real.orch('pause', task)
+  await approve.click()
+  await page.getByRole('alert').getByText(/^user:\S+ paused the task at revision \d+, which you have not seen/).waitFor()
+  assert.equal(read('approvals', approval).status, 'pending')
+  await settled(page)
+  await approve.click() // now it is seen
+  await page.getByText('Approved.').waitFor()
+  assert.equal(read('approvals', approval).status, 'granted')
   await real.kit.close(page)
 })
 
@@ -207,14 +226,15 @@ test('many tasks are cancelled after a dry run that cancels none', async () => {
 test('a viewer reads all and has no button, and the node refuses what they send', async () => {
   const { task, approval } = asked('viewed', 'May a guest decide?')
   const verbs = /^(Approve|Reject|Ask for|Cancel|Pause|Resume|Retry|Redrive|Fork|Undo|Select all)\b/
+  const page = await as('guest', '/inbox')
   for (const path of ['/inbox', `/inbox/${approval}`, '/tasks', `/tasks/${task}`, `/tasks/${task}?step=ask`, '/queue', '/sessions', '/node']) {
-    const page = await as('guest', path)
+    await real.kit.show(page, path)
+    await settled(page)
     await page.getByText('user:guest · viewer').waitFor()
     assert.deepEqual((await page.getByRole('button').allTextContents()).filter((name) => verbs.test(name)), [], path)
     assert.equal(await page.getByRole('checkbox', { name: /^Select/ }).count(), 0, path)
-    await real.kit.close(page)
   }
-  const page = await as('guest', `/inbox/${approval}`)
+  await real.kit.show(page, `/inbox/${approval}`)
   await page.getByText('May a guest decide?').first().waitFor()
   await page.getByText('Your role is viewer').waitFor()
   const status = await page.evaluate(async (id) => {

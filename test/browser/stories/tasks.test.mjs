@@ -9,6 +9,9 @@ before(async () => { kit = await start() })
 after(() => kit.stop())
 beforeEach(() => kit.mock('reset', { events: 0, tasks: 300 }))
 
+/** revOf returns the revision of a task, which a decision about it names. */
+const revOf = async (id) => (await (await fetch(`${kit.origin}/api/v1/tasks/${id}`)).json()).rev
+
 test('filters are in the address', async () => {
   const page = await kit.open('/tasks?state=FAILED')
   await page.getByRole('button', { name: /^Failed/, pressed: true }).waitFor()
@@ -52,6 +55,7 @@ test('new tasks and changes appear by themselves', async () => {
 })
 
 test('a step is retried from the page', async () => {
+  const seen = await revOf(ids.failed)
   const page = await kit.open(`/tasks/${ids.failed}`)
   await page.getByRole('button', { name: /^publish/ }).click()
   await page.getByRole('button', { name: 'Retry from here…' }).click()
@@ -59,7 +63,7 @@ test('a step is retried from the page', async () => {
   await dialog.getByText('reuses the recorded results of 6 steps').waitFor()
   await dialog.getByRole('button', { name: 'Retry from publish' }).click()
   await page.getByRole('link', { name: 'retry of another task' }).waitFor()
-  assert.deepEqual(await kit.mock(''), [{ verb: 'retry', id: ids.failed, body: { from: 'publish' } }])
+  assert.deepEqual(await kit.mock(''), [{ verb: 'retry', id: ids.failed, body: { seen_rev: seen, from: 'publish' } }])
   await kit.close(page)
 })
 
@@ -121,6 +125,30 @@ test('a node that goes away is announced, and nothing is lost or doubled', async
   await kit.close(page)
 })
 
+test('after a lost connection the list goes on where it was; only what may be missing is read again', async () => {
+  await kit.mock('reset', { events: 0, tasks: 20 })
+  const page = await kit.open('/tasks')
+  await settled(page)
+  const reads = []
+  page.on('request', (r) => { if (/\/api\/v1\/(tasks|events)\b/.test(r.url())) reads.push(new URL(r.url())) })
+  const away = page.getByRole('alert').getByText('The node is away')
+  await kit.mock('away')
+  await away.waitFor()
+  await kit.mock('change', { name: 'came-meanwhile' })
+  await kit.mock('back')
+  await page.getByRole('link', { name: 'came-meanwhile' }).waitFor()
+  await away.waitFor({ state: 'detached' })
+  await settled(page)
+  assert.equal(await page.getByRole('link', { name: 'came-meanwhile' }).count(), 1)
+  assert.deepEqual(reads.filter((u) => u.pathname.endsWith('/tasks')), [], 'the list was not read again')
+  assert.ok(reads.every((u) => /^\d+-\d+$/.test(u.searchParams.get('after') ?? '')), reads.join())
+  const again = page.waitForRequest((r) => new URL(r.url()).pathname === '/api/v1/tasks')
+  await kit.mock('reset', { events: 0, tasks: 20 }) // another node: the position is unknown there
+  await again
+  await page.getByRole('link', { name: 'came-meanwhile' }).waitFor({ state: 'detached' })
+  await kit.close(page)
+})
+
 test('hostile text is text', async () => {
   for (const path of ['/tasks', `/tasks/${ids.hostile}`, `/inbox/APR_${ids.hostile.slice(5)}_HOSTILEA`]) {
     const page = await kit.open(path)
@@ -151,6 +179,7 @@ test('the theme is kept', async () => {
 })
 
 test('a task is cancelled with a reason, after a confirmation', async () => {
+  const seen = await revOf(ids.running)
   const page = await kit.open(`/tasks/${ids.running}`)
   await page.getByRole('button', { name: 'Cancel…' }).click()
   const dialog = page.getByRole('dialog')
@@ -159,6 +188,6 @@ test('a task is cancelled with a reason, after a confirmation', async () => {
   assert.equal((await kit.mock('')).length, 0)
   await dialog.getByRole('button', { name: 'Cancel 1' }).click()
   await dialog.getByText('This has happened').waitFor()
-  assert.deepEqual(await kit.mock(''), [{ verb: 'cancel', id: ids.running, body: { reason: 'wrong index' } }])
+  assert.deepEqual(await kit.mock(''), [{ verb: 'cancel', id: ids.running, body: { reason: 'wrong index', seen_rev: seen } }])
   await kit.close(page)
 })

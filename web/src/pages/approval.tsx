@@ -23,14 +23,14 @@ type As = 'granted' | 'rejected' | 'revise'
 /** FullApproval reads one approval again, because a list may leave out large arguments. */
 export function FullApproval({ of, onDone }: { of: ApprovalView; onDone: () => void }) {
   const full = useGet<ApprovalView>(`/approvals/${of.id}`)
-  return <><Problem of={full.problem} /><ApprovalCard of={full.data ?? of} onDone={onDone} /></>
+  return <><Problem of={full.problem} /><ApprovalCard of={full.data ?? of} onDone={onDone} onStale={full.reload} /></>
 }
 
 /** ApprovalCard shows all that a decision needs, and decides. */
-export function ApprovalCard({ of: a, onDone }: { of: ApprovalView; onDone: () => void }) {
+export function ApprovalCard({ of: a, onDone, onStale }: { of: ApprovalView; onDone: () => void; onStale?: () => void }) {
   return (
     <article class="card split" aria-labelledby={a.id}>
-      {a.status === 'pending' && !mayNot(a) ? <Decide of={a} onDone={onDone} /> : <div class="cardbody"><Facts of={a} /><Settled of={a} /></div>}
+      {a.status === 'pending' && !mayNot(a) ? <Decide of={a} onDone={onDone} onStale={onStale} /> : <div class="cardbody"><Facts of={a} /><Settled of={a} /></div>}
     </article>
   )
 }
@@ -88,17 +88,17 @@ export function mayNot(a: ApprovalView): string {
   return ''
 }
 
-function Decide({ of: a, onDone }: { of: ApprovalView; onDone: () => void }) {
+function Decide({ of: a, onDone, onStale }: { of: ApprovalView; onDone: () => void; onStale: (() => void) | undefined }) {
   const id = `decide-${a.id}`
   const reason = useReason(id + '-reason')
   const [form, setForm] = useState<Values>(() => initial(a.form))
   const [opens, setOpens] = useState<string[]>([])
   const [always, setAlways] = useState<string[]>([])
-  const action = useAction()
+  const action = useAction(onStale)
   const hasForm = record(a.form) !== undefined
   const decide = async (as: As) => {
     if (as !== 'granted' && !reason.ask()) return
-    const body = { as, reason: reason.text, ...(hasForm && as === 'granted' ? { form } : {}), ...(opens.length ? { opens } : {}), ...(always.length ? { always } : {}) }
+    const body = { as, reason: reason.text, seen_rev: a.task_rev, ...(hasForm && as === 'granted' ? { form } : {}), ...(opens.length ? { opens } : {}), ...(always.length ? { always } : {}) }
     if (await action.run(() => post(`/approvals/${a.id}/decide`, body))) {
       announce(done[as])
       onDone()

@@ -129,7 +129,7 @@ function Say({ of: h }: { of: ConversationReply }) {
   const [text, setText] = useState('')
   const action = useAction()
   const send = async (end: boolean) => {
-    if (await action.run(async () => post(`/tasks/${h.id}/steps/${encodeURIComponent(h.step)}/say`, { text, end }))) setText('')
+    if (await action.run(async () => post(`/tasks/${h.id}/steps/${encodeURIComponent(h.step)}/say`, { text, end, seen_rev: h.rev }))) setText('')
   }
   const chats = h.waits === true
   return (

@@ -110,7 +110,7 @@ function Card({ of: i, onDone }: { of: Item; onDone: () => void }) {
 /** Closed shows an entry that is not in the inbox: it was decided, or the address is wrong. */
 function Closed({ id, onDone }: { id: string; onDone: () => void }) {
   const approval = useGet<ApprovalView>(id.startsWith('APR_') ? `/approvals/${id}` : '')
-  if (approval.data) return <ApprovalCard of={approval.data} onDone={onDone} />
+  if (approval.data) return <ApprovalCard of={approval.data} onDone={onDone} onStale={approval.reload} />
   return <Empty title="This entry no longer waits.">It was decided meanwhile, has expired, or its address is wrong.</Empty>
 }
 
@@ -121,7 +121,7 @@ function BulkBar({ of, chosen, onDone }: { of: Item[]; chosen: string[]; onDone:
   const decide = (as: string) => (a: ApprovalView, reason: string): Job => ({
     id: a.id, title: a.description, detail: a.tool ?? a.type, skip: mayNot(a) || (as === 'granted' && a.form ? 'it has a form to fill in' : ''),
     open: href(`/inbox/${a.id}`),
-    args: a.args, run: () => post(`/approvals/${a.id}/decide`, { as, reason }),
+    args: a.args, run: () => post(`/approvals/${a.id}/decide`, { as, reason, seen_rev: a.task_rev }),
     command: as === 'granted' ? commands.approve(a.id, reason, undefined, [], []) : commands.reject(a.id, reason),
   })
   return (

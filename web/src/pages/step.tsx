@@ -31,7 +31,7 @@ export function StepPanel(p: StepPanelProps) {
       {s.reason && <p class="quiet"><Txt>{s.reason}</Txt></p>}
       {p.live?.progress && p.now && <Progress of={p.live} />}
       <Actions {...p} />
-      {s.state === 'in_doubt' && p.now && p.live && <Resolve task={p.id} step={p.live} onDone={p.onChange} />}
+      {s.state === 'in_doubt' && p.now && p.live && <Resolve task={p.id} rev={p.task.rev} step={p.live} onDone={p.onChange} onStale={p.onChange} />}
       <Attempts bars={p.bars} until={p.until} />
       {s.worker && <p class="quiet small">Worker <Txt>{s.worker}</Txt></p>}
       <section><h3>Arguments</h3><Fields value={s.args} label="arguments" /></section>
@@ -98,7 +98,7 @@ export function RetryDialog({ id, task, from, onClose }: { id: string; task: Tas
   const risky = [...live].filter((k) => ['write', 'destructive'].includes(task.steps.get(k)?.effect ?? '') && task.steps.get(k)?.state === 'succeeded')
   const start = async () => {
     let next = id
-    if (!(await action.run(async () => { next = (await post<SubmitReply>(`/tasks/${id}/retry`, from ? { from } : {})).id }))) return
+    if (!(await action.run(async () => { next = (await post<SubmitReply>(`/tasks/${id}/retry`, { seen_rev: task.rev, ...(from ? { from } : {}) })).id }))) return
     announce('A new task continues.')
     onClose()
     go(href(`/tasks/${next}`))

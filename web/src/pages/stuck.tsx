@@ -20,6 +20,7 @@ import { Causes } from './causes.tsx'
 export function StuckCard({ of: t, onDone }: { of: Summary; onDone: () => void }) {
   const task = useGet<TaskView>(`/tasks/${t.id}`)
   const why = useGet<ExplainReply>(`/tasks/${t.id}/explain`)
+  const reload = () => { task.reload(); why.reload() }
   const doubtful = (task.data?.steps ?? []).filter((s) => s.state === 'in_doubt')
   return (
     <article class="card" aria-labelledby={t.id}>
@@ -28,22 +29,22 @@ export function StuckCard({ of: t, onDone }: { of: Summary; onDone: () => void }
       <p><State of={t.state} paused={t.paused} /> <span class="quiet">since <Ago at={t.updated_at} />, submitted by <Txt>{t.requestor}</Txt></span></p>
       <Problem of={task.problem} />
       {why.data ? <Causes of={why.data} /> : <Loading />}
-      {doubtful.map((s) => <Resolve key={s.key} task={t.id} step={s} onDone={onDone} />)}
-      {doubtful.length === 0 && <Continue of={t} onDone={onDone} />}
+      {doubtful.map((s) => <Resolve key={s.key} task={t.id} rev={task.data?.rev} step={s} onDone={onDone} onStale={reload} />)}
+      {doubtful.length === 0 && <Continue of={t} rev={task.data?.rev} onDone={onDone} onStale={reload} />}
     </article>
   )
 }
 
 /** Resolve decides about a step in doubt. */
-export function Resolve({ task, step, onDone }: { task: string; step: StepView; onDone: () => void }) {
+export function Resolve({ task, rev, step, onDone, onStale }: { task: string; rev: number | undefined; step: StepView; onDone: () => void; onStale: () => void }) {
   const [as, setAs] = useState('')
   const [reason, setReason] = useState('')
-  const action = useAction()
+  const action = useAction(onStale)
   const folded = useGet<{ task: Json }>(`/tasks/${task}/replay`)
   const args = record(record(record(folded.data?.task)?.['steps'])?.[step.key])?.['args']
   const submit = async (e: Event) => {
     e.preventDefault()
-    if (await action.run(() => post(`/tasks/${task}/resolve`, { step: step.key, as, reason }))) {
+    if (await action.run(() => post(`/tasks/${task}/resolve`, { step: step.key, as, reason, seen_rev: rev }))) {
       announce('Resolved.')
       onDone()
     }
@@ -75,18 +76,18 @@ const choices: [string, string][] = [
 ]
 
 /** CancelButton cancels one task after a confirmation, because a cancelled task cannot go on. */
-export function CancelButton({ of: t, off = false, onDone }: { of: Pick<Summary, 'id' | 'name' | 'state'>; off?: boolean; onDone: () => void }) {
+export function CancelButton({ of: t, off = false, onDone }: { of: Pick<Summary, 'id' | 'name' | 'state'> & { rev?: number }; off?: boolean; onDone: () => void }) {
   const job = (reason: string): Job => ({
-    id: t.id, title: t.name || t.id, detail: 'with its children and its running calls', skip: '', command: commands.cancel(t.id), run: () => post(`/tasks/${t.id}/cancel`, { reason }),
+    id: t.id, title: t.name || t.id, detail: 'with its children and its running calls', skip: '', command: commands.cancel(t.id), run: () => post(`/tasks/${t.id}/cancel`, { reason, seen_rev: t.rev }),
   })
   return <Bulk verb="Cancel" off={off} danger reason="optional" jobs={(reason) => [job(reason)]} onDone={onDone} />
 }
 
-function Continue({ of: t, onDone }: { of: Summary; onDone: () => void }) {
-  const action = useAction()
+function Continue({ of: t, rev, onDone, onStale }: { of: Summary; rev: number | undefined; onDone: () => void; onStale: () => void }) {
+  const action = useAction(onStale)
   const run = async (what: 'redrive' | 'resume') => {
     let id = t.id
-    const ok = await action.run(async () => { id = (await post<{ id?: string }>(`/tasks/${t.id}/${what}`)).id ?? id })
+    const ok = await action.run(async () => { id = (await post<{ id?: string }>(`/tasks/${t.id}/${what}`, { seen_rev: rev })).id ?? id })
     if (!ok) return
     announce('Done.')
     onDone()
@@ -101,7 +102,7 @@ function Continue({ of: t, onDone }: { of: Summary; onDone: () => void }) {
         {failed
           ? <span class="pair"><button class="primary" disabled={action.busy} onClick={() => void run('redrive')}>Redrive</button><Command text={commands.redrive(t.id)} /></span>
           : <span class="pair"><button class="primary" disabled={action.busy} onClick={() => void run('resume')}>Resume</button><Command text={commands.resume(t.id)} /></span>}
-        {!failed && <span class="pair"><CancelButton of={t} onDone={onDone} /><Command text={commands.cancel(t.id)} /></span>}
+        {!failed && <span class="pair"><CancelButton of={{ ...t, ...(rev ? { rev } : {}) }} onDone={onDone} /><Command text={commands.cancel(t.id)} /></span>}
         <a class="button" href={href(`/tasks/${t.id}`)}>Open the task</a>
       </div>
     </>

@@ -90,11 +90,11 @@ function Heading({ of: t, at, last }: { of: TaskView; at: Moment; last: number }
 interface PartProps { of: TaskView; following: Following; onChange: () => void }
 
 function TaskActions({ of: t, following, onChange }: PartProps) {
-  const action = useAction()
+  const action = useAction(onChange)
   const [retry, setRetry] = useState(false)
   const fork = query.value.get('fork')
   const over = terminal(t.state)
-  const run = (what: string) => action.run(() => post(`/tasks/${t.id}/${what}`)).then((ok) => { if (ok) { announce('Done.'); onChange() } })
+  const run = (what: string) => action.run(() => post(`/tasks/${t.id}/${what}`, { seen_rev: t.rev })).then((ok) => { if (ok) { announce('Done.'); onChange() } })
   const closeFork = () => setQuery({ fork: undefined })
   const write = writes.value
   return (

@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useState } from 'preact/hooks'
-import { aborted, get, type Query } from '../client.ts'
+import { aborted, Fault, get, type Query } from '../client.ts'
 import { epoch } from '../node.ts'
 
 /** Read is the result of a request that a page shows. */
@@ -24,8 +24,8 @@ export function useGet<T>(path: string, query: Query = {}): Read<T> {
 /** Action is a request that changes something. */
 export interface Action { busy: boolean; problem: unknown; run: (work: () => Promise<unknown>) => Promise<boolean> }
 
-/** useAction runs one request at a time. run returns whether it succeeded. */
-export function useAction(): Action {
+/** useAction runs one request at a time. run returns whether it succeeded. stale is called after a conflict: what is shown is out of date. */
+export function useAction(stale?: () => void): Action {
   const [busy, setBusy] = useState(false)
   const [problem, setProblem] = useState<unknown>()
   const run = async (work: () => Promise<unknown>): Promise<boolean> => {
@@ -36,6 +36,7 @@ export function useAction(): Action {
       return true
     } catch (e) {
       setProblem(e)
+      if (e instanceof Fault && e.status === 409) stale?.()
       return false
     } finally {
       setBusy(false)
