@@ -11,6 +11,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/node"
 	"github.com/orch-dev/orch/tools/onboarding"
@@ -87,6 +88,11 @@ func (c *mcpClientCommands) serveMCP(ctx context.Context, o mcpOptions) error {
 		return err
 	}
 	defer func() { _ = outputs.Close() }()
+	root, err := pathguard.Open(c.cfg.Root)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
 	log := c.logger()
 	return c.withLasting(ctx, staying, func(s session) error {
 		servers := node.NewAdmin(s)
@@ -98,7 +104,7 @@ func (c *mcpClientCommands) serveMCP(ctx context.Context, o mcpOptions) error {
 			API: s, Catalogue: catalogue, Local: server.Identity{Name: c.actor(), Role: server.Operator},
 			Root: c.cfg.Root, Version: readVersion().Version, Logger: log,
 			Stores: server.Stores{
-				Outputs: outputs, Outside: outside, Inboxes: node.Inboxes{Node: s}, Subscriptions: node.NewSubscriptions(s),
+				Outputs: outputs, Outside: outside, Agents: node.NewAgentFiles(root), Inboxes: node.Inboxes{Node: s}, Subscriptions: node.NewSubscriptions(s),
 			},
 			Hooks: server.Hooks{
 				Refused: reporter(ctx, s, log),

@@ -4,21 +4,33 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/orch-dev/orch/tools"
 )
 
-// followTools calls offerTools after each change of the catalogue. The SDK then notifies clients of the changed list (S1-037).
+// followTools calls offerTools after each change of the catalogue or of the agents. The SDK then notifies clients of the changed
+// lists (S1-037).
 func (s *Server) followTools(ctx context.Context, replaced <-chan struct{}) {
+	tick := time.NewTicker(agentsEvery)
+	defer tick.Stop()
+	if s.cfg.Stores.Agents == nil {
+		tick.Stop()
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-tick.C:
+			if !s.agents.update() {
+				continue
+			}
+			s.agentPrompts.offer()
 		case <-replaced:
+			replaced = s.cfg.Catalogue.Replaced()
 		}
-		replaced = s.cfg.Catalogue.Replaced()
 		s.offerTools()
 	}
 }
@@ -33,6 +45,7 @@ func (s *Server) offerTools() {
 			continue
 		}
 		described := toolOf(t)
+		described.Description = s.agents.describe(name, described.Description)
 		offered[name] = string(mustJSON(described)) + strconv.FormatBool(t.Spec().Unlisted)
 		if s.offered[name] != offered[name] {
 			s.sdk.AddTool(described, s.calls.callTool)

@@ -54,6 +54,8 @@ type Stores struct {
 	Outputs Outputs
 	// Outside gives access to the resources and prompts of external MCP servers.
 	Outside Outside
+	// Agents lists the agents that files describe.
+	Agents Agents
 	// Inboxes gives access to the messages for identities.
 	Inboxes Inboxes
 	// Subscriptions stores the messages of subscriptions that tools have made.

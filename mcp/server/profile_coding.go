@@ -1,6 +1,7 @@
 package server
 
-// codingTools returns the tools for work on a project. Their definitions take less than 8 KiB in a list.
+// codingTools returns the tools for work on a project. Their definitions take less than 8 KiB in a list, without agent, which is
+// listed only where agent files are.
 func codingTools() []profileTool {
 	return []profileTool{
 		{"find", "GLOB_SEARCH", "Find files by name, newest first, such as **/*.go. For their text use grep.", []string{"pattern", "path?: folder"}, nil},
@@ -25,6 +26,7 @@ func codingTools() []profileTool {
 		{"asked", "APPROVAL_CHECK", "See whether a person has decided about an approval.", []string{"approval_id"}, nil},
 		{"undo", "PROJECT_UNDO", "Take back what this session, and nobody else, has changed in files. A person is asked first.", []string{"task?: only this call", "dry_run?: only look"}, nil},
 		{"submit", toolSubmit, "Run a plan of many calls as one durable task, with dependencies, retries and approvals. For one call use its tool. Resource " + planSchemaURI + " describes plans.", []string{"plan: object or YAML: {orch: v1, name, steps: [{id, tool, with, needs}]}", "inputs?", "validate_only?"}, nil},
+		{"agent", toolSpawn, "Give work to an agent of the project, as a durable task; answers with its report.", []string{"subagent_type: name of the agent", "prompt: what it is to do", "model?"}, nil},
 		{"status", toolStatus, "Show how far a task is, and why it does not move.", []string{"task_id"}, nil},
 		{"cancel", toolCancel, "Stop a task.", []string{"task_id"}, nil},
 		{"result", toolResult, "Wait for the result of a plan, or of a call that was handed back. Also shows more of a large result.", []string{"task_id", "wait_seconds?", "field?", "offset?"}, nil},

@@ -202,7 +202,7 @@ func (v *toolView) suggestion(c client, name string) string {
 // listNarrowed returns the tools that a client sees in a profile that has its own descriptions.
 func (v *toolView) listNarrowed(c client, profile string) (shown []json.RawMessage) {
 	for _, t := range profileTools(profile) {
-		if !v.isListed(c, t.tool) {
+		if !v.isListed(c, t.tool) || t.tool == toolSpawn && len(v.agents.all()) == 0 {
 			continue
 		}
 		described := v.descriptions.get(descriptionKey{profile: profile, name: t.name}, func() json.RawMessage { return v.describe(t) })
@@ -238,7 +238,7 @@ func (v *toolView) isListed(c client, name string) bool {
 
 // describe returns the definition of a profile tool, nil if the tool does not exist.
 func (v *toolView) describe(t profileTool) json.RawMessage {
-	m := &mcp.Tool{Name: t.name, Description: t.use}
+	m := &mcp.Tool{Name: t.name, Description: v.agents.describe(t.tool, t.use)}
 	var schema json.RawMessage
 	if tool, ok := v.cfg.Catalogue.Get(t.tool); ok {
 		m.Annotations, schema = toolOf(tool).Annotations, tool.InputSchema()

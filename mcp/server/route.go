@@ -52,6 +52,7 @@ func (s *Server) route(next mcp.MethodHandler) mcp.MethodHandler {
 			list.Instructions = s.tools.instructions(s.tools.profileOf(c))
 		case *mcp.ListPromptsResult:
 			s.outside.listPrompts(c, list)
+			s.agentPrompts.listPrompts(c, list)
 		}
 		result = c.reservation.extract(result)
 		c.reservation.doneMaking() // the answer is made; sending it may wait for the client

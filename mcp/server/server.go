@@ -23,6 +23,7 @@ import (
 type Server struct {
 	*core
 
+	agents        *agentList
 	tools         *toolView
 	answers       *presenter
 	plans         *planChecks
@@ -37,6 +38,7 @@ type Server struct {
 	resources     *resourceView
 	completions   *completer
 	prompts       *prompter
+	agentPrompts  *agentPrompts
 	tasks         *taskMethods
 
 	fresh sessionIDs
@@ -55,12 +57,14 @@ func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
 	s := wire(newCore(cfg))
 	replaced := s.cfg.Catalogue.Replaced()
+	s.agents.update()
 	s.offerTools()
 	s.taskTools.addOwnTools()
 	s.resources.addResources()
 	s.plans.addPlanSchema()
 	s.resources.addInbox()
 	s.prompts.addPrompts()
+	s.agentPrompts.offer()
 	if err := s.tasks.addTaskMethods(); err != nil {
 		return nil, err
 	}
@@ -123,7 +127,8 @@ func cacheable(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
 func wire(co *core) *Server {
 	s := &Server{core: co, memory: newAnswerMemory(), meter: meter{share: co.cfg.share}}
 	s.memory.share = co.cfg.share
-	s.tools = &toolView{core: co}
+	s.agents = &agentList{core: co}
+	s.tools = &toolView{core: co, agents: s.agents}
 	s.answers = &presenter{co, s.tools}
 	s.plans = &planChecks{co, s.tools, s.answers}
 	s.clients = &connections{core: co}
@@ -138,6 +143,7 @@ func wire(co *core) *Server {
 	s.resources = &resourceView{core: co, tools: s.tools, clients: s.clients, outside: s.outside}
 	s.completions = &completer{co, s.tools, s.outside}
 	s.prompts = &prompter{co}
+	s.agentPrompts = &agentPrompts{core: co, tools: s.tools, agents: s.agents}
 	s.tasks = &taskMethods{co, s.answers, s.questions, s.relays}
 	co.sdk = mcp.NewServer(&mcp.Implementation{Name: "orch", Title: "orch", Version: co.cfg.Version}, s.options())
 	return s

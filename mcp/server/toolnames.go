@@ -9,3 +9,6 @@ const (
 	toolCancel    = "orch_cancel"
 	toolApprovals = "orch_approvals"
 )
+
+// toolSpawn is the tool of the catalogue that starts an agent.
+const toolSpawn = "TASK_SPAWN"

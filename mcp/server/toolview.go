@@ -15,6 +15,7 @@ import (
 type toolView struct {
 	*core
 
+	agents *agentList
 	// own are the server's own tools.
 	own          []ownTool
 	descriptions descriptions

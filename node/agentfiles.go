@@ -1,0 +1,105 @@
+package node
+
+import (
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/orch-dev/orch/internal/pathguard"
+	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/plan"
+)
+
+// AgentFolder is the folder of the agents that files describe, below the root. No tool may write there (A-27).
+const AgentFolder = ".orch/agents"
+
+const (
+	// maxAgentFile limits the bytes of an agent file, maxAgentFiles how many are listed.
+	maxAgentFile  = 1 << 20
+	maxAgentFiles = 1000
+	// maxAbout limits the characters of what is said about an agent.
+	maxAbout = 120
+)
+
+var agentFileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+
+// AgentFiles lists the agents of a root for MCP clients. It is safe for concurrent use.
+type AgentFiles struct {
+	root *pathguard.Root
+
+	mu    sync.Mutex // guards known
+	known map[string]knownAgent
+}
+
+// knownAgent is an agent file as it was last read.
+type knownAgent struct {
+	size    int64
+	changed time.Time
+	about   string
+}
+
+// NewAgentFiles returns the agents of a root, which must stay open.
+func NewAgentFiles(root *pathguard.Root) *AgentFiles { return &AgentFiles{root: root} }
+
+// AgentFiles implements [server.Agents]. It reads only files that have changed. A file that is no valid plan is listed without a
+// description: who starts it is told what is wrong.
+func (a *AgentFiles) AgentFiles() []server.AgentFile {
+	entries, err := a.root.ReadDir(AgentFolder)
+	if err != nil {
+		return nil // there is no folder
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known := map[string]knownAgent{}
+	var files []server.AgentFile
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), ".yaml")
+		if !ok || !agentFileName.MatchString(name) || len(files) == maxAgentFiles {
+			continue
+		}
+		known[name] = a.read(name, e)
+		files = append(files, server.AgentFile{Name: name, About: known[name].about})
+	}
+	a.known = known
+	return files
+}
+
+// read returns an agent file as it is now. a.mu must be held.
+func (a *AgentFiles) read(name string, e fs.DirEntry) knownAgent {
+	info, err := e.Info()
+	if err != nil {
+		return knownAgent{} // it was removed just now
+	}
+	k := knownAgent{size: info.Size(), changed: info.ModTime()}
+	if before, ok := a.known[name]; ok && before.size == k.size && before.changed.Equal(k.changed) {
+		return before
+	}
+	file := path.Join(AgentFolder, e.Name())
+	text, err := a.root.ReadFile(file, maxAgentFile)
+	if err != nil {
+		return k
+	}
+	if p, err := plan.Parse(file, text, plan.Options{}); err == nil {
+		k.about = aboutAgent(p, name)
+	}
+	return k
+}
+
+// aboutAgent returns what an agent is for: the first line of its instructions, or the name of its plan.
+func aboutAgent(p *plan.Plan, name string) string {
+	about := p.Name
+	if about == name || about == "agent "+name {
+		about = ""
+	}
+	if len(p.Steps) == 1 && p.Steps[0].Agent != nil && p.Steps[0].Agent.Instructions != "" {
+		about = p.Steps[0].Agent.Instructions
+	}
+	about, _, _ = strings.Cut(strings.TrimSpace(about), "\n")
+	if runes := []rune(about); len(runes) > maxAbout {
+		about = string(runes[:maxAbout]) + "…"
+	}
+	return about
+}
