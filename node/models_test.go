@@ -139,12 +139,14 @@ func TestAgentsOfFailingProviders(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		first modelstest.Reply
+		lost  int64 // answers that may be billed
 		want  string
 	}{
-		"overloaded": {modelstest.Reply{Status: 529, Message: "later"}, ""},
-		"cut":        {modelstest.Reply{Answer: says("half"), Fault: modelstest.Cut, At: 1}, ""},
-		"refused":    {modelstest.Reply{Status: 401, Message: "no " + modelstest.Key}, "UNAUTHORIZED"},
-		"invalid":    {modelstest.Reply{Status: 400, Message: "no such model"}, "VALIDATION_ERROR"},
+		"overloaded": {modelstest.Reply{Status: 529, Message: "later"}, 0, ""},
+		"cut":        {modelstest.Reply{Answer: says("half"), Fault: modelstest.Cut, At: 1}, 1, ""},
+		"given up":   {modelstest.Reply{Answer: says("half of an answer, and"), Fault: modelstest.Failure, At: 3}, 1, ""},
+		"refused":    {modelstest.Reply{Status: 401, Message: "no " + modelstest.Key}, 0, "UNAUTHORIZED"},
+		"invalid":    {modelstest.Reply{Status: 400, Message: "no such model"}, 0, "VALIDATION_ERROR"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -156,6 +158,7 @@ func TestAgentsOfFailingProviders(t *testing.T) {
 			})
 			n := start(t, asking(t, server, modelstest.OpenAI))
 			r := run(t, n.API(), agentPlan)
+			assert.Eventually(t, func() bool { return costsOf(t, n, "").Total.Lost == test.lost }, time.Minute, time.Millisecond)
 			if test.want == "" {
 				require.Equal(t, statemachine.Done, r.State, "%v", r.Error)
 				return

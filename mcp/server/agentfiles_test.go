@@ -25,6 +25,7 @@ func (f *agentFolder) AgentFiles() []server.AgentFile { return *f.files.Load() }
 
 // Each agent file is a prompt and in the description of TASK_SPAWN; the client is notified of a new one.
 func TestAgentFilesArePrompts(t *testing.T) {
+	t.Parallel()
 	folder := &agentFolder{}
 	folder.files.Store(&[]server.AgentFile{{Name: "buyer", About: "You say what to buy."}})
 	s := startNode(t).face(func(c *server.Config) { c.Stores.Agents, c.HTTP.Tokens = folder, tokens{} })
