@@ -125,7 +125,7 @@ func TestReasoningIsBounded(t *testing.T) {
 	body := start + `data: {"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}` + "\n\n"
 	_, err := modelstest.Canned{Body: body + strings.Repeat(thought, 20)}.Ask(t, kit())
 	require.NotNil(t, err)
-	assert.Equal(t, models.Invalid, err.Kind)
+	assert.Equal(t, models.TooLarge, err.Kind)
 }
 
 func TestErrors(t *testing.T) {
