@@ -151,6 +151,8 @@ type TurnCall struct {
 	// Result is the result as the model sees it, with Failed for an error. It is empty for a call that has not ended.
 	Result string `json:"result,omitempty"`
 	Failed bool   `json:"failed,omitempty"`
+	// Recorded is set if nothing was called: the result is that of a stub, or of an earlier call.
+	Recorded bool `json:"recorded,omitempty"`
 	// Error is why the call failed.
 	Error    *fault.Error  `json:"error,omitempty"`
 	Duration time.Duration `json:"duration,omitempty"`

@@ -50,6 +50,8 @@ func TestStubs(t *testing.T) {
 	assert.Equal(t, "milk from the record", seen(1, 1))
 	assert.Equal(t, "NOT_FOUND: no such file (look again)", seen(1, 2))
 	assert.Contains(t, seen(1, 3), "notes.txt", "a read without a stub is made")
+	assert.True(t, c.Turns[0].Calls[0].Recorded)
+	assert.False(t, c.Turns[0].Calls[2].Recorded)
 	assert.JSONEq(t, `{"written":true}`, seen(2, 1))
 	refused := c.Turns[1].Calls[1]
 	assert.Equal(t, []any{fault.Forbidden, "NO_STUB", "FILE_DELETE"}, []any{refused.Error.Code, refused.Error.Reason, refused.Tool})

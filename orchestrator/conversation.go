@@ -300,6 +300,7 @@ func (p *turnPage) call(c decide.ExchangedCall) api.TurnCall {
 	}
 	if s := p.Task.Steps[c.Key]; s != nil {
 		v.Tool, v.Duration, v.Error, v.Approval, v.Child = cmp.Or(s.Tool, v.Tool), s.Duration, s.Error, s.Approval, s.Child
+		v.Recorded = s.Reused() || s.State == statemachine.StepSucceeded && s.Attempt == 0
 	}
 	return v
 }

@@ -40,7 +40,7 @@ func (c *core) announce(t *decide.Turn) {
 }
 
 // announceMove sends the notice for a task that is blocked or has failed. The notice has low priority if a dependency blocks
-// the task, or if the task consists of a single call.
+// the task, if its agent has answered in a chat, or if the task consists of a single call.
 func (c *core) announceMove(t *decide.Turn, kind events.Kind, d *events.Moved) {
 	n := Notice{Priority: "high", Text: d.Reason}
 	switch {
@@ -54,12 +54,24 @@ func (c *core) announceMove(t *decide.Turn, kind events.Kind, d *events.Moved) {
 		return
 	}
 	switch {
-	case d.Block == decide.BlockDependency, t.IsSingleCall(): // the client of a single call receives its error anyway
+	case d.Block == decide.BlockDependency, n.Kind == NoticeBlocked && onlyChats(t.Task), t.IsSingleCall(): // the client of a single call receives its error anyway
 		n.Priority = "low"
 	case t.Task.Submitted.Priority == "critical":
 		n.Priority = "critical"
 	}
 	c.sendNotice(t, n)
+}
+
+// onlyChats reports whether a blocked task waits for nothing but a message to its agent.
+func onlyChats(t *statemachine.Task) bool {
+	chats := false
+	for _, s := range t.Live() {
+		chats = chats || s.Agent != nil && s.Agent.Waits()
+		if s.State == statemachine.StepInDoubt {
+			return false
+		}
+	}
+	return chats && openQuestion(t) == ""
 }
 
 // openQuestion returns the id of the first open question of a task; empty if there is none.

@@ -19,7 +19,7 @@ func (op *operations) Say(ctx context.Context, r api.SayRequest) (api.TaskView, 
 	}
 	err = op.reader.changeSeen(ctx, seen{r.ID, r.SeenRev, r.Actor}, func(t *decide.Turn) error {
 		if err := t.CheckOpen("say"); err != nil {
-			return err
+			return fault.From(err).WithHint("orch agent show %s names its turns, and orch fork %s --at STEP.tN goes on from one of them", r.ID, r.ID)
 		}
 		step, err := agentStep(&t.Reading, r.Step)
 		if err != nil {

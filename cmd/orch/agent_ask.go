@@ -1,10 +1,16 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/spell"
 )
 
 func newAgentAsk(c *agentCommands) *cobra.Command {
@@ -19,7 +25,10 @@ every call, and its report is printed.`,
 		Example: "  orch agent ask reviewer 'Review the change in internal/config.'\n  orch agent ask ./fix.yaml 'Mend the failing test.' --model local/qwen --detach",
 		Args:    takes("NAME|FILE", "PROMPT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.file = c.agentFile(args[0])
+			var err error
+			if o.file, err = c.agentFile(args[0]); err != nil {
+				return err
+			}
 			o.inputs = []string{"prompt=" + args[1]}
 			if model != "" {
 				o.inputs = append(o.inputs, "model="+model)
@@ -36,10 +45,42 @@ every call, and its report is printed.`,
 	return cmd
 }
 
-// agentFile returns the path of an agent file.
-func (c *agentCommands) agentFile(name string) string {
-	if strings.ContainsAny(name, `/.`) {
-		return name
+// agentFile returns the path of an agent file. It returns NOT_FOUND if there is none.
+func (c *agentCommands) agentFile(name string) (string, error) {
+	file := name
+	if name != stdinName && !strings.ContainsAny(name, `/.`) {
+		file = filepath.Join(c.agentFolder(), name+".yaml")
 	}
-	return filepath.Join(c.cfg.Root, ".orch", "agents", name+".yaml")
+	_, err := os.Stat(c.path(file))
+	if name == "" || name != stdinName && errors.Is(err, fs.ErrNotExist) {
+		return "", c.noAgent(name)
+	}
+	return file, nil // reading it names what else is wrong
+}
+
+// agentFolder is the folder of the agents that have names.
+func (c *agentCommands) agentFolder() string { return filepath.Join(c.cfg.Root, ".orch", "agents") }
+
+// maxKnownAgents limits the agents that an error names.
+const maxKnownAgents = 20
+
+// noAgent returns NOT_FOUND for an agent, and names those that there are.
+func (c *agentCommands) noAgent(name string) error {
+	var known []string
+	entries, _ := os.ReadDir(c.agentFolder()) // without the folder there are no agents
+	for _, e := range entries {
+		if agent, ok := strings.CutSuffix(e.Name(), ".yaml"); ok {
+			known = append(known, agent)
+		}
+	}
+	missing := fault.New(fault.NotFound, "there is no agent %q", name).WithField("NAME|FILE")
+	near := spell.Nearest(strings.TrimSuffix(filepath.Base(name), ".yaml"), known)
+	switch {
+	case near != "":
+		return missing.WithHint("did you mean %s?", near)
+	case len(known) > 0:
+		return missing.WithHint("there are: %s", strings.Join(known[:min(len(known), maxKnownAgents)], ", "))
+	default:
+		return missing.WithHint("write .orch/agents/NAME.yaml with the keys of an agent step: model, instructions, tools, budget")
+	}
 }

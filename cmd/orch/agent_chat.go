@@ -39,7 +39,10 @@ Ctrl-C and Ctrl-D leave it.`,
 			case len(args) == 0:
 				return fault.New(fault.RequiredField, "is missing").WithField("NAME|FILE").WithHint("usage: %s", cmd.UseLine())
 			}
-			o.file = c.agentFile(args[0])
+			var err error
+			if o.file, err = c.agentFile(args[0]); err != nil {
+				return err
+			}
 			o.inputs = []string{"chat:=true"}
 			if model != "" {
 				o.inputs = append(o.inputs, "model="+model)
@@ -123,6 +126,9 @@ func (c *agentCommands) chat(ctx context.Context, s session, id events.TaskID, l
 	f := c.wait.follower(s, id, 0)
 	defer f.release(ctx, s)
 	t := &chatting{agentCommands: c, follower: f, shown: shown}
+	if c.inTTY && c.errTTY {
+		c.note("each line is a message; %s ends the chat, Ctrl-D leaves it", chatEnd)
+	}
 	for {
 		ended, err := t.listen(ctx)
 		switch {

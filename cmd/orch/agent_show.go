@@ -288,6 +288,9 @@ func (d conversationText) call(c api.TurnCall) []string {
 	if c.Child != "" {
 		head = append(head, string(c.Child))
 	}
+	if c.Recorded {
+		head = append(head, d.style.Dim("recorded"))
+	}
 	ended := c.State.Terminal() || c.Failed
 	if !ended {
 		head = append(head, string(c.State)+approvalText(c))

@@ -60,11 +60,12 @@ func newDemoModel(e *env, o demoOptions) (demoModel, error) {
 	return m, m.addSettings(e.cfg.Models, name)
 }
 
-// addSettings adds a provider and its prices to the settings of the demonstration.
+// addSettings adds a provider, its prices and the budgets of the user to the settings of the demonstration. What was spent before is not known
+// there.
 func (m *demoModel) addSettings(all config.Models, provider string) error {
 	prices := maps.Clone(all.Prices)
 	maps.DeleteFunc(prices, func(name string, _ config.ModelPrice) bool { return !strings.HasPrefix(name, provider+"/") })
-	only := config.Models{Providers: map[string]config.ModelProvider{provider: all.Providers[provider]}, Prices: prices}
+	only := config.Models{Providers: map[string]config.ModelProvider{provider: all.Providers[provider]}, Prices: prices, Budgets: all.Budgets}
 	text, err := only.YAML()
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the settings of the provider cannot be written")

@@ -121,7 +121,8 @@ func TestDemoModel(t *testing.T) {
 		Providers: map[string]config.ModelProvider{
 			"local": {Wire: "openai", URL: "http://127.0.0.1:8080/v1", Key: "env:TEAM_KEY", Idle: time.Minute}, "claude": {Wire: "anthropic", Key: "env:NOTHING"},
 		},
-		Prices: map[string]config.ModelPrice{"local/*": {Input: 500, AsOf: "2026-11-01"}, "claude/*": {Input: 3000, AsOf: "2026-11-01"}},
+		Budgets: []config.ModelBudget{{NanoUSD: 2_500_000_000, Per: "day"}},
+		Prices:  map[string]config.ModelPrice{"local/*": {Input: 500, AsOf: "2026-11-01"}, "claude/*": {Input: 3000, AsOf: "2026-11-01"}},
 	}}
 	m, err := newDemoModel(e, demoOptions{model: "local/qwen", tokens: 7})
 	require.NoError(t, err)
@@ -130,6 +131,7 @@ func TestDemoModel(t *testing.T) {
 	assert.Contains(t, m.settings, "\n  providers:\n")
 	assert.Contains(t, m.settings, "key: env:TEAM_KEY")
 	assert.Contains(t, m.settings, "local/*")
+	assert.Contains(t, m.settings, "usd: 2.5")
 	assert.NotContains(t, m.settings, "claude")
 	assert.Equal(t, "/p has 7", m.fill("PROJECT has TOKENS", "/p"))
 	for name, want := range map[string]struct {

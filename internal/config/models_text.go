@@ -20,6 +20,9 @@ func (m Models) YAML() (string, error) {
 	for name, p := range m.Prices {
 		given.Prices[name] = p.given()
 	}
+	for _, b := range m.Budgets {
+		given.Budgets = append(given.Budgets, b.given())
+	}
 	text, err := yaml.Marshal(given)
 	return string(text), err
 }
@@ -56,4 +59,16 @@ func nodeOf(value json.RawMessage) (yaml.Node, error) {
 func (p ModelPrice) given() givenPrice {
 	dollars := func(nano int64) float64 { return float64(nano) / 1000 }
 	return givenPrice{Input: dollars(p.Input), CacheRead: new(dollars(p.CacheRead)), CacheWrite: new(dollars(p.CacheWrite)), Output: dollars(p.Output), AsOf: p.AsOf}
+}
+
+// given returns the text form of a budget.
+func (b ModelBudget) given() givenBudget {
+	g := givenBudget{Per: b.Per, By: b.By, Label: b.Labels, Model: b.Model}
+	if b.NanoUSD > 0 {
+		g.USD = new(float64(b.NanoUSD) / 1e9)
+	}
+	if b.Tokens > 0 {
+		g.Tokens = new(b.Tokens)
+	}
+	return g
 }

@@ -77,7 +77,7 @@ func (t turns) goOn() {
 		t.fail(refusal(text), fault.ClassDenied)
 	case last.Answered.Stop == string(models.StopLength):
 		t.fail(fault.New(fault.QuotaExceeded, "the answer of the model has reached %d tokens, its limit", t.agent().Spec.MaxTokens).
-			WithField("agent.max_tokens"), fault.ClassBudget)
+			WithField("agent.max_tokens").WithHint("raise max_tokens of the agent"), fault.ClassBudget)
 	default:
 		t.finish(text)
 	}

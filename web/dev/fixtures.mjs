@@ -232,14 +232,17 @@ export function conversation(story, step, { rev, from, limit }) {
   }
 }
 
+/** stubbed is the turn whose calls are answered by stubs, in a request that differs from the record. */
+const stubbed = 20
+
 function turnView(t, at, whole) {
   const head = { turn: t.turn, asks: `review.t${t.turn}.m`, attempt: 1, asked_at: t.at }
   if (t.answered > at) return { ...head, state: 'asking', reserved: { nano_usd: 9_000_000, tokens: 12_000 } }
   const text = whole ? t.text.replace(/\n\[.*$/, '\nThat is all.') : t.text
   const calls = t.calls.map(([tool, args, result, failed], k) => ({
-    step: `review.t${t.turn}.c${k + 1}`, tool, args: JSON.stringify(args), ...(t.ended > at ? { state: 'ready' } : { state: failed ? 'failed' : 'succeeded', result: failed ?? result, failed: Boolean(failed), duration: 3e6 }),
+    step: `review.t${t.turn}.c${k + 1}`, tool, args: JSON.stringify(args), ...(t.ended > at ? { state: 'ready' } : { state: failed ? 'failed' : 'succeeded', result: failed ?? result, failed: Boolean(failed), duration: 3e6 }), ...(t.turn === stubbed ? { recorded: true } : {}),
   }))
-  return { ...head, state: t.ended > at ? 'acting' : 'answered', model: 'acme/large', stop: 'calls', text, calls, usage: { input: 900, cache_read: 500, output: 100 }, nano_usd: 1_234_500, duration: 9e8 }
+  return { ...head, ...(t.turn === stubbed ? { differs: ['instructions', 'tools'] } : {}), state: t.ended > at ? 'acting' : 'answered', model: 'acme/large', stop: 'calls', text, calls, usage: { input: 900, cache_read: 500, output: 100 }, nano_usd: 1_234_500, duration: 9e8 }
 }
 
 /** long returns a task with a history of about so many events. */

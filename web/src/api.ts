@@ -172,6 +172,7 @@ export interface TurnView {
   asks: string
   attempt?: number
   reused_from?: string
+  differs?: string[]
   model?: string
   stop?: string
   added?: string
@@ -197,6 +198,7 @@ export interface TurnCall {
   state: StepState
   result?: string
   failed?: boolean
+  recorded?: boolean
   error?: FaultView
   duration?: number
   approval?: string

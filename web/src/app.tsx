@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import { signedOut } from './client.ts'
 import { keys, keysOn, setKeysOn, useKeys } from './keys.ts'
-import { away, counts, status, waiting } from './node.ts'
+import { away, counts, limited, role, status, waiting } from './node.ts'
 import { AgentsPage } from './pages/agents.tsx'
 import { ComparePage } from './pages/compare.tsx'
 import { InboxPage } from './pages/inbox.tsx'
@@ -27,12 +27,16 @@ const places: [string, string, string][] = [
   ['/inbox', 'Inbox', 'i'], ['/tasks', 'Tasks', 't'], ['/queue', 'Queue', 'q'], ['/sessions', 'Sessions', 's'], ['/compare', 'Compare', 'c'], ['/agents', 'Agents', 'a'], ['/mcp', 'MCP servers', 'm'], ['/policy', 'Policy', 'p'], ['/node', 'Node', 'n'],
 ]
 
+/** shared are the places that only identities see who see the tasks of all. */
+const shared = new Set(['/queue', '/agents', '/mcp', '/policy'])
+const seen = (): typeof places => places.filter(([to]) => !limited.value || !shared.has(to))
+
 /** App is the whole page. */
 export function App() {
   const [help, setHelp] = useState(false)
   useEffect(() => { setWaiting(waiting.value); inboxRound.value++ }, [counts.value])
   useKeys([
-    ...places.map(([to, name, key]) => ({ key: `g ${key}`, does: `Go to ${name}`, run: () => go(href(to)) })),
+    ...seen().map(([to, name, key]) => ({ key: `g ${key}`, does: `Go to ${name}`, run: () => go(href(to)) })),
     { key: '?', does: 'Show this list', run: () => setHelp(true) },
   ])
   if (signedOut.value) return <SignedOut />
@@ -75,14 +79,14 @@ function Side({ onHelp }: { onHelp: () => void }) {
     <header class="side">
       <span class="brand">orch</span>
       <nav aria-label="Pages">
-        {places.map(([to, name]) => (
+        {seen().map(([to, name]) => (
           <a key={to} href={href(to)} aria-current={at === to ? 'page' : at.startsWith(to + '/') ? 'true' : undefined}>
             {name}{to === '/inbox' && waiting.value > 0 && <span class="badge">{waiting.value}<span class="hidden"> waiting</span></span>}
           </a>
         ))}
       </nav>
       <div class="foot">
-        {s && <p class="small"><Txt>{s.identity || 'operator'}</Txt>{s.role === 'viewer' && ' · viewer'}</p>}
+        {s && <p class="small"><Txt>{s.identity || 'operator'}</Txt>{role.value !== 'operator' && ` · ${role.value}`}</p>}
         <button type="button" class="plain small" onClick={nextTheme}>{schemes[theme.value]}</button>
         <button type="button" class="plain small" onClick={onHelp}>Shortcuts <kbd>?</kbd></button>
       </div>

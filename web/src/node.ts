@@ -12,8 +12,14 @@ export const away = signal(false)
 export const epoch = signal(0)
 /** waiting counts what waits for people. */
 export const waiting = computed(() => counts.value.approvals + counts.value.questions + counts.value.in_doubt + counts.value.dead)
-/** writes reports whether the identity of the page may change anything. */
-export const writes = computed(() => status.value !== undefined && status.value.role !== 'viewer')
+/** role is the role of the identity of the page, or '' as long as it is not known. */
+export const role = computed(() => status.value?.role ?? '')
+/** decides reports whether it may decide about tasks, approvals and questions. */
+export const decides = computed(() => role.value === 'operator')
+/** submits reports whether it may submit tasks, cancel them and speak to their agents. */
+export const submits = computed(() => role.value !== '' && role.value !== 'viewer')
+/** limited reports whether it sees only its own tasks, and nothing of the node that others use as well. */
+export const limited = computed(() => submits.value && !decides.value)
 /** now is the current time, once a second. */
 export const now = signal(Date.now())
 

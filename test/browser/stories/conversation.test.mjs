@@ -46,6 +46,16 @@ test('what the model says is text, and a cut text can be read whole', async () =
   await kit.close(page)
 })
 
+test('what is recorded says so: calls that were not made, and a request that differs', async () => {
+  const page = await kit.open(view)
+  const item = (n) => turns(page).locator('> li').filter({ has: page.getByRole('link', { name: `Turn ${n}`, exact: true }) })
+  await item(20).getByText('The request differs from the recorded one in instructions, tools.').waitFor()
+  assert.ok(await item(20).getByText('recorded, nothing was called').count() > 0)
+  assert.equal(await item(21).getByText('recorded, nothing was called').count(), 0)
+  assert.equal(await item(21).getByText('differs from the recorded one').count(), 0)
+  await kit.close(page)
+})
+
 test('the slider shows the conversation as it was', async () => {
   const page = await kit.open(view)
   await page.getByText('24 turns of at most 50').waitFor()

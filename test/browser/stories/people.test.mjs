@@ -15,7 +15,7 @@ let real, tokens, early
 before(async () => {
   real = await Real.start()
   early = { link: linkOf(), until: Date.now() + 61_000 }
-  tokens = Object.fromEntries([['alice', 'operator'], ['bob', 'operator'], ['guest', 'viewer']].map(([name, role]) => [name, real.orch('token', 'create', name, '--role', role)]))
+  tokens = Object.fromEntries([['alice', 'operator'], ['bob', 'operator'], ['guest', 'viewer'], ['ada', 'submitter']].map(([name, role]) => [name, real.orch('token', 'create', name, '--role', role)]))
 })
 after(() => real?.stop())
 
@@ -243,6 +243,39 @@ test('a viewer reads all and has no button, and the node refuses what they send'
   }, approval)
   assert.equal(status, 403)
   assert.equal(read('approvals', approval).status, 'pending')
+  await real.kit.close(page)
+})
+
+test('a submitter sees and cancels own tasks, and has no button that the node would refuse', async () => {
+  const others = asked('of-others', 'Is this for a submitter?')
+  const page = await as('ada', '/tasks')
+  await page.getByText('user:ada · submitter').waitFor()
+  const task = await page.evaluate(async () => {
+    const headers = { 'Content-Type': 'application/json', 'X-Orch-Request': '1' }
+    const plan = { orch: 'v1', name: 'by-ada', steps: [{ id: 'ask', approve: { description: 'May ada ship it?' } }] }
+    return (await (await fetch('/api/v1/tasks', { method: 'POST', headers, body: JSON.stringify({ plan }) })).json()).id
+  })
+  const approval = real.orch('approvals', task, '-o', 'name')
+  const refused = /^(Approve|Reject|Ask for|Pause|Resume|Retry|Redrive|Fork|Undo)\b/
+  for (const path of ['/inbox', `/inbox/${approval}`, '/tasks', `/tasks/${task}`, `/tasks/${task}?step=ask`, '/sessions', '/node']) {
+    await real.kit.show(page, path)
+    await settled(page)
+    await page.getByText('user:ada · submitter').waitFor()
+    assert.deepEqual((await page.getByRole('button').allTextContents()).filter((name) => refused.test(name)), [], path)
+    assert.equal(await page.getByRole('alert').count(), 0, path)
+    assert.equal(await page.getByText(others.task).count(), 0, path)
+  }
+  const places = await page.getByRole('navigation', { name: 'Pages' }).getByRole('link').allTextContents()
+  assert.deepEqual(places.filter((name) => /Queue|Agents|MCP|Policy/.test(name)), [])
+  await real.kit.show(page, `/inbox/${approval}`)
+  await page.getByText('Your role is submitter').waitFor()
+  await real.kit.show(page, `/tasks/${task}`)
+  assert.equal(await page.getByRole('link', { name: 'Export' }).count(), 0)
+  await page.getByRole('button', { name: 'Cancel…' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Cancel 1' }).click()
+  await page.locator('.facts-line').getByText('Cancelled').waitFor()
+  assert.equal(read('get', task).state, 'CANCELLED')
+  assert.equal(read('get', others.task).state, 'AWAITING_APPROVAL')
   await real.kit.close(page)
 })
 

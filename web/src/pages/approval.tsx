@@ -5,7 +5,7 @@ import { commands } from '../commands.ts'
 import { moment, words } from '../format.ts'
 import { useKeys } from '../keys.ts'
 import { record } from '../json.ts'
-import { status, writes } from '../node.ts'
+import { decides, role, status } from '../node.ts'
 import { href } from '../route.ts'
 import { announce } from '../ui/announce.tsx'
 import { Command, Copy } from '../ui/copy.tsx'
@@ -82,7 +82,7 @@ const Scopes = ({ of: list }: { of: string[] }) => <ul class="plainlist">{list.m
 /** mayNot returns why the identity of the page may not decide, or ''. */
 export function mayNot(a: ApprovalView): string {
   const me = status.value?.identity ?? ''
-  if (!writes.value) return 'Your role is viewer: you can read, not decide.'
+  if (!decides.value) return `Your role is ${role.value}: you can read, not decide.`
   if (a.not_by?.includes(me)) return 'A second person has to decide: you asked for this call.'
   if (a.from?.length && me && !a.from.includes(me)) return `Only ${a.from.join(', ')} may decide.`
   return ''

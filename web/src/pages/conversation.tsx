@@ -6,7 +6,7 @@ import { commands } from '../commands.ts'
 import { Reader, type Talk } from '../conversation.ts'
 import { count, dollars, moment, nanoseconds, plural } from '../format.ts'
 import { compact, exactly } from '../json.ts'
-import { epoch, writes } from '../node.ts'
+import { epoch, submits } from '../node.ts'
 import { href, query, setQuery } from '../route.ts'
 import { Command } from '../ui/copy.tsx'
 import { Long } from '../ui/json.tsx'
@@ -43,7 +43,7 @@ export function Conversation({ id, agents, step: selected, rev, live, version, k
       <Problem of={problem} />
       {!talk && !problem && <Loading />}
       {talk && <Turns of={talk} reader={reader} to={(key) => href(`/tasks/${id}`, { ...kept, tab: 'conversation', agent: step, step: key })} />}
-      {talk?.head.state === 'running' && live && writes.value && <Say key={step} of={talk.head} />}
+      {talk?.head.state === 'running' && live && submits.value && <Say key={step} of={talk.head} />}
     </div>
   )
 }
@@ -182,6 +182,7 @@ function Turn({ of: t, to, onWhole }: { of: TurnView; to: (key: string) => strin
         {t.summarizes ? <span>summarizes turns 1 to {count(t.summarizes)}</span> : null}
         <Cost of={t} />
       </h2>
+      {t.differs && <p class="note">The request differs from the recorded one in <Txt>{t.differs.join(', ')}</Txt>.</p>}
       {t.heard && <Said all={t.heard} />}
       {t.added && <p class="note"><Txt>{t.added}</Txt></p>}
       {t.text && <div class="said"><Txt>{t.text}</Txt></div>}
@@ -228,7 +229,7 @@ function Call({ of: c, to }: { of: TurnCall; to: (key: string) => string }) {
         <Long text={c.args} label={`arguments of ${c.step}`} />
         {c.result !== undefined && <><h3>Result, as the model sees it</h3><Long text={c.result} label={`result of ${c.step}`} /></>}
       </details>
-      <p class="small"><StepLink to={to} step={c.step}><Txt>{c.step}</Txt></StepLink>{c.duration ? ` · ${nanoseconds(c.duration)}` : ''}
+      <p class="small"><StepLink to={to} step={c.step}><Txt>{c.step}</Txt></StepLink>{c.duration ? ` · ${nanoseconds(c.duration)}` : ''}{c.recorded && ' · recorded, nothing was called'}
         {c.state === 'parked' && c.approval && <> · <a href={href(`/inbox/${c.approval}`)}>waits for an approval</a></>}
         {c.child && <> · <a href={href(`/tasks/${c.child}`)}>child task</a></>}
         {c.result !== undefined && <> · <span class={c.failed ? 'wrongtext' : 'quiet'}><Line>{brief(c.result)}</Line></span></>}

@@ -5,7 +5,7 @@ import { commands } from '../commands.ts'
 import { plural } from '../format.ts'
 import { inboxRound, kindNames, readInbox, type Inbox, type Item, type Kind } from '../inbox.ts'
 import { useKeys } from '../keys.ts'
-import { epoch, writes } from '../node.ts'
+import { epoch, decides } from '../node.ts'
 import { go, href, path, query, setQuery } from '../route.ts'
 import { Bulk, type Job } from '../ui/bulk.tsx'
 import { Empty, Loading, Problem } from '../ui/notice.tsx'
@@ -90,7 +90,7 @@ function Entry({ of: i, current, chosen, onChoose }: { of: Item; current: boolea
   const risk = i.kind === 'approval' ? i.approval.risk : ''
   return (
     <div class={`entry ${current ? 'current' : ''}`}>
-      {writes.value && (i.kind === 'approval' || i.kind === 'dead' ? <input type="checkbox" checked={chosen} onChange={onChoose} aria-label={`Select ${i.title}`} /> : <span class="space" />)}
+      {decides.value && (i.kind === 'approval' || i.kind === 'dead' ? <input type="checkbox" checked={chosen} onChange={onChoose} aria-label={`Select ${i.title}`} /> : <span class="space" />)}
       <a href={href(`/inbox/${i.id}`, { kind: query.value.get('kind') ?? undefined })} aria-current={current ? 'true' : undefined}>
         <span class="title"><Line>{i.title}</Line></span>
         <span class="meta"><span class={`state ${marks[i.kind]}`}>{single[i.kind]}</span>{risk && <span class={`risk ${risk}`}>{risk} risk</span>}<span class="cut"><Line>{i.taskName}</Line></span><Ago at={i.since} /></span>

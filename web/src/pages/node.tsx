@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact'
 import { post } from '../client.ts'
 import { commands } from '../commands.ts'
 import { count, moment } from '../format.ts'
-import { readStatus, status, writes } from '../node.ts'
+import { readStatus, status, decides } from '../node.ts'
 import { Command } from '../ui/copy.tsx'
 import { Loading, Problem } from '../ui/notice.tsx'
 import { Txt } from '../ui/text.tsx'
@@ -36,7 +36,7 @@ export function NodePage() {
       </dl>
       <Problem of={action.problem} />
       <div class="actions">
-        {writes.value && !paused && <span class="pair"><button class="danger" disabled={action.busy} onClick={() => void action.run(() => post('/pause', { node: true })).then(readStatus)}>Pause the node</button><Command text={commands.pauseNode()} /></span>}
+        {decides.value && !paused && <span class="pair"><button class="danger" disabled={action.busy} onClick={() => void action.run(() => post('/pause', { node: true })).then(readStatus)}>Pause the node</button><Command text={commands.pauseNode()} /></span>}
         <span class="withtext">Check every part: <code>{commands.doctor()}</code><Command text={commands.doctor()} /></span>
       </div>
     </div>

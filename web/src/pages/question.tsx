@@ -3,7 +3,7 @@ import type { Json, QuestionView } from '../api.ts'
 import { Fault, post } from '../client.ts'
 import { commands } from '../commands.ts'
 import { record, text } from '../json.ts'
-import { writes } from '../node.ts'
+import { decides, role } from '../node.ts'
 import { href } from '../route.ts'
 import { announce } from '../ui/announce.tsx'
 import { Command } from '../ui/copy.tsx'
@@ -31,7 +31,7 @@ export function QuestionCard({ of: q, onDone }: { of: QuestionView; onDone: () =
         <div><dt>Waiting</dt><dd>for <Ago at={q.asked_at} />, expires <Ago at={q.expires_at} /></dd></div>
       </dl>
       {q.kind !== 'elicitation' && <JsonView value={q.params} label="request" />}
-      {writes.value ? <Answer of={q} schema={params?.['requestedSchema']} onDone={onDone} /> : <p class="note">Your role is viewer: you can read, not answer.</p>}
+      {decides.value ? <Answer of={q} schema={params?.['requestedSchema']} onDone={onDone} /> : <p class="note">Your role is {role.value}: you can read, not answer.</p>}
     </article>
   )
 }

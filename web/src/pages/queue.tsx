@@ -2,7 +2,7 @@ import type { PauseView, QueueReply, QueuedTask, WorkerView } from '../api.ts'
 import { post } from '../client.ts'
 import { commands } from '../commands.ts'
 import { command, count, nanoseconds, words } from '../format.ts'
-import { readStatus, status, writes } from '../node.ts'
+import { readStatus, status, decides } from '../node.ts'
 import { href } from '../route.ts'
 import { Command } from '../ui/copy.tsx'
 import { Empty, Loading, Problem } from '../ui/notice.tsx'
@@ -48,7 +48,7 @@ export function Pauses({ of }: { of: PauseView[] }) {
         {of.map((p) => (
           <li key={p.kind + p.name}>
             <b>{words(p.kind)} {p.name && <code><Txt>{p.name}</Txt></code>} is paused</b> <span class="quiet">by <Txt>{p.by || 'unknown'}</Txt>, <Ago at={p.at} />{p.reason && <>: <Txt>{p.reason}</Txt></>}</span>
-            {writes.value && <span class="pair"><button type="button" disabled={action.busy} onClick={() => void action.run(() => post('/resume', target(p))).then(readStatus)}>Resume</button><Command text={flag(p)} /></span>}
+            {decides.value && <span class="pair"><button type="button" disabled={action.busy} onClick={() => void action.run(() => post('/resume', target(p))).then(readStatus)}>Resume</button><Command text={flag(p)} /></span>}
           </li>
         ))}
       </ul>

@@ -1,6 +1,6 @@
 import type { ListReply } from '../api.ts'
 import { commands } from '../commands.ts'
-import { writes } from '../node.ts'
+import { decides } from '../node.ts'
 import { href } from '../route.ts'
 import { Command } from '../ui/copy.tsx'
 import { Empty, Loading, Problem } from '../ui/notice.tsx'
@@ -32,7 +32,7 @@ export function SessionsPage() {
                   <td><a href={href(`/tasks/${s.id}`)}><Txt>{s.name.slice(prefix.length) || s.id}</Txt></a></td>
                   <td><Txt>{s.requestor}</Txt></td><td><Ago at={s.updated_at} /></td>
                   <td><a href={href('/tasks', { session: s.id })}>Its tasks</a></td>
-                  <td class="undo">{writes.value && <Undo session={s.id} title={s.name.slice(prefix.length) || s.id} />} <Command text={commands.undo(s.id, false)} /></td>
+                  <td class="undo">{decides.value && <Undo session={s.id} title={s.name.slice(prefix.length) || s.id} />} <Command text={commands.undo(s.id, false)} /></td>
                 </tr>
               ))}
             </tbody>

@@ -5,7 +5,7 @@ import { commands } from '../commands.ts'
 import { terminal, type Step, type Task } from '../fold.ts'
 import { duration } from '../format.ts'
 import { nodes } from '../graph.ts'
-import { writes } from '../node.ts'
+import { decides } from '../node.ts'
 import { go, href, query } from '../route.ts'
 import { length, look, type Bar } from '../timeline.ts'
 import { announce } from '../ui/announce.tsx'
@@ -65,14 +65,14 @@ const phase = (b: Bar): string => (b.activity === 'running' && b.attempt > 0 ? `
 function Actions({ id, task, step: s, now, live }: StepPanelProps) {
   const [open, setOpen] = useState(false)
   const from = s.key.split(/[.[]/)[0] ?? s.key
-  const retries = writes.value && now && (task.state === 'FAILED' || task.state === 'CANCELLED')
+  const retries = decides.value && now && (task.state === 'FAILED' || task.state === 'CANCELLED')
   return (
     <div class="actions">
       {retries && <span class="pair"><button type="button" onClick={() => setOpen(true)}>Retry from here…</button><Command text={commands.retry(id, from)} /></span>}
       {s.approval && task.approvals.get(s.approval) === 'pending' && <a class="button primary" href={href(`/inbox/${s.approval}`)}>Decide</a>}
       {live?.kind === 'agent' && <a class="button" href={href(`/tasks/${id}`, { rev: query.value.get('rev') ?? undefined, tab: 'conversation', agent: s.key })}>Conversation</a>}
       {s.child && <a class="button" href={href(`/tasks/${s.child}`)}>Open the child task</a>}
-      {terminal(task.state) && writes.value && <a class="button" href={href(`/tasks/${id}`, { fork: from })}>Fork from here…</a>}
+      {terminal(task.state) && decides.value && <a class="button" href={href(`/tasks/${id}`, { fork: from })}>Fork from here…</a>}
       {open && <RetryDialog id={id} task={task} from={from} onClose={() => setOpen(false)} />}
     </div>
   )

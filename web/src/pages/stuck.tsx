@@ -3,7 +3,7 @@ import type { ExplainReply, Json, StepView, Summary, TaskView } from '../api.ts'
 import { post } from '../client.ts'
 import { commands } from '../commands.ts'
 import { record } from '../json.ts'
-import { writes } from '../node.ts'
+import { decides, submits } from '../node.ts'
 import { go, href } from '../route.ts'
 import { announce } from '../ui/announce.tsx'
 import { Bulk, type Job } from '../ui/bulk.tsx'
@@ -54,7 +54,7 @@ export function Resolve({ task, rev, step, onDone, onStale }: { task: string; re
       <h3>Did this call happen? <code><Txt>{step.tool || step.key}</Txt></code></h3>
       <p class="quiet">Step <code><Txt>{step.key}</Txt></code> began on worker <Txt>{step.worker || 'unknown'}</Txt>, which was lost before it reported the end. <Txt>{step.reason}</Txt></p>
       <Fields value={args} label="arguments" />
-      {writes.value && (
+      {decides.value && (
         <form class="decide" onSubmit={(e) => void submit(e)}>
           <fieldset>
             <legend>Look whether it happened, then choose</legend>
@@ -93,15 +93,15 @@ function Continue({ of: t, rev, onDone, onStale }: { of: Summary; rev: number | 
     onDone()
     if (id !== t.id) go(href(`/tasks/${id}`))
   }
-  if (!writes.value) return null
+  if (!submits.value) return null
   const failed = t.state === 'FAILED'
   return (
     <>
       <Problem of={action.problem} />
       <div class="actions">
-        {failed
+        {decides.value && (failed
           ? <span class="pair"><button class="primary" disabled={action.busy} onClick={() => void run('redrive')}>Redrive</button><Command text={commands.redrive(t.id)} /></span>
-          : <span class="pair"><button class="primary" disabled={action.busy} onClick={() => void run('resume')}>Resume</button><Command text={commands.resume(t.id)} /></span>}
+          : <span class="pair"><button class="primary" disabled={action.busy} onClick={() => void run('resume')}>Resume</button><Command text={commands.resume(t.id)} /></span>)}
         {!failed && <span class="pair"><CancelButton of={{ ...t, ...(rev ? { rev } : {}) }} onDone={onDone} /><Command text={commands.cancel(t.id)} /></span>}
         <a class="button" href={href(`/tasks/${t.id}`)}>Open the task</a>
       </div>

@@ -5,7 +5,7 @@ import { commands } from '../commands.ts'
 import { terminal, type Task } from '../fold.ts'
 import { count, duration, moment, plural } from '../format.ts'
 import { useKeys } from '../keys.ts'
-import { now, writes } from '../node.ts'
+import { decides, limited, now, submits } from '../node.ts'
 import { go, href, query, setQuery } from '../route.ts'
 import { barsAt } from '../timeline.ts'
 import { announce } from '../ui/announce.tsx'
@@ -96,22 +96,22 @@ function TaskActions({ of: t, following, onChange }: PartProps) {
   const over = terminal(t.state)
   const run = (what: string) => action.run(() => post(`/tasks/${t.id}/${what}`, { seen_rev: t.rev })).then((ok) => { if (ok) { announce('Done.'); onChange() } })
   const closeFork = () => setQuery({ fork: undefined })
-  const write = writes.value
+  const decide = decides.value
   return (
     <>
       <div class="actions" role="group" aria-label="Actions">
-        {write && (t.state === 'FAILED' || t.state === 'CANCELLED') && <span class="pair"><button class="primary" onClick={() => setRetry(true)}>Retry…</button><Command text={commands.retry(t.id)} /></span>}
-        {write && !over && (t.paused
+        {decide && (t.state === 'FAILED' || t.state === 'CANCELLED') && <span class="pair"><button class="primary" onClick={() => setRetry(true)}>Retry…</button><Command text={commands.retry(t.id)} /></span>}
+        {decide && !over && (t.paused
           ? <span class="pair"><button disabled={action.busy} onClick={() => void run('resume')}>Resume</button><Command text={commands.resume(t.id)} /></span>
           : <span class="pair"><button disabled={action.busy} onClick={() => void run('pause')}>Pause</button><Command text={commands.pause(t.id)} /></span>)}
-        {write && <span class="pair"><CancelButton of={t} off={over} onDone={onChange} />{!over && <Command text={commands.cancel(t.id)} />}</span>}
-        {write && <span class="pair"><button onClick={() => setQuery({ fork: query.value.get('rev') ?? String(t.rev) })}>Fork…</button><Command text={commands.fork(t.id, query.value.get('rev') ?? '')} /></span>}
+        {submits.value && <span class="pair"><CancelButton of={t} off={over} onDone={onChange} />{!over && <Command text={commands.cancel(t.id)} />}</span>}
+        {decide && <span class="pair"><button onClick={() => setQuery({ fork: query.value.get('rev') ?? String(t.rev) })}>Fork…</button><Command text={commands.fork(t.id, query.value.get('rev') ?? '')} /></span>}
         <span class="pair"><a class="button" href={href('/compare', { a: t.retry_of || t.fork_of || t.id, b: t.retry_of || t.fork_of ? t.id : undefined })}>Compare</a></span>
-        <span class="pair"><a class="button" href={address(`/tasks/${t.id}/export`)} download>Export</a><Command text={commands.export(t.id)} /></span>
+        {!limited.value && <span class="pair"><a class="button" href={address(`/tasks/${t.id}/export`)} download>Export</a><Command text={commands.export(t.id)} /></span>}
       </div>
       <Problem of={action.problem} />
       {retry && <RetryDialog id={t.id} task={following.history.at(Infinity)} from="" onClose={() => setRetry(false)} />}
-      {fork !== null && write && <ForkDialog task={t} at={fork} steps={(t.steps ?? []).map((s) => s.key)} live="" onClose={closeFork} />}
+      {fork !== null && decide && <ForkDialog task={t} at={fork} steps={(t.steps ?? []).map((s) => s.key)} live="" onClose={closeFork} />}
     </>
   )
 }

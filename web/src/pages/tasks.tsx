@@ -5,7 +5,7 @@ import { commands } from '../commands.ts'
 import { taskStates, terminal } from '../fold.ts'
 import { count, words } from '../format.ts'
 import { useKeys } from '../keys.ts'
-import { narrow, writes } from '../node.ts'
+import { decides, narrow, submits } from '../node.ts'
 import { go, href, query, setQuery } from '../route.ts'
 import { filtersOf, sinceChoices, sorted, useTasks, type Column, type Filters } from '../tasks.ts'
 import { Bulk, type Job } from '../ui/bulk.tsx'
@@ -44,7 +44,7 @@ export function TasksPage() {
       <Problem of={list.problem} />
       <p class="quiet small sum" role="status">
         {count(rows.length)}{list.more && '+'} {rows.length === 1 ? 'task' : 'tasks'}{list.reading && ', reading…'}
-        {writes.value && rows.length > 0 && <button type="button" class="link" onClick={() => setChosen(new Set(chosen.size ? [] : rows.map((t) => t.id)))}>{chosen.size ? 'Select none' : `Select all ${count(rows.length)}`}</button>}
+        {submits.value && rows.length > 0 && <button type="button" class="link" onClick={() => setChosen(new Set(chosen.size ? [] : rows.map((t) => t.id)))}>{chosen.size ? 'Select none' : `Select all ${count(rows.length)}`}</button>}
       </p>
       {chosen.size > 0 && <BulkBar tasks={list.rows.filter((t) => chosen.has(t.id))} onDone={() => setChosen(new Set())} />}
       {rows.length > 0 && <Heads sort={f.sort} all={all} />}
@@ -61,7 +61,7 @@ export function TasksPage() {
 function Entry({ of: t, chosen, onChoose }: { of: Summary; chosen: boolean; onChoose: () => void }) {
   return (
     <>
-      {writes.value && <input type="checkbox" checked={chosen} onChange={onChoose} aria-label={`Select ${t.name || t.id}`} />}
+      {submits.value && <input type="checkbox" checked={chosen} onChange={onChoose} aria-label={`Select ${t.name || t.id}`} />}
       <State of={t.state} paused={t.paused} />
       <a class="cut" href={href(`/tasks/${t.id}`)} title={t.id}><Line>{t.name || t.id}</Line></a>
       <span class="who cut" data-label="Submitter"><Line>{t.requestor}</Line></span>
@@ -77,7 +77,7 @@ const heads: [Column, string][] = [['state', 'State'], ['name', 'Task'], ['submi
 function Heads({ sort, all }: { sort: string; all: boolean }) {
   return (
     <div class="table heads" role="group" aria-label="Sort by column">
-      {writes.value && <span />}
+      {submits.value && <span />}
       {heads.map(([name, title]) => (all && name !== 'reason' ? <Head key={name} name={name} title={title} sort={sort} /> : <span key={name} class={`head of-${name}`}>{title}</span>))}
     </div>
   )
@@ -138,11 +138,11 @@ function Text(p: { id: string; label: string; value: string; hint: string; onCha
   )
 }
 
-/** Verb is what can be done to many tasks; skip says why it cannot be done to one. */
-interface Verb { verb: string; path: string; danger?: boolean; skip: (t: Summary) => string; command: (id: string) => string }
+/** Verb is what can be done to many tasks: by all who submit tasks, or by those who decide. skip says why it cannot be done to one. */
+interface Verb { verb: string; path: string; danger?: boolean; all?: boolean; skip: (t: Summary) => string; command: (id: string) => string }
 
 const verbs: Verb[] = [
-  { verb: 'Cancel', path: 'cancel', danger: true, skip: (t) => (terminal(t.state) ? 'it has ended' : ''), command: (id) => commands.cancel(id) },
+  { verb: 'Cancel', path: 'cancel', danger: true, all: true, skip: (t) => (terminal(t.state) ? 'it has ended' : ''), command: (id) => commands.cancel(id) },
   { verb: 'Retry', path: 'retry', skip: (t) => (t.state === 'FAILED' || t.state === 'CANCELLED' ? '' : 'it has not failed'), command: (id) => commands.retry(id) },
   { verb: 'Redrive', path: 'redrive', skip: (t) => (t.state === 'FAILED' ? '' : 'it has not failed'), command: (id) => commands.redrive(id) },
 ]
@@ -154,7 +154,7 @@ function BulkBar({ tasks, onDone }: { tasks: Summary[]; onDone: () => void }) {
   return (
     <div class="bulkbar" role="group" aria-label="Selected tasks">
       <span>{count(tasks.length)} selected</span>
-      {verbs.map((v) => <Bulk key={v.verb} verb={v.verb} danger={v.danger ?? false} jobs={() => jobs(v)} onDone={onDone} />)}
+      {verbs.filter((v) => v.all || decides.value).map((v) => <Bulk key={v.verb} verb={v.verb} danger={v.danger ?? false} jobs={() => jobs(v)} onDone={onDone} />)}
     </div>
   )
 }
