@@ -203,6 +203,18 @@ test('filters in the address survive a reload and the way back', async () => {
   await real.kit.close(page)
 })
 
+test('what is typed into a filter stays while the list changes', async () => {
+  const page = await real.login('/tasks')
+  await page.getByLabel('Name').pressSequentially('typed-*')
+  submit('comes-meanwhile', [log('out', 'new')])
+  await page.getByRole('link', { name: 'comes-meanwhile' }).waitFor()
+  assert.equal(await page.getByLabel('Name').inputValue(), 'typed-*')
+  await page.getByLabel('Name').press('Enter')
+  await page.getByText('No task matches.').waitFor()
+  assert.match(page.url(), /name=typed/)
+  await real.kit.close(page)
+})
+
 test('many tasks are cancelled after a dry run that cancels none', async () => {
   const open = [1, 2, 3].map((n) => asked(`bulk-${n}`, `Number ${n}?`).task)
   const over = submit('bulk-over', [log('out', 'over')])

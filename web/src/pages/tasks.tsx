@@ -1,4 +1,4 @@
-import { useMemo, useState } from 'preact/hooks'
+import { useEffect, useMemo, useState } from 'preact/hooks'
 import type { Summary, TaskState } from '../api.ts'
 import { post } from '../client.ts'
 import { commands } from '../commands.ts'
@@ -129,11 +129,14 @@ function FilterBar({ f, list, more }: { f: Filters; list: Summary[]; more: boole
 
 const anyFilter = (f: Filters): boolean => f.name + f.labels.join('') + f.requestor + f.since !== '' || f.dead
 
+/** Text is a field whose value changes with Enter or when it is left. What is typed stays while the list changes. */
 function Text(p: { id: string; label: string; value: string; hint: string; onChange: (value: string) => void }) {
+  const [draft, setDraft] = useState(p.value)
+  useEffect(() => { setDraft(p.value) }, [p.value])
   return (
     <div class="field">
       <label for={p.id}>{p.label}</label>
-      <input id={p.id} value={p.value} placeholder={p.hint} autocomplete="off" spellcheck={false} onChange={(e) => p.onChange(e.currentTarget.value.trim())} />
+      <input id={p.id} value={draft} placeholder={p.hint} autocomplete="off" spellcheck={false} onInput={(e) => setDraft(e.currentTarget.value)} onChange={(e) => p.onChange(e.currentTarget.value.trim())} />
     </div>
   )
 }
