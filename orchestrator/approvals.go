@@ -216,7 +216,7 @@ func (ap *approver) Decide(ctx context.Context, r api.DecideRequest) (api.Approv
 			return api.ApprovalView{}, err
 		}
 	}
-	err = ap.reader.changeSeen(ctx, seen{id, r.SeenRev, r.Actor}, func(t *decide.Turn) error {
+	err = seen{id, r.SeenRev, r.Actor}.change(ctx, ap.reader, func(t *decide.Turn) error {
 		a := t.Task.Approval(r.ID)
 		if a == nil {
 			return noApproval(r.ID)

@@ -28,7 +28,7 @@ type operations struct {
 
 // Cancel implements api.API.
 func (op *operations) Cancel(ctx context.Context, r api.CancelRequest) (api.TaskView, error) {
-	err := op.reader.changeSeen(ctx, seen{r.ID, r.SeenRev, r.Actor}, func(t *decide.Turn) error {
+	err := seen{r.ID, r.SeenRev, r.Actor}.change(ctx, op.reader, func(t *decide.Turn) error {
 		if err := t.CheckOpen("cancel"); err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (op *operations) Resolve(ctx context.Context, r api.ResolveRequest) (api.Ta
 	if err != nil {
 		return api.TaskView{}, err
 	}
-	err = op.reader.changeSeen(ctx, seen{r.ID, r.SeenRev, r.Actor}, func(t *decide.Turn) error {
+	err = seen{r.ID, r.SeenRev, r.Actor}.change(ctx, op.reader, func(t *decide.Turn) error {
 		s := t.Task.Steps[r.Step]
 		if s == nil {
 			return fault.New(fault.NotFound, "task %s has no step %q that has begun", r.ID, decide.Clip(r.Step)).WithField("step")

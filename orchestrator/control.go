@@ -89,7 +89,7 @@ func (op *operations) checkPause(r *api.PauseRequest) error {
 }
 
 func (op *operations) pauseTask(ctx context.Context, r api.PauseRequest, kind events.Kind) (api.ControlReply, error) {
-	err := op.reader.changeSeen(ctx, seen{r.ID, r.SeenRev, r.Actor}, func(t *decide.Turn) error {
+	err := seen{r.ID, r.SeenRev, r.Actor}.change(ctx, op.reader, func(t *decide.Turn) error {
 		if err := t.CheckOpen("pause"); err != nil {
 			return err
 		}

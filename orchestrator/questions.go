@@ -122,7 +122,7 @@ func (ap *approver) Answer(ctx context.Context, r api.AnswerRequest) (api.TaskVi
 	if err != nil {
 		return api.TaskView{}, fault.From(err).WithField("response")
 	}
-	err = ap.reader.changeSeen(ctx, seen{id, r.SeenRev, r.Actor}, func(t *decide.Turn) error {
+	err = seen{id, r.SeenRev, r.Actor}.change(ctx, ap.reader, func(t *decide.Turn) error {
 		q := t.Task.Question(r.Question)
 		if err := t.Questions().MayAnswer(q, r.Question); err != nil {
 			return err

@@ -26,7 +26,7 @@ func (op *operations) resumeAt(ctx context.Context, r api.PauseRequest) (api.Con
 		return api.ControlReply{}, err
 	}
 	var at time.Time
-	err = op.reader.changeSeen(ctx, seen{r.ID, r.SeenRev, r.Actor}, func(t *decide.Turn) (err error) {
+	err = seen{r.ID, r.SeenRev, r.Actor}.change(ctx, op.reader, func(t *decide.Turn) (err error) {
 		at, err = t.ResumeAt(r.Checkpoint, cmp.Or(r.Actor, decide.ActorNode))
 		return err
 	})

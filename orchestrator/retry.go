@@ -16,7 +16,7 @@ import (
 
 // Retry implements api.API. The first retry of a task uses the id of its redrive, so that the task leaves the dead letter.
 func (sm *submitter) Retry(ctx context.Context, r api.RetryRequest) (api.SubmitReply, error) {
-	if _, err := sm.reader.checkSeen(ctx, seen{r.ID, r.SeenRev, r.Actor}); err != nil {
+	if _, err := (seen{r.ID, r.SeenRev, r.Actor}).check(ctx, sm.reader); err != nil {
 		return api.SubmitReply{}, err
 	}
 	reply, err := sm.retryTask(ctx, r, redriveOf(r.ID))
@@ -94,7 +94,7 @@ func mayRetry(e *entry, r api.RetryRequest) error {
 
 // Redrive implements api.API.
 func (sm *submitter) Redrive(ctx context.Context, r api.RedriveRequest) (api.SubmitReply, error) {
-	if _, err := sm.reader.checkSeen(ctx, seen{r.ID, r.SeenRev, r.Actor}); err != nil {
+	if _, err := (seen{r.ID, r.SeenRev, r.Actor}).check(ctx, sm.reader); err != nil {
 		return api.SubmitReply{}, err
 	}
 	var planless *events.Submitted

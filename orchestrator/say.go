@@ -17,7 +17,7 @@ func (op *operations) Say(ctx context.Context, r api.SayRequest) (api.TaskView, 
 	if err != nil {
 		return api.TaskView{}, fault.From(err).WithField("text")
 	}
-	err = op.reader.changeSeen(ctx, seen{r.ID, r.SeenRev, r.Actor}, func(t *decide.Turn) error {
+	err = seen{r.ID, r.SeenRev, r.Actor}.change(ctx, op.reader, func(t *decide.Turn) error {
 		if err := t.CheckOpen("say"); err != nil {
 			return fault.From(err).WithHint("orch agent show %s names its turns, and orch fork %s --at STEP.tN goes on from one of them", r.ID, r.ID)
 		}

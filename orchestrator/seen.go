@@ -31,14 +31,14 @@ var decisions = map[events.Kind]string{ //nolint:gochecknoglobals // a constant 
 	events.CheckpointRestored: "restored a checkpoint",
 }
 
-// changeSeen changes a task like engine.change. It returns CONFLICT, and changes nothing, if somebody else has decided about the task
+// change changes a task like engine.change. It returns CONFLICT, and changes nothing, if somebody else has decided about the task
 // since the revision that the request has seen.
-func (rd *reader) changeSeen(ctx context.Context, s seen, fn func(*decide.Turn) error) error {
+func (s seen) change(ctx context.Context, rd *reader, fn func(*decide.Turn) error) error {
 	if s.rev == 0 {
 		return rd.engine.change(ctx, s.task, s.actor, fn)
 	}
 	for {
-		head, err := rd.checkSeen(ctx, s)
+		head, err := s.check(ctx, rd)
 		if err != nil {
 			return err
 		}
@@ -56,9 +56,9 @@ func (rd *reader) changeSeen(ctx context.Context, s seen, fn func(*decide.Turn) 
 	}
 }
 
-// checkSeen returns the newest revision in the log, and CONFLICT if somebody else has decided about the task since the revision
+// check returns the newest revision in the log, and CONFLICT if somebody else has decided about the task since the revision
 // that a request has seen. It returns VALIDATION_ERROR for a revision that the task does not have.
-func (rd *reader) checkSeen(ctx context.Context, s seen) (head uint64, err error) {
+func (s seen) check(ctx context.Context, rd *reader) (head uint64, err error) {
 	if s.rev == 0 {
 		return 0, nil
 	}

@@ -35,7 +35,7 @@ const (
 )
 
 // maxFinish is how long the end of a stream may take after that of its answer. Without it, the connection is closed.
-const maxFinish = 200 * time.Millisecond
+const maxFinish = time.Second
 
 // DefaultIdle is how long a provider may send nothing. Models that reason may be silent for minutes.
 const DefaultIdle = 5 * time.Minute
