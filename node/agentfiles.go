@@ -2,8 +2,6 @@ package node
 
 import (
 	"io/fs"
-	"path"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -11,20 +9,15 @@ import (
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/tools/agent"
 )
 
-// AgentFolder is the folder of the agents that files describe, below the root. No tool may write there (A-27).
-const AgentFolder = ".orch/agents"
-
 const (
-	// maxAgentFile limits the bytes of an agent file, maxAgentFiles how many are listed.
-	maxAgentFile  = 1 << 20
+	// maxAgentFiles limits how many agents are listed.
 	maxAgentFiles = 1000
 	// maxAbout limits the characters of what is said about an agent.
 	maxAbout = 120
 )
-
-var agentFileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 // AgentFiles lists the agents of a root for MCP clients. It is safe for concurrent use.
 type AgentFiles struct {
@@ -47,7 +40,7 @@ func NewAgentFiles(root *pathguard.Root) *AgentFiles { return &AgentFiles{root: 
 // AgentFiles implements [server.Agents]. It reads only files that have changed. A file that is no valid plan is listed without a
 // description: who starts it is told what is wrong.
 func (a *AgentFiles) AgentFiles() []server.AgentFile {
-	entries, err := a.root.ReadDir(AgentFolder)
+	entries, err := a.root.ReadDir(agent.Folder)
 	if err != nil {
 		return nil // there is no folder
 	}
@@ -56,8 +49,8 @@ func (a *AgentFiles) AgentFiles() []server.AgentFile {
 	known := map[string]knownAgent{}
 	var files []server.AgentFile
 	for _, e := range entries {
-		name, ok := strings.CutSuffix(e.Name(), ".yaml")
-		if !ok || !agentFileName.MatchString(name) || len(files) == maxAgentFiles {
+		name, ok := agent.TemplateName(e.Name())
+		if !ok || len(files) == maxAgentFiles {
 			continue
 		}
 		known[name] = a.read(name, e)
@@ -77,8 +70,8 @@ func (a *AgentFiles) read(name string, e fs.DirEntry) knownAgent {
 	if before, ok := a.known[name]; ok && before.size == k.size && before.changed.Equal(k.changed) {
 		return before
 	}
-	file := path.Join(AgentFolder, e.Name())
-	text, err := a.root.ReadFile(file, maxAgentFile)
+	file := agent.TemplateFile(name)
+	text, err := a.root.ReadFile(file, agent.MaxTemplate)
 	if err != nil {
 		return k
 	}

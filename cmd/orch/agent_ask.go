@@ -11,6 +11,7 @@ import (
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/spell"
+	"github.com/orch-dev/orch/tools/agent"
 )
 
 func newAgentAsk(c *agentCommands) *cobra.Command {
@@ -49,7 +50,7 @@ every call, and its report is printed.`,
 func (c *agentCommands) agentFile(name string) (string, error) {
 	file := name
 	if name != stdinName && !strings.ContainsAny(name, `/.`) {
-		file = filepath.Join(c.agentFolder(), name+".yaml")
+		file = filepath.Join(c.cfg.Root, agent.TemplateFile(name))
 	}
 	_, err := os.Stat(c.path(file))
 	if name == "" || name != stdinName && errors.Is(err, fs.ErrNotExist) {
@@ -58,19 +59,16 @@ func (c *agentCommands) agentFile(name string) (string, error) {
 	return file, nil // reading it names what else is wrong
 }
 
-// agentFolder is the folder of the agents that have names.
-func (c *agentCommands) agentFolder() string { return filepath.Join(c.cfg.Root, ".orch", "agents") }
-
 // maxKnownAgents limits the agents that an error names.
 const maxKnownAgents = 20
 
 // noAgent returns NOT_FOUND for an agent, and names those that there are.
 func (c *agentCommands) noAgent(name string) error {
 	var known []string
-	entries, _ := os.ReadDir(c.agentFolder()) // without the folder there are no agents
+	entries, _ := os.ReadDir(filepath.Join(c.cfg.Root, agent.Folder)) // without the folder there are no agents
 	for _, e := range entries {
-		if agent, ok := strings.CutSuffix(e.Name(), ".yaml"); ok {
-			known = append(known, agent)
+		if file, ok := agent.TemplateName(e.Name()); ok {
+			known = append(known, file)
 		}
 	}
 	missing := fault.New(fault.NotFound, "there is no agent %q", name).WithField("NAME|FILE")

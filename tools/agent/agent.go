@@ -72,7 +72,7 @@ func findAgent(ctx context.Context, env *tools.Env, all []agentSource, agent str
 	slices.Sort(types)
 	err := fault.New(fault.NotFound, "there is no agent of the type %q", agent).WithField("subagent_type")
 	if len(types) == 0 {
-		return tools.Spawn{}, err.WithHint("write a plan into %s/%s.yaml, or configure a command under agents, or register an agent", folder, agent)
+		return tools.Spawn{}, err.WithHint("write a plan into %s, or configure a command under agents, or register an agent", TemplateFile(agent))
 	}
 	return tools.Spawn{}, err.WithHint("there are: %s", strings.Join(slices.Compact(types), ", "))
 }
@@ -80,8 +80,10 @@ func findAgent(ctx context.Context, env *tools.Env, all []agentSource, agent str
 // typePattern matches agent types; a type is never a path.
 const typePattern = `^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`
 
+var typeForm = regexp.MustCompile(typePattern)
+
 // isType reports whether a name is a valid agent type.
-func isType(name string) bool { return regexp.MustCompile(typePattern).MatchString(name) }
+func isType(name string) bool { return typeForm.MatchString(name) }
 
 // inputs are the inputs of every agent.
 type inputs struct {
