@@ -18,7 +18,7 @@ const (
 	TurnAnswered  Kind = "turn.answered"
 	// AgentExtended: a person permits an agent to use more than its budget.
 	AgentExtended Kind = "agent.extended"
-	// TurnLost: the answer was lost on its way. The request may have been billed.
+	// TurnLost: the answer was lost on its way, or the agent has ended meanwhile. The request may have been billed.
 	TurnLost Kind = "turn.lost"
 	// AgentTold: a person says something to an agent, or ends its chat.
 	AgentTold Kind = "agent.told"

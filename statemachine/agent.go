@@ -157,11 +157,11 @@ func isTurnEvent(kind events.Kind) bool {
 	}
 }
 
-// turn folds an event of a turn.
+// turn folds an event of a turn. An answer can also be lost after the agent has ended.
 func (t *Task) turn(e events.Event) error {
 	key := events.StepOf(e.Data)
 	s := t.Steps[key]
-	if s == nil || s.Agent == nil || s.State != StepRunning {
+	if s == nil || s.Agent == nil || s.State != StepRunning && e.Kind != events.TurnLost {
 		return fault.New(fault.StateNotAllowed, "step %s is no running agent: %s is not possible", key, e.Kind)
 	}
 	return s.Agent.apply(e)

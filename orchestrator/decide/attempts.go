@@ -188,6 +188,9 @@ func (t Attempts) Succeeded(s *statemachine.Step, output events.Value, raw json.
 			return
 		}
 	}
+	if t.unheard(s) {
+		t.emitLost(s)
+	}
 	t.Emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Attempt: s.Attempt, Output: output, Duration: took})
 }
 

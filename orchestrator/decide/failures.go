@@ -11,6 +11,10 @@ import (
 
 // Failed records the error of an attempt. Afterwards the step waits for another attempt, is in doubt, or has failed.
 func (t Attempts) Failed(s *statemachine.Step, err *fault.Error, class string, took time.Duration) {
+	if t.unheard(s) {
+		t.failUnheard(s, err, class, took)
+		return
+	}
 	if over := t.loseAnswer(s, err, class); over != nil {
 		t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: over, Class: fault.ClassBudget, Duration: took})
 		return

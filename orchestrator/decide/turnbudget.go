@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"time"
+
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/plan"
@@ -69,10 +71,9 @@ func (t Attempts) loseAnswer(s *statemachine.Step, err *fault.Error, class strin
 	if !AsksModel(s) || s.State != statemachine.StepRunning || !maybeBilled(err, class) {
 		return nil
 	}
-	key := statemachine.AgentOf(s.Key)
-	agent := t.Task.Steps[key].Agent
+	agent := t.agentOf(s).Agent
 	turn := agent.Last().Requested
-	t.Emit(events.TurnLost, &events.LostTurn{Step: key, Turn: turn.Turn, Attempt: s.Attempt, Cost: turn.Reserved})
+	t.emitLost(s)
 	if tooLarge(err) {
 		return nil // nobody asks again
 	}
@@ -80,6 +81,30 @@ func (t Attempts) loseAnswer(s *statemachine.Step, err *fault.Error, class strin
 		return err
 	}
 	return t.mayRepeat(agent)
+}
+
+// agentOf returns the agent step whose model a call asks.
+func (t Attempts) agentOf(s *statemachine.Step) *statemachine.Step {
+	return t.Task.Steps[statemachine.AgentOf(s.Key)]
+}
+
+// emitLost records that the answer to the newest attempt of a turn was lost.
+func (t Attempts) emitLost(s *statemachine.Step) {
+	turn := t.agentOf(s).Agent.Last().Requested
+	t.Emit(events.TurnLost, &events.LostTurn{Step: statemachine.AgentOf(s.Key), Turn: turn.Turn, Attempt: s.Attempt, Cost: turn.Reserved})
+}
+
+// unheard reports whether a call asks the model of an agent that has ended: nobody needs its answer any more.
+func (t Attempts) unheard(s *statemachine.Step) bool {
+	return AsksModel(s) && t.agentOf(s).State.Terminal()
+}
+
+// failUnheard fails a call whose answer nobody needs. It is not repeated.
+func (t Attempts) failUnheard(s *statemachine.Step, err *fault.Error, class string, took time.Duration) {
+	if s.State == statemachine.StepRunning && maybeBilled(err, class) {
+		t.emitLost(s)
+	}
+	t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took})
 }
 
 // tooLarge reports whether an answer came, and exceeds a limit of the wire or of the results of calls.

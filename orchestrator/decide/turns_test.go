@@ -352,6 +352,35 @@ func TestAgentAnswerLost(t *testing.T) {
 	assert.Contains(t, w.task.Steps["a"].Error.Hint, "for answers that were lost")
 }
 
+// An agent can end while its model is asked, because its task ends. Whatever becomes of the request then, it may have been billed, nobody
+// hears the answer, and nobody asks again.
+func TestAgentEndsWhileItsModelIsAsked(t *testing.T) {
+	t.Parallel()
+	failed := func(code fault.Code, class string) work.Outcome {
+		return work.Outcome{Error: fault.New(code, "it failed"), Class: class}
+	}
+	for name, test := range map[string]struct {
+		outcome work.Outcome
+		want    string
+	}{
+		"answered":            {says("late"), "turn.lost a, step.succeeded a.t1.m, task.failed"},
+		"its worker was lost": {failed(fault.WorkerLost, fault.ClassWorkerLost), "turn.lost a, step.failed a.t1.m, task.failed"},
+		"its worker stopped":  {failed(fault.WorkerLost, fault.ClassShutdown), "turn.lost a, step.failed a.t1.m, task.failed"},
+		"not reached":         {failed(fault.Unavailable, fault.ClassTransport), "step.failed a.t1.m, task.failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := submitted(t, "steps:\n  - {id: a, agent: {model: m/x, prompt: Go}}\n  - {id: b, tool: FILE_READ, with: {path: x}}\n", nil)
+			w.catalogue = toolbox(t)
+			w.wake()
+			w.begin("a.t1.m")
+			w.begin("b")
+			assert.Equal(t, "step.failed b, task.ending, step.cancelled a", w.end("b", failed(fault.NotFound, fault.ClassToolError)))
+			assert.Equal(t, test.want, w.end("a.t1.m", test.outcome))
+		})
+	}
+}
+
 // An answer that exceeds a limit may have been billed as well. It is not asked for again, and its error remains that of the step.
 func TestAgentAnswerTooLarge(t *testing.T) {
 	t.Parallel()
