@@ -87,17 +87,34 @@ func (e *entry) begun() bool {
 		return true
 	}
 	for _, s := range e.task.Steps {
-		if startedStep(s) {
+		if startedStep(s) || s.Agent != nil && startedAgent(e.task, s) {
 			return true
 		}
 	}
 	return false
 }
 
+// startedAgent reports whether an agent step has started, and has not only taken over the turns of another task.
+func startedAgent(t *statemachine.Task, s *statemachine.Step) bool {
+	last := s.Agent.Last()
+	if last == nil {
+		return true
+	}
+	made := func(key string) bool { return t.Steps[key] != nil && t.Steps[key].Attempt > 0 }
+	if last.Answered != nil {
+		for call := range last.Answered.Calls {
+			if made(statemachine.CallKey(s.Key, last.Requested.Turn, call+1)) {
+				return true
+			}
+		}
+	}
+	return made(statemachine.ModelKey(s.Key, last.Requested.Turn))
+}
+
 // startedStep reports whether a step of the plan has started. Single calls and results that a retry reused do not count.
 func startedStep(s *statemachine.Step) bool {
 	switch {
-	case s.Purpose != "":
+	case s.Purpose != "", s.Agent != nil:
 		return false
 	case s.Divided != nil:
 		return false // a retry continues it; its parts have started

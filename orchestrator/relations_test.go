@@ -17,7 +17,11 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/models"
+	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/work"
 )
 
 func after(ids ...events.TaskID) func(*api.SubmitRequest) {
@@ -207,6 +211,35 @@ func TestConcurrencyQueuesByPriorityThenAge(t *testing.T) {
 		require.NoError(t, n.report("w", c, `{}`))
 		n.checkIdle()
 	})
+}
+
+// freeModels prices all models with nothing.
+type freeModels struct{}
+
+func (freeModels) Price(string) (events.Price, bool, error) { return events.Price{}, true, nil }
+
+// A task keeps its concurrency key while it ends, also if all that has begun of its plan is an agent that has ended before its calls.
+func TestEndingAgentKeepsTheKey(t *testing.T) {
+	t.Parallel()
+	const agents = "orch: v1\nconcurrency: {key: k}\nsteps: [{id: a, agent: {model: m/x, prompt: p}}, {id: b, agent: {model: m/x, prompt: p}}]\n"
+	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) {
+		ask := internal(echo(models.CallTool, tools.Idempotent, tools.InProgress))
+		cat, err := tools.New(ask)
+		require.NoError(t, err)
+		c.Catalogue, c.Models = cat, freeModels{}
+	})
+	first := n.submit(agents)
+	calls := n.poll("w", 2, work.NodeQueue).Calls
+	require.Len(t, calls, 2)
+	waiting := n.submit(agents)
+	require.NoError(t, n.Start(n.ctx(), startedBy("w", *calls[1])))
+	require.NoError(t, n.fail("w", *calls[0], fault.ClassToolError))
+	n.pause(api.PauseRequest{ID: first})
+	assert.Equal(t, statemachine.StepRunning, n.step(first, calls[1].Step).State)
+	assert.Equal(t, "concurrency", n.cause(waiting).Kind)
+	require.NoError(t, n.fail("w", *calls[1], fault.ClassToolError))
+	assert.Equal(t, statemachine.Failed, n.result(first).State)
+	assert.Len(t, n.poll("w", 2, work.NodeQueue).Calls, 2)
 }
 
 func TestConcurrencyRules(t *testing.T) {
