@@ -51,7 +51,7 @@ type ConversationReply struct {
 	// Tools are the names of the tools that the model may call.
 	Tools  []string           `json:"tools"`
 	Limits ConversationLimits `json:"limits"`
-	// Used is what the answered turns cost, with Carried: what was used before in a task that this one continues, without the turns
+	// Used is what the answered turns cost and the tasks that their calls have started, with Carried: what was used before in a task that this one continues, without the turns
 	// that it has taken over. Lost is the highest cost of answers that were lost; it counts against the limits as well. Reserved is the
 	// highest cost of the turn that has no answer yet.
 	Used     events.Spent `json:"used"`
@@ -129,7 +129,9 @@ type TurnView struct {
 	Usage     *events.Usage `json:"usage,omitempty"`
 	Estimated bool          `json:"estimated,omitempty"`
 	// NanoUSD is the cost in billionths of a US dollar. Reserved is the highest cost of a turn without an answer.
-	NanoUSD  int64        `json:"nano_usd,omitempty"`
+	NanoUSD int64 `json:"nano_usd,omitempty"`
+	// Charged is what the tasks have cost that the calls of the turn have started.
+	Charged  events.Spent `json:"charged,omitzero"`
 	Reserved events.Spent `json:"reserved,omitzero"`
 	// AskedAt is when the newest attempt to ask the model began. Duration is how long its answer took.
 	AskedAt  *time.Time    `json:"asked_at,omitempty"`

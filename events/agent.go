@@ -215,6 +215,15 @@ type Told struct {
 	End bool `json:"end,omitempty"`
 }
 
+// Charged is the data of task.charged.
+type Charged struct {
+	// Step is the step for which the child task was started.
+	Step  string `json:"step"`
+	Child TaskID `json:"child"`
+	// Cost is what the models have cost that the child and the tasks below it have asked, with the most for answers that were lost.
+	Cost Spent `json:"cost"`
+}
+
 // newAgentPayload returns an empty payload for a kind of this file, or nil.
 func newAgentPayload(k Kind) Payload {
 	switch k {
@@ -230,6 +239,8 @@ func newAgentPayload(k Kind) Payload {
 		return new(Extended)
 	case AgentTold:
 		return new(Told)
+	case TaskCharged:
+		return new(Charged)
 	default:
 		return nil
 	}
@@ -241,3 +252,4 @@ func (*Answered) payload() {}
 func (*LostTurn) payload() {}
 func (*Extended) payload() {}
 func (*Told) payload()     {}
+func (*Charged) payload()  {}

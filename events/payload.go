@@ -40,6 +40,8 @@ const (
 	// TaskPart records, after task.submitted, that the task runs a part of a for_each of its parent.
 	TaskPart   Kind = "task.part"
 	TaskEnding Kind = "task.ending"
+	// TaskCharged records what the models have cost that a child task has asked, when the child has ended.
+	TaskCharged Kind = "task.charged"
 
 	StepReady     Kind = "step.ready"
 	StepCalled    Kind = "step.called"
@@ -468,6 +470,6 @@ func Kinds() []Kind {
 		QuestionAsked, QuestionAnswered, QuestionExpired,
 		StepNoted, ApprovalUsed, FileChanged, ApprovalRevoked,
 		TaskPart, StepDivided,
-		AgentStarted, TurnRequested, TurnAnswered, TurnLost, AgentExtended, AgentTold,
+		AgentStarted, TurnRequested, TurnAnswered, TurnLost, AgentExtended, AgentTold, TaskCharged,
 	}
 }

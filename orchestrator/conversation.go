@@ -243,6 +243,7 @@ func (p *turnPage) turn(number int) api.TurnView {
 	for _, call := range said.Calls {
 		v.Calls = append(v.Calls, p.call(call))
 	}
+	v.Charged = turn.Charged
 	if turn.Answered == nil {
 		v.Reserved = turn.Requested.Reserved
 	} else {

@@ -40,6 +40,8 @@ type entry struct {
 	// open is set until the consequences of the end of the task have been applied. unsynced is set if consequences of an earlier
 	// commit may be missing, because the log answered with an error.
 	open, unsynced bool
+	// paid is what the models have cost that the task has asked, with the most for answers that were lost.
+	paid events.Spent
 	// calls are the queued and the leased calls of the task.
 	calls dispatch.Calls
 	// progress maps the keys of running steps to their progress. version counts changes that watchers can see.
@@ -149,7 +151,9 @@ func (en *engine) loadNow(ctx context.Context, e *entry) {
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	var missed []missedCommit
+	var paid events.Spent
 	task, newest, err := en.foldWith(ctx, e.id, func(m missedCommit) {
+		paid = paid.Plus(sumOf(m.paid))
 		if e.unsynced && m.seq > e.seq {
 			missed = append(missed, m)
 		}
@@ -176,6 +180,7 @@ func (en *engine) loadNow(ctx context.Context, e *entry) {
 		return
 	}
 	en.countMissed(missed)
+	e.paid = paid
 	e.task, e.seq, e.archived, e.plan = task, newest.Seq, e.archived || newest.Archived, decide.Plan{Program: prog, Unusable: noPlan}
 	e.imported = importOf(newest)
 	en.revive(e)

@@ -165,15 +165,15 @@ func (ls *ledgers) await(id events.TaskID) {
 	}
 }
 
-// waitText says why an agent waits for budgets of the node; "" if it does not. mu must be held.
+// waitText says why an agent waits for budgets that it shares; "" if it does not. mu must be held.
 func (ls *ledgers) waitText(id events.TaskID, s *statemachine.Step) string {
 	switch {
 	case !ls.queued[id] || s.Agent.Phase == statemachine.AgentAsking:
 		return ""
-	case !closed(ls.cfg.Costs.Ready()):
+	case len(ls.cfg.Budgets) > 0 && !closed(ls.cfg.Costs.Ready()):
 		return "It waits until the node has counted what was spent of its budgets."
 	default:
-		return "It waits for answers to other agents, whose turns hold what is left of a budget of the node."
+		return "It waits for answers to other agents, whose turns hold what is left of a budget that they share."
 	}
 }
 

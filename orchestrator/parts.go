@@ -79,7 +79,7 @@ func (pa parts) createPartOf(ctx context.Context, sub *submission, extra submitE
 		case fault.Has(err, fault.Cancelled):
 		case permanent(err):
 			r := decide.PartResult{Error: fault.From(err), Class: fault.ClassChild}
-			pa.childEndedLocked(parent, sub.id, func(t *decide.Turn) { t.EndPart(parent.Step, r) })
+			pa.childEndedLocked(endedChild{id: sub.id, parent: parent}, func(t *decide.Turn) { t.EndPart(parent.Step, r) })
 		case err != nil:
 			pa.cfg.Logger.WarnContext(ctx, "child_not_started", slog.Any("task", parent.Task), slog.Any("step", parent.Step), slog.Any("error", err))
 			pa.wakeLater(parent.Task)
@@ -169,12 +169,12 @@ func (bs *blobStore) move(ctx context.Context, v *events.Value) error {
 }
 
 // partEnded reports the end of a part to the step that started it. mu must be held.
-func (pa parts) partEnded(e *entry, parent *events.Parent) {
-	child, r := e.id, decide.ResultOfPart(e.task)
+func (pa parts) partEnded(e *entry, c endedChild) {
+	r := decide.ResultOfPart(e.task)
 	if e.task.State != statemachine.Done && r.Class == fault.ClassChild {
-		r.Error = childFault(child, r.Error)
+		r.Error = childFault(c.id, r.Error)
 	}
-	pa.childEndedLocked(parent, child, func(t *decide.Turn) { t.EndPart(parent.Step, r) })
+	pa.childEndedLocked(c, func(t *decide.Turn) { t.EndPart(c.parent.Step, r) })
 }
 
 // wholeOf returns the task of the for_each that a task is a part of; nil for any other task. mu must be held.

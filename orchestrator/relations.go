@@ -162,7 +162,7 @@ func (en *engine) spawnNow(ctx context.Context, r api.SubmitRequest, child submi
 		en.wakeLater(parent.Task)
 		return
 	}
-	en.childEnded(parent, r.ID, func(t *decide.Turn) {
+	en.childEnded(endedChild{id: r.ID, parent: parent}, func(t *decide.Turn) {
 		t.Emit(events.StepFailed, &events.StepError{Step: parent.Step, Error: fault.From(err), Class: fault.ClassChild})
 	})
 }
@@ -257,16 +257,21 @@ func (en *engine) notifyParent(e *entry) {
 	if parent == nil || parent.Delegated() {
 		return
 	}
+	used, known := tree(en.tasks).used(e)
+	c := endedChild{id: e.id, parent: parent, cost: used.spent.Plus(used.held)}
 	switch {
+	case !known:
+		en.wakeLater(parent.Task)
+		return
 	case parent.Agent != "":
-		en.notifySpawner(e, parent)
+		en.notifySpawner(e, c)
 		return
 	case e.task.Part != nil:
-		en.parts().partEnded(e, parent)
+		en.parts().partEnded(e, c)
 		return
 	}
 	child, state, output, failure := e.id, e.task.State, e.task.Output, e.task.Error
-	en.childEndedLocked(parent, child, func(t *decide.Turn) {
+	en.childEndedLocked(c, func(t *decide.Turn) {
 		if state == statemachine.Done {
 			t.Emit(events.StepSucceeded, &events.Succeeded{Step: parent.Step, Output: output})
 			return
@@ -275,16 +280,25 @@ func (en *engine) notifyParent(e *entry) {
 	})
 }
 
-func (en *engine) childEnded(parent *events.Parent, child events.TaskID, record func(*decide.Turn)) {
-	en.lock()
-	defer en.unlock()
-	en.childEndedLocked(parent, child, record)
+// endedChild is a child task that has ended or could not be started. cost is what models have cost for it at most.
+type endedChild struct {
+	id     events.TaskID
+	parent *events.Parent
+	cost   events.Spent
 }
 
-// childEndedLocked calls record with a turn of the parent task if the parent still waits for the child. mu must be held.
-func (en *engine) childEndedLocked(parent *events.Parent, child events.TaskID, record func(*decide.Turn)) {
-	en.turn(parent.Task, "task:"+string(child), func(t *decide.Turn) error {
-		if childWanted(t.Task, parent, child) {
+func (en *engine) childEnded(c endedChild, record func(*decide.Turn)) {
+	en.lock()
+	defer en.unlock()
+	en.childEndedLocked(c, record)
+}
+
+// childEndedLocked records in the parent task what a child has cost, and calls record with the same turn if the parent still waits for the
+// child. mu must be held.
+func (en *engine) childEndedLocked(c endedChild, record func(*decide.Turn)) {
+	en.turn(c.parent.Task, "task:"+string(c.id), func(t *decide.Turn) error {
+		t.Charge(&events.Charged{Step: c.parent.Step, Child: c.id, Cost: c.cost})
+		if childWanted(t.Task, c.parent, c.id) {
 			record(t)
 		}
 		return nil

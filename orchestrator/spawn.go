@@ -78,6 +78,9 @@ func (e *entry) bind(step string, child *submitExtra) {
 	if s := e.task.Steps[step]; s.Timeout > 0 {
 		child.deadline = earliest(child.deadline, new(events.Time(s.CalledAt.Add(s.Timeout))))
 	}
+	if s := e.task.Steps[statemachine.AgentOf(step)]; s.Agent != nil {
+		child.deadline = earliest(child.deadline, s.Agent.Spec.Until)
+	}
 }
 
 func earliest(a, b *time.Time) *time.Time {
@@ -117,22 +120,22 @@ func (rd *reader) Callable(ctx context.Context, id events.TaskID) ([]string, err
 }
 
 // notifySpawner reports the end of a child to the call that started it (S0-180). mu must be held.
-func (en *engine) notifySpawner(e *entry, parent *events.Parent) {
-	child := e.id
+func (en *engine) notifySpawner(e *entry, c endedChild) {
+	parent, child := c.parent, c.id
 	switch e.task.State {
 	case statemachine.Done:
 		report := reportOf(e)
 		en.outbox = append(en.outbox, func() {
-			en.background(func(ctx context.Context) { en.finishSpawn(ctx, parent, child, report) }, func() {})
+			en.background(func(ctx context.Context) { en.finishSpawn(ctx, c, report) }, func() {})
 		})
 	case statemachine.Cancelled:
 		why := childFault(child, nil)
-		en.childEndedLocked(parent, child, func(t *decide.Turn) {
+		en.childEndedLocked(c, func(t *decide.Turn) {
 			t.Emit(events.StepFailed, &events.StepError{Step: parent.Step, Attempt: t.Task.Steps[parent.Step].Attempt, Error: why, Class: fault.ClassCancelled, Duration: t.Elapsed(parent.Step)})
 		})
 	default:
 		why := childFault(child, e.task.Error)
-		en.childEndedLocked(parent, child, func(t *decide.Turn) {
+		en.childEndedLocked(c, func(t *decide.Turn) {
 			t.Attempts().Failed(t.Task.Steps[parent.Step], why, fault.ClassChild, t.Elapsed(parent.Step))
 		})
 	}
@@ -151,11 +154,12 @@ func reportOf(e *entry) events.Value {
 }
 
 // finishSpawn makes the report of a child the result of the call that started it.
-func (en *engine) finishSpawn(ctx context.Context, parent *events.Parent, child events.TaskID, report events.Value) {
-	output, raw, err := en.blobs.spawnOutput(ctx, child, report)
+func (en *engine) finishSpawn(ctx context.Context, c endedChild, report events.Value) {
+	parent := c.parent
+	output, raw, err := en.blobs.spawnOutput(ctx, c.id, report)
 	switch {
 	case lost(err):
-		en.childEnded(parent, child, func(t *decide.Turn) {
+		en.childEnded(c, func(t *decide.Turn) {
 			t.Attempts().Failed(t.Task.Steps[parent.Step], decide.Unreadable(err), fault.ClassChild, t.Elapsed(parent.Step))
 		})
 	case err != nil:
@@ -164,7 +168,7 @@ func (en *engine) finishSpawn(ctx context.Context, parent *events.Parent, child 
 		defer en.unlock()
 		en.wakeLater(parent.Task)
 	default:
-		en.childEnded(parent, child, func(t *decide.Turn) {
+		en.childEnded(c, func(t *decide.Turn) {
 			t.Attempts().Succeeded(t.Task.Steps[parent.Step], output, raw, t.Elapsed(parent.Step))
 		})
 	}

@@ -34,6 +34,9 @@ func (k *taskFacts) Holder(step string) (worker string, held bool) {
 // Ledgers implements decide.Facts.
 func (k *taskFacts) Ledgers() ([]decide.Ledger, bool) { return k.owner.ledgers.of((*entry)(k)) }
 
+// Above implements decide.Facts.
+func (k *taskFacts) Above() ([]decide.Ledger, bool) { return tree(k.owner.tasks).above((*entry)(k)) }
+
 // AwaitLedgers implements decide.Facts.
 func (k *taskFacts) AwaitLedgers(now time.Time) {
 	k.owner.ledgers.await(k.id)

@@ -144,6 +144,7 @@ func (en *engine) append(e *entry, t *decide.Turn, done func(error)) {
 	}
 	e.task.AdvanceHead(t.Now, data)
 	e.busy = true
+	e.paid = e.paid.Plus(sumOf(t.Paid))
 	en.ledgers.hold(e, t)
 	done = failpoint.Early(failpoint.AckEarly, done)
 	record := events.Record{Head: headOf(e.task), After: e.seq, Data: data}
@@ -200,6 +201,7 @@ func (en *engine) appended(e *entry, t *decide.Turn, seq uint64, err error, done
 		en.cfg.Hooks.Committed(seq, t.Calls, t.Paid)
 	}
 	en.ledgers.settle(e)
+	en.ledgers.released = en.ledgers.released || len(t.Paid) > 0
 	en.followUp(e, t)
 	e.notify()
 	done(nil)

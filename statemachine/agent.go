@@ -45,7 +45,7 @@ type Agent struct {
 	Phase Phase         `json:"phase"`
 	// Turns are the turns in order.
 	Turns []Turn `json:"turns,omitempty"`
-	// Spent is what the answered turns cost. Reserved is the highest cost of the turn that has no answer yet.
+	// Spent is what the answered turns cost, and the tasks that their calls have started. Reserved is the highest cost of the turn that has no answer yet.
 	Spent    events.Spent `json:"spent,omitzero"`
 	Reserved events.Spent `json:"reserved,omitzero"`
 	// Lost is what requests whose answers were lost cost at most. It counts against the limit as what is spent does.
@@ -64,6 +64,8 @@ type Turn struct {
 	Requested *events.Turn `json:"requested"`
 	// Answered is nil until the model has answered.
 	Answered *events.Answered `json:"answered,omitempty"`
+	// Charged is what the tasks have cost that the calls of the turn have started.
+	Charged events.Spent `json:"charged,omitzero"`
 }
 
 // Last returns the newest turn; nil before the first.
@@ -191,6 +193,14 @@ func (a *Agent) apply(e events.Event) error {
 	}
 	a.Phase = to
 	return nil
+}
+
+// charge adds what a task has cost that a call of the newest turn has started.
+func (a *Agent) charge(cost events.Spent) {
+	a.Spent = a.Spent.Plus(cost)
+	if last := a.Last(); last != nil {
+		last.Charged = last.Charged.Plus(cost)
+	}
 }
 
 // tell adds a message that the model has not heard.

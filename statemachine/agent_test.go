@@ -2,6 +2,7 @@ package statemachine_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -94,5 +95,46 @@ func TestSplitCall(t *testing.T) {
 	} {
 		agent, call := statemachine.SplitCall(key)
 		assert.Equal(t, want, [2]string{agent, call}, key)
+	}
+}
+
+// What a child task has cost counts against the budget of the agent whose call has started it, once, also if the call was cancelled.
+func TestChildrenAreCharged(t *testing.T) {
+	t.Parallel()
+	const call = "a.t1.c1"
+	spawned := events.Event{Kind: events.StepSpawned, Data: &events.Spawned{Step: call, Child: "TASK_1", Agent: "clerk"}}
+	charged := events.Event{Kind: events.TaskCharged, Data: &events.Charged{Step: call, Child: "TASK_1", Cost: events.Spent{NanoUSD: 5, Tokens: 7}}}
+	cancelled := events.Event{Kind: events.StepCancelled, Data: &events.Skipped{Step: call}}
+	succeeded := events.Event{Kind: events.StepSucceeded, Data: &events.Succeeded{Step: call}}
+	for name, test := range map[string]struct {
+		events []events.Event
+		open   int
+		spent  int64
+	}{
+		"running":           {[]events.Event{spawned}, 1, 0},
+		"ended":             {[]events.Event{spawned, charged, succeeded}, 0, 7},
+		"ended for nothing": {[]events.Event{spawned, succeeded}, 0, 0},
+		"cancelled":         {[]events.Event{spawned, cancelled}, 1, 0},
+		"cancelled, ended":  {[]events.Event{spawned, cancelled, charged}, 0, 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			task := &statemachine.Task{}
+			apply := func(e events.Event) { require.NoError(t, task.Apply(time.Unix(1, 0), e)) }
+			apply(events.Event{Kind: events.TaskSubmitted, Data: &events.Submitted{}})
+			apply(events.Event{Kind: events.AgentStarted, Data: &events.Agent{Step: "a"}})
+			apply(turn(events.TurnRequested, 1, 0))
+			apply(turn(events.TurnAnswered, 1, 1))
+			apply(events.Event{Kind: events.StepReady, Data: &events.Ready{Step: call, Attempt: 1, Tool: "TASK_SPAWN"}})
+			apply(events.Event{Kind: events.StepCalled, Data: &events.Called{Step: call, Attempt: 1}})
+			for _, e := range test.events {
+				apply(e)
+			}
+			agent := task.Steps["a"].Agent
+			assert.Len(t, task.Children, test.open)
+			assert.Equal(t, test.spent, task.Charged.Tokens)
+			assert.Equal(t, test.spent, agent.Turns[0].Charged.Tokens)
+			assert.Equal(t, 10+test.spent, agent.Spent.Tokens)
+		})
 	}
 }

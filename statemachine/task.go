@@ -35,8 +35,13 @@ type Task struct {
 	// questions, or with its note, counts once.
 	Calls int `json:"calls,omitempty"`
 	// Spawned counts the children that calls requested.
-	Spawned int  `json:"spawned,omitempty"`
-	Paused  bool `json:"paused,omitempty"`
+	Spawned int `json:"spawned,omitempty"`
+	// Children maps the child tasks whose costs Charged may not contain to the steps that they were started for. Charged is what the
+	// models have cost that the other children have asked.
+	Children map[events.TaskID]string `json:"children,omitempty"`
+	Charged  events.Spent             `json:"charged,omitzero"`
+
+	Paused bool `json:"paused,omitempty"`
 	// PauseReason is set with Paused.
 	PauseReason string `json:"pause_reason,omitempty"`
 	// Cancelling is true while the task runs only its `always` steps before it is cancelled.
@@ -194,18 +199,40 @@ func (t *Task) step(at time.Time, key string, e events.Event) error {
 	case events.StepSucceeded:
 		t.Calls += callsOf(e.Data)
 		t.consume(s)
+		delete(t.Children, s.Child)
 	case events.StepFailed:
 		t.Calls += callsOf(e.Data)
+		delete(t.Children, s.Child)
+	case events.StepRetrying:
+		delete(t.Children, s.Child)
 	case events.StepSpawned:
-		if s.Spawned != nil {
-			t.Spawned++
-		}
+		t.adopt(s)
 	default: // the other kinds change nothing outside of the step
 	}
 	if s.State == StepPending && (s.RunsElsewhere() || keepsGrant(e)) {
 		t.reserveGrant(s)
 	}
 	return nil
+}
+
+// adopt records that a child task of a step starts.
+func (t *Task) adopt(s *Step) {
+	if s.Spawned != nil {
+		t.Spawned++
+	}
+	if t.Children == nil {
+		t.Children = map[events.TaskID]string{}
+	}
+	t.Children[s.Child] = s.Key
+}
+
+// charge records what a child task has cost. If the call of an agent has started the child, it counts against the budget of the agent.
+func (t *Task) charge(d *events.Charged) {
+	delete(t.Children, d.Child)
+	t.Charged = t.Charged.Plus(d.Cost)
+	if s := t.Steps[AgentOf(d.Step)]; s != nil && s.Agent != nil {
+		s.Agent.charge(d.Cost)
+	}
 }
 
 // callsOf returns how many calls the part of a for_each that has ended with an event has made.
@@ -246,6 +273,8 @@ func (t *Task) applyOther(e events.Event) {
 		t.Cancelling, t.CancelReason = true, d.Reason
 	case *events.Part:
 		t.Part = d
+	case *events.Charged:
+		t.charge(d)
 	case *events.Ending:
 		t.Ending, t.Error = true, d.Error
 	case *events.Signal:

@@ -271,6 +271,9 @@ func costText(t api.TurnView) string {
 	if t.Estimated {
 		text += " (estimated)"
 	}
+	if t.Charged.Tokens > 0 {
+		text += "; child tasks " + spentText(t.Charged)
+	}
 	return text
 }
 

@@ -68,6 +68,8 @@ func describeStep(e events.Event) eventDescription {
 		return eventDescription{step: d.Step, text: screen.Plural(len(d.Items), "item")}
 	case *events.Divided:
 		return eventDescription{step: d.Step, text: fmt.Sprintf("%s in parts of %d", screen.Plural(d.Total, "item"), d.Size)}
+	case *events.Charged:
+		return eventDescription{step: d.Step, text: string(d.Child) + ": " + spentText(d.Cost)}
 	case *events.Part:
 		return eventDescription{step: d.Step, text: fmt.Sprintf("%s from %d", screen.Plural(d.Count, "item"), d.First)}
 	case *events.Waiting:

@@ -52,6 +52,7 @@ func (t *Reading) Continue(past *statemachine.Task, step string, inputs json.Raw
 	if len(kept) == 0 || spec == nil {
 		return nil
 	}
+	spec.Carried = chargedIn(kept)
 	c := &Continued{Step: step, Turns: len(kept), spec: spec}
 	if len(kept) < len(s.Agent.Turns) {
 		c.told = s.Agent.Turns[len(kept)].Requested.Heard
@@ -68,7 +69,7 @@ func (c *Continued) withBudget(past *statemachine.Task) *Continued {
 	a := s.Agent
 	c.told = append(slices.Clone(c.told), a.Told...)
 	spec := *c.spec
-	spec.Carried = a.Spent.Plus(a.Lost).Minus(spentIn(a.Turns[:c.Turns]))
+	spec.Carried = a.Spent.Plus(a.Lost).Minus(spentIn(a.Turns[:c.Turns])) // with all that its children have cost
 	asked := past.Steps[statemachine.ModelKey(c.Step, len(a.Turns))]
 	if asked.State == statemachine.StepCancelled && !asked.CalledAt.IsZero() { // the provider may have billed it
 		spec.Carried = spec.Carried.Plus(a.Reserved)
@@ -90,7 +91,6 @@ func (t *Reading) continuedSpec(n *plan.Node, before *events.Agent, inputs json.
 		return nil
 	}
 	spec := *before
-	spec.Carried = events.Spent{}
 	if spec.Models, err = t.modelsOf(p, n.Agent.Budget); err != nil {
 		return nil
 	}
@@ -116,6 +116,14 @@ func keptTurns(a *statemachine.Agent, before int) []statemachine.Turn {
 func spentIn(turns []statemachine.Turn) (sum events.Spent) {
 	for _, turn := range turns {
 		sum = sum.Plus(turn.Answered.Cost())
+	}
+	return sum
+}
+
+// chargedIn returns what the tasks have cost that the calls of turns have started.
+func chargedIn(turns []statemachine.Turn) (sum events.Spent) {
+	for _, turn := range turns {
+		sum = sum.Plus(turn.Charged)
 	}
 	return sum
 }

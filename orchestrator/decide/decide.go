@@ -140,6 +140,9 @@ type Facts interface {
 	Holder(step string) (worker string, held bool)
 	// Ledgers returns the budgets of the node that count the task; false while it is not known what was spent of them.
 	Ledgers() ([]Ledger, bool)
+	// Above returns the budgets of the agents above that count the task: those whose calls have started it, or a task above it. It returns
+	// false while it is not known what was spent of them.
+	Above() ([]Ledger, bool)
 	// AwaitLedgers lets the task be decided about again when a turn of another one has been answered, or soon.
 	AwaitLedgers(now time.Time)
 	// Overdue returns how long the ready call of a step may be queued, if it has been queued that long; 0 before. It sets a timer

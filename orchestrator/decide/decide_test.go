@@ -43,6 +43,8 @@ type world struct {
 	// ledgers are the budgets of the node. It is not known what was spent of them if unknownLedgers is set.
 	ledgers        []decide.Ledger
 	unknownLedgers bool
+	// above are the budgets of the agents above.
+	above []decide.Ledger
 	// wakes are the timers that the task has set.
 	wakes []time.Time
 }
@@ -59,6 +61,8 @@ func (w *world) Holder(step string) (worker string, held bool) {
 }
 
 func (w *world) Ledgers() ([]decide.Ledger, bool) { return slices.Clone(w.ledgers), !w.unknownLedgers }
+
+func (w *world) Above() ([]decide.Ledger, bool) { return slices.Clone(w.above), true }
 
 func (w *world) AwaitLedgers(now time.Time) { w.wakes = append(w.wakes, now) }
 

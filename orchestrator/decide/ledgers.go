@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"slices"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -8,42 +9,59 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// Ledger is a budget of the node as it stands for a task.
+// Ledger is a budget as it stands for a task: one of the node, or that of an agent above the task.
 type Ledger struct {
+	// Above is set for the budget of an agent above the task.
+	Above bool
 	// Name describes the budget.
 	Name string
 	// Limit is what may be spent in a period, Spent what was spent in the current one, with answers that were lost. Held is what turns
 	// that have no answer yet may cost besides, also those of the task.
 	Limit, Spent, Held events.Spent
-	// Until is when the period ends.
+	// Until is when the period ends; zero for a budget without periods.
 	Until time.Time
 	// Counts reports whether the budget counts requests to one of these models.
 	Counts func(models []string) bool
 }
 
-// ledgerField is the field of errors about budgets of the node.
-const ledgerField = "models.budgets"
+// The fields of errors about budgets of the node, and about those of agents above the task.
+const (
+	nodeField  = "models.budgets"
+	aboveField = "budget of the agent above"
+)
 
-// ofLedger reports whether an error is about a budget of the node.
-func ofLedger(err *fault.Error) bool { return err.Field == ledgerField }
+// field returns the field of errors about the budget.
+func (l Ledger) field() string {
+	if l.Above {
+		return aboveField
+	}
+	return nodeField
+}
+
+// ofLedger reports whether an error is about a Ledger.
+func ofLedger(err *fault.Error) bool { return err.Field == nodeField || err.Field == aboveField }
 
 // beyondText continues the description of a request for more budget.
 func beyondText(err *fault.Error) string {
-	if ofLedger(err) {
+	switch err.Field {
+	case nodeField:
 		return ", beyond a budget of the node"
+	case aboveField:
+		return ", beyond the budget of the agent above it"
+	default:
+		return ""
 	}
-	return ""
 }
 
-// draw reports whether the budgets of the node permit a turn. wait is set if they may permit it when turns in flight are answered. It
+// draw reports whether the budgets of the node, and those of the agents above the task, permit a turn. wait is set if they may permit it when turns in flight are answered. It
 // returns QUOTA_EXCEEDED if one of them is used up.
 func (t turns) draw(turn *events.Turn) (wait bool, err *fault.Error) {
 	if t.agent().BeyondBudgets {
 		return false, nil
 	}
-	t.drawLedgers()
+	ledgers, known := t.standing()
 	models := t.agent().Spec.ModelNames()
-	for _, l := range t.ledgers.all {
+	for _, l := range ledgers {
 		switch {
 		case !l.Counts(models):
 		case beyondLimit(l.Limit, l.Spent.Plus(turn.Reserved)):
@@ -52,29 +70,45 @@ func (t turns) draw(turn *events.Turn) (wait bool, err *fault.Error) {
 			wait = true
 		}
 	}
-	return wait || !t.ledgers.known, nil
+	return wait || !known, nil
 }
 
-// needsPrice returns VALIDATION_ERROR if a budget of the node in dollars counts a model, whose price is not known.
+// needsPrice returns VALIDATION_ERROR if a budget of the node, or of an agent above, in dollars counts a model, whose price is not known.
 func needsPrice(facts Facts, model string) error {
 	ledgers, _ := facts.Ledgers()
-	for _, l := range ledgers {
+	above, _ := facts.Above()
+	for _, l := range append(ledgers, above...) {
 		if l.Limit.NanoUSD > 0 && l.Counts([]string{model}) {
 			return fault.New(fault.ValidationError, "the price of the model %s is not known, so the budget of %s cannot be kept", model, l.Name).
-				WithField(ledgerField).WithHint("set it under models.prices in the settings of the node")
+				WithField(l.field()).WithHint("set it under models.prices in the settings of the node")
 		}
 	}
 	return nil
 }
 
-// mayRepeat returns QUOTA_EXCEEDED if the budgets of the node do not permit to repeat the request of an agent whose answer was lost. What
+// standing returns the budgets of the node and of the agents above as they stand at this point of the decision; false while it is not
+// known what was spent of them.
+func (t *Turn) standing() ([]Ledger, bool) {
+	t.drawLedgers()
+	above, known := t.Facts.Above()
+	return slices.Concat(t.ledgers.all, above), known && t.ledgers.known
+}
+
+// Charge records what a child task has cost, unless the history contains that already.
+func (t *Turn) Charge(d *events.Charged) {
+	if _, open := t.Task.Children[d.Child]; open && !t.Task.State.Terminal() && d.Cost != (events.Spent{}) {
+		t.Emit(events.TaskCharged, d)
+	}
+}
+
+// mayRepeat returns QUOTA_EXCEEDED if the budgets of the node, or of the agents above, do not permit to repeat the request of an agent whose answer was lost. What
 // the repetition may cost is held.
 func (t Attempts) mayRepeat(agent *statemachine.Agent) *fault.Error {
 	if agent.BeyondBudgets {
 		return nil
 	}
-	t.drawLedgers()
-	for _, l := range t.ledgers.all {
+	ledgers, _ := t.standing()
+	for _, l := range ledgers {
 		if l.Counts(agent.Spec.ModelNames()) && beyondLimit(l.Limit, l.Spent.Plus(l.Held)) {
 			return errLedger(l, agent.Reserved)
 		}
@@ -135,10 +169,17 @@ func beyondLimit(limit, cost events.Spent) bool {
 
 // errLedger returns the error of a budget that does not permit a request.
 func errLedger(l Ledger, next events.Spent) *fault.Error {
-	err := fault.New(fault.QuotaExceeded, "the next request may use more than what is left of the budget of %s until %s", l.Name, Clock(l.Until)).
-		WithField(ledgerField)
-	if beyondLimit(l.Limit, next) {
-		return err.WithHint("it alone may use more than the whole budget; a smaller max_tokens lowers that")
+	until := ""
+	if !l.Until.IsZero() {
+		until = " until " + Clock(l.Until)
 	}
-	return err.WithHint("orch retry goes on in the next period; orch costs shows what was spent")
+	err := fault.New(fault.QuotaExceeded, "the next request may use more than what is left of the budget of %s%s", l.Name, until).WithField(l.field())
+	switch {
+	case beyondLimit(l.Limit, next):
+		return err.WithHint("it alone may use more than the whole budget; a smaller max_tokens lowers that")
+	case l.Above:
+		return err.WithHint("a larger budget of that agent, or a smaller max_tokens of this one, permits more")
+	default:
+		return err.WithHint("orch retry goes on in the next period; orch costs shows what was spent")
+	}
 }

@@ -116,6 +116,42 @@ func TestBudgetsOfTheNodeAfterAnAnswer(t *testing.T) {
 	assert.Equal(t, "turn.lost a, step.retrying a.t1.m", w.end("a.t1.m", gone))
 }
 
+// The budget of an agent above a task holds its turns as one of the node does, and a person can let the agent go on beyond it.
+func TestBudgetOfAnAgentAbove(t *testing.T) {
+	t.Parallel()
+	above := func(limit, spent, held int64) []decide.Ledger {
+		l := ledger(limit, spent, held)
+		l.Above, l.Name, l.Until = true, "the agent of step boss", time.Time{}
+		return []decide.Ledger{l}
+	}
+	w := agentWorld(t, "max_tokens: 100")
+	w.above = above(5000, 1000, 3500)
+	assert.Equal(t, "task.started, agent.started a", w.wake(), "other children are in flight")
+	w.above = above(5000, 1000, 0)
+	assert.Equal(t, "turn.requested a, step.ready a.t1.m", w.wake())
+	w.above = above(5000, 1000, 4500)
+	w.begin("a.t1.m")
+	gone := work.Outcome{Error: fault.New(fault.NetworkError, "cut"), Class: fault.ClassTransport}
+	assert.Equal(t, "turn.lost a, step.failed a.t1.m, step.failed a, task.ending, task.failed", w.end("a.t1.m", gone))
+	err := w.task.Steps["a"].Error
+	assert.Equal(t, "the next request may use more than what is left of the budget of the agent of step boss", err.Message)
+	assert.Equal(t, "budget of the agent above", err.Field)
+
+	w = agentWorld(t, "max_tokens: 100, budget: {tokens: 2000, on_exceeded: ask}")
+	w.above = above(5000, 4900, 0)
+	assert.Equal(t, "task.started, agent.started a, approval.requested a.b1, task.approval_requested, step.parked a.b1", w.wake())
+	assert.Equal(t, "let the agent of step a go on with 50 turns, 2000 tokens more, beyond the budget of the agent above it", w.task.Approvals[0].Description)
+
+	w = submitted(t, "steps: [{id: a, agent: {model: m/free, prompt: one}}]\n", nil)
+	w.catalogue = toolbox(t)
+	dollars := above(0, 0, 0)
+	dollars[0].Limit, dollars[0].Counts = events.Spent{NanoUSD: 1e9}, func([]string) bool { return true }
+	w.above = dollars
+	w.wake()
+	require.NotNil(t, w.task.Steps["a"].Error)
+	assert.Equal(t, "the price of the model m/free is not known, so the budget of the agent of step boss cannot be kept", w.task.Steps["a"].Error.Message)
+}
+
 // A person can let an agent go on beyond a budget of the node, as far as its own budget goes once more.
 func TestBeyondABudgetOfTheNode(t *testing.T) {
 	t.Parallel()

@@ -107,9 +107,9 @@ func (t *Turn) Emit(kind events.Kind, data events.Payload) {
 		if call, ok := stats.Ended(t.Task, t.Now, e); ok {
 			t.Calls = append(t.Calls, call)
 		}
-		if cost, ok := costs.Of(t.Task, t.Now, e); ok {
-			t.Paid = append(t.Paid, cost)
-		}
+	}
+	if cost, ok := costs.Of(t.Task, t.Now, e); ok {
+		t.Paid = append(t.Paid, cost)
 	}
 	if t.err = t.Task.Apply(t.Now, e); t.err != nil {
 		return

@@ -80,6 +80,10 @@ func (h *history) event(c *events.Commit, e events.Event) {
 		h.report.Refused++
 	case *events.Turn, *events.Answered, *events.LostTurn, *events.Extended, *events.Told:
 		h.turn(events.StepOf(d), e)
+	case *events.Charged:
+		if s := h.steps[statemachine.AgentOf(d.Step)]; s != nil {
+			s.tokens += d.Cost.Tokens
+		}
 	case *events.Checkpointed:
 		h.report.Checkpoints[h.task] = append(h.report.Checkpoints[h.task], d.ID)
 	default:

@@ -30,6 +30,7 @@ func (w *world) check() {
 	w.checkNotes(past)
 	w.checkKeys(past)
 	w.checkBudgets(past)
+	w.checkTrees(past)
 	w.checkMessages(past)
 	for _, h := range slices.Clone(w.workers) {
 		w.killWorker(h)

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/orch-dev/orch/costs"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/models"
+	"github.com/orch-dev/orch/statemachine"
 )
 
 // prices are the prices of all models.
@@ -69,6 +71,58 @@ func (w *world) checkMessages(past []*history) {
 	}
 }
 
+// checkTrees checks that an agent and the tasks below it have not cost more than its budget together, unless a person has permitted more.
+func (w *world) checkTrees(past []*history) {
+	paid, below, extended := map[events.TaskID]map[string]events.Spent{}, map[events.TaskID][]*history{}, map[events.TaskID]bool{}
+	for _, h := range past {
+		paid[h.id] = map[string]events.Spent{}
+		task := &statemachine.Task{ID: h.id}
+		for _, c := range h.commits {
+			for _, e := range c.Events {
+				if cost, ok := costs.Of(task, c.At, e); ok {
+					agent := statemachine.AgentOf(events.StepOf(e.Data))
+					paid[h.id][agent] = paid[h.id][agent].Plus(cost.Most())
+				}
+				extended[h.id] = extended[h.id] || e.Kind == events.AgentExtended
+				if err := task.Apply(c.At, e); err != nil {
+					w.fail("%s: %v", h.id, err)
+				}
+			}
+		}
+		if p := h.task.Submitted.Parent; p != nil {
+			below[p.Task] = append(below[p.Task], h)
+		}
+	}
+	var sum func(h *history, agent string) (cost events.Spent, more bool)
+	sum = func(h *history, agent string) (cost events.Spent, more bool) {
+		more = extended[h.id]
+		for step, spent := range paid[h.id] {
+			if agent == "" || step == agent {
+				cost = cost.Plus(spent)
+			}
+		}
+		for _, child := range below[h.id] {
+			if agent == "" || statemachine.AgentOf(child.task.Submitted.Parent.Step) == agent {
+				c, m := sum(child, "")
+				cost, more = cost.Plus(c), more || m
+			}
+		}
+		return cost, more
+	}
+	for _, h := range past {
+		for key, s := range h.task.Steps {
+			if s.Agent == nil {
+				continue
+			}
+			limit := s.Agent.Spec.Limit
+			cost, more := sum(h, key)
+			if !more && (limit.Tokens > 0 && cost.Tokens > limit.Tokens || limit.NanoUSD > 0 && cost.NanoUSD > limit.NanoUSD) {
+				w.fail("agent %s %s and the tasks below it have cost %+v of %+v", h.id, key, cost, limit)
+			}
+		}
+	}
+}
+
 // checkBudgets checks that no turn of an agent was begun that might have exceeded its budget, and that each turn has one answer at
 // most.
 func (w *world) checkBudgets(past []*history) {
@@ -91,6 +145,9 @@ func (w *world) checkBudgets(past []*history) {
 					spent[d.Step] = spent[d.Step].Plus(events.Spent{NanoUSD: d.NanoUSD, Tokens: d.Usage.Request() + d.Usage.Output})
 				case *events.Extended:
 					limits[d.Step] = d.Limit
+				case *events.Charged:
+					agent := statemachine.AgentOf(d.Step)
+					spent[agent] = spent[agent].Plus(d.Cost)
 				case *events.LostTurn:
 					spent[d.Step] = spent[d.Step].Plus(d.Cost)
 				}

@@ -208,7 +208,7 @@ func (w *world) endCall(j *job, how string) {
 	j.outcome = &work.Outcome{Ref: j.Ref, Worker: j.worker.name, StartedAt: time.Now(), Duration: time.Millisecond}
 	switch {
 	case how == "ok" && j.Tool == "SPAWN":
-		j.outcome.Spawn = &work.Spawn{Agent: "sim", File: "sim.yaml", Plan: json.RawMessage(agentPlan), Inputs: json.RawMessage(`{"n":3}`)}
+		j.outcome.Spawn = &work.Spawn{Agent: "sim", File: "sim.yaml", Plan: w.planOfAgent(), Inputs: json.RawMessage(`{"n":3}`)}
 	case how == "ok" && j.Tool == models.CallTool:
 		j.outcome.Output = w.answerOfModel()
 	case how == "ok":
@@ -219,14 +219,19 @@ func (w *world) endCall(j *job, how string) {
 	w.report(j)
 }
 
-// agentPlan is the plan of the child of a SPAWN call.
-const agentPlan = `{"orch":"v1","inputs":{"type":"object","properties":{"n":{"type":"integer"}}},` +
-	`"steps":[{"id":"r","tool":"READ"},{"id":"w","needs":["r"],"tool":"WRITE"}]}`
+// planOfAgent draws the plan of the child of a SPAWN call: of tools, or of an agent with a model.
+func (w *world) planOfAgent() json.RawMessage {
+	steps := `{"id":"r","tool":"READ"},{"id":"w","needs":["r"],"tool":"WRITE"}`
+	if w.chance(1, 4) {
+		steps = `{"id":"m","agent":{"model":"m/x","prompt":"p","tools":["READ","SPAWN"],"max_turns":6}}`
+	}
+	return json.RawMessage(`{"orch":"v1","inputs":{"type":"object","properties":{"n":{"type":"integer"}}},"steps":[` + steps + `]}`)
+}
 
 // requestApproval returns a call that needs an approval: for itself, or for scopes of its task.
 func (w *world) requestApproval(j *job) {
 	a := &work.ApprovalRequest{Rule: "sim", Reason: "the script says so", Type: "destructive_operation", ArgsSHA256: j.Tool}
-	if w.chance(1, 3) {
+	if w.chance(1, 4) {
 		a.Scopes = []string{"endpoint https://sim:443"}
 	}
 	if j.Access != nil && len(j.Access.Scopes) > 0 && len(a.Scopes) > 0 {

@@ -184,6 +184,7 @@ export interface TurnView {
   usage?: { input: number; cache_read?: number; cache_write?: number; output: number }
   estimated?: boolean
   nano_usd?: number
+  charged?: Spent
   reserved?: Spent
   asked_at?: string
   duration?: number

@@ -212,6 +212,7 @@ function Cost({ of: t }: { of: TurnView }) {
     <span class="cost">
       {u ? `${count(request)} + ${plural(u.output, 'token')}${t.estimated ? ' (estimated)' : ''}` : `at most ${plural(t.reserved?.tokens ?? 0, 'token')}`}
       {money ? <> <strong>{dollars(money)}</strong></> : null}
+      {t.charged ? <> · child tasks {t.charged.nano_usd ? dollars(t.charged.nano_usd) : plural(t.charged.tokens ?? 0, 'token')}</> : null}
     </span>
   )
 }
