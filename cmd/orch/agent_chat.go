@@ -15,8 +15,11 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// chatEnd is the line that ends a chat.
-const chatEnd = "/end"
+// The lines that are commands of a chat and no messages.
+const (
+	chatEnd  = "/end"
+	chatHelp = "/help"
+)
 
 func newAgentChat(c *agentCommands) *cobra.Command {
 	var o submitOptions
@@ -27,7 +30,7 @@ func newAgentChat(c *agentCommands) *cobra.Command {
 		Long: `Talk with an agent, in lines: each line is a message, and the answer follows when the agent has made the calls that it
 needs. NAME is that of a file .orch/agents/NAME.yaml, as for orch agent ask. The conversation is a task: it survives
 crashes and the end of this command, which --task continues. The line ` + chatEnd + ` ends it; its report is the last answer.
-Ctrl-C and Ctrl-D leave it.`,
+Ctrl-C and Ctrl-D leave it. ` + chatHelp + ` says how the chat works. A message that begins with a slash is written with two.`,
 		Example: "  orch agent chat helper\n  orch agent chat helper 'What changed this week?' --model local/qwen\n  orch agent chat --task @last",
 		Args:    takes("[NAME|FILE]", "[PROMPT]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -62,9 +65,9 @@ Ctrl-C and Ctrl-D leave it.`,
 // startChat submits a chat with its first message, and goes on with it.
 func (c *agentCommands) startChat(ctx context.Context, o submitOptions, prompt []string) error {
 	lines := bufio.NewReader(c.in)
-	first, err := strings.Join(prompt, " "), error(nil)
-	for first == "" && err == nil {
-		first, err = c.readMessage(ctx, lines)
+	first := strings.Join(prompt, " ")
+	if first == "" {
+		first, _, _ = c.nextMessage(ctx, lines, "ID") // without a message there is no chat, whatever the reason
 	}
 	if ctx.Err() != nil {
 		return fault.From(ctx.Err())
@@ -120,6 +123,37 @@ func (c *agentCommands) readMessage(ctx context.Context, lines *bufio.Reader) (s
 	}
 }
 
+// nextMessage reads lines until one is a message or ends the chat. The other commands of the chat are answered at once. At the end of the
+// input it returns io.EOF, perhaps with a last message.
+func (c *agentCommands) nextMessage(ctx context.Context, lines *bufio.Reader, id events.TaskID) (text string, end bool, err error) {
+	for text == "" && !end && err == nil {
+		var line string
+		line, err = c.readMessage(ctx, lines)
+		text, end = c.interpret(line, id)
+	}
+	return text, end, err
+}
+
+// interpret returns the message in a line, or whether the line ends the chat. It answers the other commands of the chat.
+func (c *agentCommands) interpret(line string, id events.TaskID) (text string, end bool) {
+	word, _, _ := strings.Cut(line, " ")
+	switch {
+	case !strings.HasPrefix(line, "/"):
+		return line, false
+	case strings.HasPrefix(line, "//"):
+		return line[1:], false
+	case line == chatEnd:
+		return "", true
+	case line == chatHelp:
+		c.note("each line is a message. %s ends the chat; Ctrl-D leaves it, and orch agent chat --task %s goes on", chatEnd, id)
+		c.note("tokens and costs: orch agent show %s. A message that begins with a slash: write two, such as //word", id)
+	default:
+		c.note("%s is no command of the chat, and nothing was sent; %s lists them, and with two slashes the line is a message: /%s",
+			screen.Line(word), chatHelp, screen.Line(word))
+	}
+	return "", false
+}
+
 // chat shows the answers of an agent and sends it the lines of the user, until it has ended or there are no more lines. shown is how
 // many turns have been shown.
 func (c *agentCommands) chat(ctx context.Context, s session, id events.TaskID, lines *bufio.Reader, shown int) error {
@@ -127,7 +161,7 @@ func (c *agentCommands) chat(ctx context.Context, s session, id events.TaskID, l
 	defer f.release(ctx, s)
 	t := &chatting{agentCommands: c, follower: f, shown: shown}
 	if c.inTTY && c.errTTY {
-		c.note("each line is a message; %s ends the chat, Ctrl-D leaves it", chatEnd)
+		c.note("each line is a message; %s ends the chat, Ctrl-D leaves it, %s says more", chatEnd, chatHelp)
 	}
 	for {
 		ended, err := t.listen(ctx)
@@ -139,18 +173,11 @@ func (c *agentCommands) chat(ctx context.Context, s session, id events.TaskID, l
 		case ended:
 			return c.wait.finish(ctx, f)
 		}
-		text, err := "", error(nil)
-		for text == "" && err == nil {
-			text, err = c.readMessage(ctx, lines)
-		}
-		if ctx.Err() != nil || text == "" && errors.Is(err, io.EOF) {
+		text, end, err := c.nextMessage(ctx, lines, id)
+		if ctx.Err() != nil || text == "" && !end && errors.Is(err, io.EOF) {
 			return c.leaveChat(id)
 		}
-		r := api.SayRequest{ID: id, Text: text, Actor: c.actor()}
-		if text == chatEnd {
-			r.Text, r.End = "", true
-		}
-		if _, err := f.session.Say(ctx, r); err != nil {
+		if _, err := f.session.Say(ctx, api.SayRequest{ID: id, Text: text, End: end, Actor: c.actor()}); err != nil {
 			return err
 		}
 	}
