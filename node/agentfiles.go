@@ -15,11 +15,11 @@ import (
 const (
 	// maxAgentFiles limits how many agents are listed.
 	maxAgentFiles = 1000
-	// maxAbout limits the characters of what is said about an agent.
+	// maxAbout limits the characters of what is said about an agent without a description.
 	maxAbout = 120
 )
 
-// AgentFiles lists the agents of a root for MCP clients. It is safe for concurrent use.
+// AgentFiles lists the agents of a root. It is safe for concurrent use.
 type AgentFiles struct {
 	root *pathguard.Root
 
@@ -81,8 +81,11 @@ func (a *AgentFiles) read(name string, e fs.DirEntry) knownAgent {
 	return k
 }
 
-// aboutAgent returns what an agent is for: the first line of its instructions, or the name of its plan.
+// aboutAgent returns in one line what an agent is for: its description, the first line of its instructions, or the name of its plan.
 func aboutAgent(p *plan.Plan, name string) string {
+	if summary := strings.Join(strings.Fields(p.Summary), " "); summary != "" {
+		return shortened(summary, plan.MaxDescription)
+	}
 	about := p.Name
 	if about == name || about == "agent "+name {
 		about = ""
@@ -91,8 +94,13 @@ func aboutAgent(p *plan.Plan, name string) string {
 		about = p.Steps[0].Agent.Instructions
 	}
 	about, _, _ = strings.Cut(strings.TrimSpace(about), "\n")
-	if runes := []rune(about); len(runes) > maxAbout {
-		about = string(runes[:maxAbout]) + "…"
+	return shortened(about, maxAbout)
+}
+
+// shortened returns at most limit characters of a text.
+func shortened(text string, limit int) string {
+	if runes := []rune(text); len(runes) > limit {
+		return string(runes[:limit]) + "…"
 	}
-	return about
+	return text
 }

@@ -3,12 +3,16 @@ package node_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/internal/pathguard"
+	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/node"
+	"github.com/orch-dev/orch/plan"
 )
 
 func writeAgentFile(t *testing.T, file, text string) {
@@ -35,4 +39,32 @@ func TestMCPClientStartsAgents(t *testing.T) {
 	formed, _ := spawn("judge")["structuredContent"].(object)
 	assert.Equal(t, object{"ok": true}, formed["report"])
 	assert.Equal(t, true, spawn("nobody")["isError"])
+}
+
+// An agent is described by its file: by the description or the summary, else by its instructions, else by the name of its plan.
+func TestAgentFilesAreDescribed(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	root, err := pathguard.Open(folder)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, root.Close()) })
+	const steps = "steps: [{id: a, tool: FILE_LIST, with: {path: /}}]\n"
+	for name, text := range map[string]string{
+		"a": "description: |\n  Reviews\n  changes.\nmodel: m/x\ninstructions: Be brief.\n",
+		"b": "model: m/x\ninstructions: |\n  Be brief.\n  And kind.\n",
+		"c": "orch: v1\nname: Deploys\nsummary: Deploys the shop.\n" + steps,
+		"d": "orch: v1\nname: Deploys\n" + steps,
+		"e": "model: m/x\n",
+		"f": "orch: v1\nsummary: " + strings.Repeat("x", plan.MaxDescription+1) + "\n" + steps,
+	} {
+		writeAgentFile(t, filepath.Join(folder, ".orch", "agents", name+".yaml"), text)
+	}
+	assert.Equal(t, []server.AgentFile{
+		{Name: "a", About: "Reviews changes."},
+		{Name: "b", About: "Be brief."},
+		{Name: "c", About: "Deploys the shop."},
+		{Name: "d", About: "Deploys"},
+		{Name: "e"},
+		{Name: "f", About: strings.Repeat("x", plan.MaxDescription) + "…"},
+	}, node.NewAgentFiles(root).AgentFiles())
 }

@@ -23,6 +23,9 @@ const (
 	maxHandoff       = 16
 	minCompactAt     = 1000
 	defaultKeep      = 4
+
+	// MaxDescription limits the characters of the description in an agent file.
+	MaxDescription = 200
 )
 
 // The tools that agents have of their own, which no pattern of Agent.Tools names.
@@ -99,7 +102,7 @@ func (c cursor) isAgentFile() bool {
 }
 
 // agentFile returns the plan of an agent file. Its inputs are `prompt` and, optionally, `model`, which replaces the model of the
-// file, and `chat`. Its output is `report`, the final answer.
+// file, and `chat`. Its output is `report`, the final answer. The `description` of the file is the summary of the plan.
 func (l *loader) agentFile(c cursor) *Plan {
 	s := &Step{ID: "agent", Kind: KindAgent, OnError: OnErrorFail}
 	name := strings.TrimSuffix(path.Base(c.doc.file), path.Ext(c.doc.file))
@@ -108,7 +111,10 @@ func (l *loader) agentFile(c cursor) *Plan {
 		Inputs: json.RawMessage(`{"type":"object","required":["prompt"],"properties":{"prompt":{"type":"string","minLength":1},"model":{"type":"string","default":""},"chat":{"type":"boolean","default":false}}}`),
 	}
 	l.planLocations[p], l.stepLocations[s] = c.location, c.location
-	s.Agent = c.agentOf("${{ inputs.prompt }}", "${{ inputs.chat }}")
+	s.Agent = &Agent{MaxTurns: defaultTurns, MaxTokens: defaultTokens, Prompt: "${{ inputs.prompt }}", Chat: "${{ inputs.chat }}"}
+	fields := s.Agent.fields()
+	fields["description"] = func(c cursor) { p.Summary = c.short(MaxDescription) }
+	c.agentInto(s.Agent, fields)
 	if !strings.Contains(s.Agent.Model, opening) {
 		s.Agent.Model = "${{ inputs.model != '' ? inputs.model : " + strconv.Quote(s.Agent.Model) + " }}"
 	}
@@ -120,16 +126,20 @@ func (l *loader) agentFile(c cursor) *Plan {
 	return p
 }
 
-func (c cursor) agent() *Agent { return c.agentOf("", false) }
-
-// agentOf parses an agent. prompt and chat are those of an agent without them; a prompt of "" means that it needs one.
-func (c cursor) agentOf(prompt string, chat any) *Agent {
-	a := &Agent{MaxTurns: defaultTurns, MaxTokens: defaultTokens, Prompt: prompt, Chat: chat}
+// agent parses the agent of a step.
+func (c cursor) agent() *Agent {
+	a := &Agent{MaxTurns: defaultTurns, MaxTokens: defaultTokens, Chat: false}
 	if c.node.Kind != yaml.MappingNode {
 		c.report("is "+c.kind()+", but an object is expected", "such as `agent: {model: openai/gpt-5, prompt: ..., tools: [FILE_READ]}`")
 		return a
 	}
-	c.object(map[string]func(cursor){
+	c.agentInto(a, a.fields())
+	return a
+}
+
+// fields returns the keys of an agent with the functions that parse them into a.
+func (a *Agent) fields() map[string]func(cursor) {
+	return map[string]func(cursor){
 		"model":        func(c cursor) { a.Model = c.text() },
 		"fallback":     func(c cursor) { a.Fallback = c.bounded(maxAgentFallback) },
 		"instructions": func(c cursor) { a.Instructions = c.text() },
@@ -144,14 +154,18 @@ func (c cursor) agentOf(prompt string, chat any) *Agent {
 		"context":      func(c cursor) { a.Context = c.context() },
 		"chat":         func(c cursor) { a.Chat = c.chat() },
 		"stubs":        func(c cursor) { a.Stubs = c.stubs() },
-	})
+	}
+}
+
+// agentInto parses the keys of an agent, and reports those that are missing.
+func (c cursor) agentInto(a *Agent, fields map[string]func(cursor)) {
+	c.object(fields)
 	if a.Model == "" {
 		c.report("agent needs a `model`", "PROVIDER/NAME, such as openai/gpt-5; `orch models list` shows the providers")
 	}
 	if a.Prompt == "" {
 		c.report("agent needs a `prompt`", "it says what the agent is to do")
 	}
-	return a
 }
 
 // bounded returns a list of at most limit strings.

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -23,9 +24,10 @@ func TestSelects(t *testing.T) {
 // An agent file is a plan with one step, whose prompt is an input.
 func TestAgentFile(t *testing.T) {
 	t.Parallel()
-	p, pr, err := plan.Load("/x/reviewer.yaml", []byte("model: m/x\ninstructions: Review.\ntools: [FILE_READ]\nmax_turns: 7\n"), plan.Options{})
+	p, pr, err := plan.Load("/x/reviewer.yaml", []byte("description: Reviews Go.\nmodel: m/x\ninstructions: Review.\ntools: [FILE_READ]\nmax_turns: 7\n"), plan.Options{})
 	require.NoError(t, err)
 	assert.Equal(t, "agent reviewer", p.Name)
+	assert.Equal(t, "Reviews Go.", p.Summary)
 	for given, want := range map[string]plan.Persona{
 		`{"prompt":"go"}`:               {Model: "m/x", Fallback: []string{}, Instructions: "Review.", Prompt: "go"},
 		`{"prompt":"go","model":"m/y"}`: {Model: "m/y", Fallback: []string{}, Instructions: "Review.", Prompt: "go"},
@@ -53,4 +55,6 @@ func TestAgentFilesThatAreWrong(t *testing.T) {
 	} {
 		assert.Equal(t, want, problems(t, src, plan.Options{}))
 	}
+	assert.Equal(t, "p.yaml:2:14: description: has more than 200 characters",
+		problems(t, "model: m/x\ndescription: "+strings.Repeat("x", plan.MaxDescription+1), plan.Options{}))
 }

@@ -9,8 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/internal/spell"
+	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/node"
 	"github.com/orch-dev/orch/tools/agent"
 )
 
@@ -21,10 +25,10 @@ func newAgentAsk(c *agentCommands) *cobra.Command {
 		Use:   "ask NAME|FILE PROMPT",
 		Short: "Let a model do something, as an agent that a file describes",
 		Long: `Let a model do something. NAME is that of a file .orch/agents/NAME.yaml below the root, with the keys of an
-agent step: model, instructions, tools, result, budget. The task survives crashes, its calls pass the gates of
+agent step: model, instructions, tools, result, budget; and a description. The task survives crashes, its calls pass the gates of
 every call, and its report is printed.`,
 		Example: "  orch agent ask reviewer 'Review the change in internal/config.'\n  orch agent ask ./fix.yaml 'Mend the failing test.' --model local/qwen --detach",
-		Args:    takes("NAME|FILE", "PROMPT"),
+		Args:    takes("NAME|FILE", "PROMPT"), ValidArgsFunction: c.completeAgents,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
 			if o.file, err = c.agentFile(args[0]); err != nil {
@@ -64,12 +68,13 @@ const maxKnownAgents = 20
 
 // noAgent returns NOT_FOUND for an agent, and names those that there are.
 func (c *agentCommands) noAgent(name string) error {
-	var known []string
-	entries, _ := os.ReadDir(filepath.Join(c.cfg.Root, agent.Folder)) // without the folder there are no agents
-	for _, e := range entries {
-		if file, ok := agent.TemplateName(e.Name()); ok {
-			known = append(known, file)
+	var known, described []string
+	for _, f := range c.agentFiles() {
+		entry := f.Name
+		if f.About != "" {
+			entry += " (" + screen.Line(f.About) + ")"
 		}
+		known, described = append(known, f.Name), append(described, entry)
 	}
 	missing := fault.New(fault.NotFound, "there is no agent %q", name).WithField("NAME|FILE")
 	near := spell.Nearest(strings.TrimSuffix(filepath.Base(name), ".yaml"), known)
@@ -77,8 +82,33 @@ func (c *agentCommands) noAgent(name string) error {
 	case near != "":
 		return missing.WithHint("did you mean %s?", near)
 	case len(known) > 0:
-		return missing.WithHint("there are: %s", strings.Join(known[:min(len(known), maxKnownAgents)], ", "))
+		return missing.WithHint("there are: %s", strings.Join(described[:min(len(known), maxKnownAgents)], ", "))
 	default:
 		return missing.WithHint("write .orch/agents/NAME.yaml with the keys of an agent step: model, instructions, tools, budget")
 	}
+}
+
+// agentFiles returns the agents that files of the root describe; none if the root cannot be read.
+func (c *agentCommands) agentFiles() []server.AgentFile {
+	root, err := pathguard.Open(c.cfg.Root)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = root.Close() }() // it was only read
+	return node.NewAgentFiles(root).AgentFiles()
+}
+
+// completeAgents completes the name of an agent as the first argument, with what the agent is for.
+func (c *agentCommands) completeAgents(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	if c.configure(cmd) != nil {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	var words []string
+	for _, f := range c.agentFiles() {
+		words = append(words, f.Name+"\t"+screen.Line(f.About))
+	}
+	return words, cobra.ShellCompDirectiveDefault // or the path of a file
 }

@@ -32,7 +32,7 @@ needs. NAME is that of a file .orch/agents/NAME.yaml, as for orch agent ask. The
 crashes and the end of this command, which --task continues. The line ` + chatEnd + ` ends it; its report is the last answer.
 Ctrl-C and Ctrl-D leave it. ` + chatHelp + ` says how the chat works. A message that begins with a slash is written with two.`,
 		Example: "  orch agent chat helper\n  orch agent chat helper 'What changed this week?' --model local/qwen\n  orch agent chat --task @last",
-		Args:    takes("[NAME|FILE]", "[PROMPT]"),
+		Args:    takes("[NAME|FILE]", "[PROMPT]"), ValidArgsFunction: c.completeAgents,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case task != "" && len(args) > 0:
