@@ -43,7 +43,7 @@ func newDemoModel(e *env, o demoOptions) (demoModel, error) {
 	if strings.HasPrefix(o.model, "script:") {
 		return m, fault.New(fault.InvalidParams, "the demonstration has scripts of its own").WithField("--model").WithHint("leave --model out, or name PROVIDER/NAME")
 	}
-	commands := &modelCommands{e}
+	commands := &modelCommands{&connector{env: e}}
 	err := commands.withModels(func(all *directory.Directory, _ *pathguard.Root) error {
 		_, _, err := all.Price(o.model)
 		return err

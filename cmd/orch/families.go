@@ -30,7 +30,7 @@ func (a *app) addFamilies(root *cobra.Command) {
 			servers: &mcpServerCommands{connector: a.connector, tools: a.tools, defined: a.tools.defined},
 		},
 		&agentCommands{connector: a.connector, wait: wait, submits: submits},
-		&modelCommands{a.env},
+		&modelCommands{a.connector},
 		&tokenCommands{connector: a.connector},
 		&dataCommands{connector: a.connector},
 		&doctorCommands{connector: a.connector, defined: a.tools.defined})

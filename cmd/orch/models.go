@@ -17,7 +17,7 @@ import (
 )
 
 // modelCommands are the commands about the language models of agents. They need no node.
-type modelCommands struct{ *env }
+type modelCommands struct{ *connector }
 
 // commands implements family.
 func (c *modelCommands) commands() []*cobra.Command { return []*cobra.Command{newModels(c)} }

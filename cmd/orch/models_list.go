@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -10,12 +12,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/classify/secrets"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/internal/pathguard"
+	"github.com/orch-dev/orch/models/breaker"
 	"github.com/orch-dev/orch/models/directory"
 	"github.com/orch-dev/orch/models/wire"
 	"github.com/orch-dev/orch/node"
@@ -42,6 +46,8 @@ type shownProvider struct {
 	Fields  []string      `json:"fields,omitempty"`
 	CA      string        `json:"ca,omitempty"`
 	Idle    time.Duration `json:"idle"`
+	// Node says how the running node sees the provider; nil if none runs.
+	Node *api.ProviderView `json:"node,omitempty"`
 }
 
 // shownScript is a script below the root.
@@ -67,16 +73,17 @@ func newModelsList(c *modelCommands) *cobra.Command {
 		Use:   "list",
 		Short: "List the providers of models, the scripts and the prices",
 		Long: `List the providers of models in the settings with their addresses, and whether their keys can be read here; the scripts in
-.orch/models below the root; and the prices. It asks no provider: orch models test does.`,
+.orch/models below the root; and the prices. If a node runs, the list says which providers it does not ask for a while, because
+they have failed again and again. The command itself asks no provider: orch models test does.`,
 		Example: "  orch models list --json",
 		Args:    takes(),
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withModels(func(all *directory.Directory, root *pathguard.Root) error {
 				scripts, err := shownScripts(all, root)
 				if err != nil {
 					return err
 				}
-				l := modelList{Providers: c.shownProviders(), Scripts: scripts, Prices: shownPrices(c.cfg.Models.Prices)}
+				l := modelList{Providers: c.atRunningNode(cmd.Context(), c.shownProviders()), Scripts: scripts, Prices: shownPrices(c.cfg.Models.Prices)}
 				return c.emit(view{data: l, names: modelNames(all, root), text: func(w io.Writer) error { return c.modelTables(w, l) }})
 			})
 		},
@@ -98,6 +105,38 @@ func (c *modelCommands) shownProviders() []shownProvider {
 		list = append(list, shown)
 	}
 	return list
+}
+
+// atRunningNode adds to providers how the running node sees them, if one runs.
+func (c *modelCommands) atRunningNode(ctx context.Context, providers []shownProvider) []shownProvider {
+	if len(providers) == 0 {
+		return providers
+	}
+	ctx, stop := context.WithTimeout(ctx, offeredWithin)
+	defer stop()
+	var status api.StatusReply
+	s, err := c.nodes.Dial(ctx, c.cfg)
+	if err == nil {
+		err = useSession(ctx, s, func(s session) (err error) {
+			status, err = s.Status(ctx, api.StatusRequest{})
+			return err
+		})
+	}
+	switch {
+	case c.cfg.Server == "" && fault.Has(err, fault.Unavailable):
+		return providers
+	case err != nil:
+		c.note("the node does not say which providers it asks: %v", err)
+		return providers
+	}
+	for i, p := range providers {
+		view := api.ProviderView{Name: p.Name, State: string(breaker.Closed)} // a node names only providers that fail
+		if at := slices.IndexFunc(status.Providers, func(v api.ProviderView) bool { return v.Name == p.Name }); at >= 0 {
+			view = status.Providers[at]
+		}
+		providers[i].Node = &view
+	}
+	return providers
 }
 
 // readSecrets returns the secrets of a provider: its key and the values of headers that are secret. Of a value such as
@@ -204,7 +243,7 @@ and test them: orch models test local/NAME`
 
 func providerTable(providers []shownProvider) screen.Table {
 	var t screen.Table
-	t.Row("PROVIDER", "WIRE", "ADDRESS", "KEY", "READABLE", "IDLE", "HEADERS", "FIELDS")
+	t.Row("PROVIDER", "WIRE", "ADDRESS", "KEY", "READABLE", "IDLE", "HEADERS", "FIELDS", "AT THE NODE")
 	for _, p := range providers {
 		readable := "yes"
 		switch {
@@ -213,9 +252,23 @@ func providerTable(providers []shownProvider) screen.Table {
 		case p.Key == "" && len(p.Headers) == 0:
 			readable = "-"
 		}
-		t.Row(p.Name, p.Wire, p.URL, cmp.Or(p.Key, "-"), readable, screen.Duration(p.Idle), orNone(p.Headers), orNone(p.Fields))
+		t.Row(p.Name, p.Wire, p.URL, cmp.Or(p.Key, "-"), readable, screen.Duration(p.Idle), orNone(p.Headers), orNone(p.Fields), nodeText(p.Node))
 	}
 	return t
+}
+
+// nodeText says whether the running node asks a provider.
+func nodeText(v *api.ProviderView) string {
+	switch {
+	case v == nil:
+		return "-"
+	case v.Until != nil:
+		return fmt.Sprintf("%s: not asked until %s, failed %d times: %s", v.State, v.Until.UTC().Format("15:04:05Z"), v.Failures, v.Error)
+	case v.Failures > 0:
+		return fmt.Sprintf("%s: failed %d times: %s", v.State, v.Failures, v.Error)
+	default:
+		return v.State
+	}
 }
 
 // orNone joins names, or returns "-" if there are none.

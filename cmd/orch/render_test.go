@@ -221,6 +221,29 @@ func TestDoctorNamesProvidersThatAreNotAsked(t *testing.T) {
 	assert.NotContains(t, p.out.String(), "claude")
 }
 
+// The list of models says which providers the running node does not ask for a while.
+func TestModelsListNamesProvidersThatAreNotAsked(t *testing.T) {
+	t.Parallel()
+	const settings = `--models={"providers":{"claude":{"wire":"anthropic"},"local":{"wire":"gemini"},"openai":{"wire":"openai"}}}`
+	until := at(15)
+	status := api.StatusReply{Providers: []api.ProviderView{
+		{Name: "claude", State: "closed", Failures: 2, Error: "cut"},
+		{Name: "openai", State: "open", Failures: 6, Error: "503", Until: &until},
+	}}
+	p := newProbe(t, &fakeSession{status: status})
+	require.Zero(t, p.run(t.Context(), []string{"models", "list", settings}), p.err)
+	assert.Regexp(t, `claude .* closed: failed 2 times: cut\n`, p.out.String())
+	assert.Regexp(t, `local .* closed\n`, p.out.String())
+	assert.Regexp(t, `openai .* open: not asked until 12:00:15Z, failed 6 times: 503\n`, p.out.String())
+	p = newProbe(t, &fakeSession{status: status})
+	require.Zero(t, p.run(t.Context(), []string{"models", "list", settings, "--json"}), p.err)
+	assert.Contains(t, p.out.String(), `"until": "2026-01-02T12:00:15Z"`)
+	p = newProbe(t)
+	require.Zero(t, p.run(t.Context(), []string{"models", "list", settings}), p.err)
+	assert.NotContains(t, p.out.String(), "closed")
+	assert.Empty(t, p.err.String())
+}
+
 func TestDoctorSaysWhatToMend(t *testing.T) {
 	t.Parallel()
 	s := &fakeSession{
