@@ -139,25 +139,24 @@ func (c *modelCommands) atRunningNode(ctx context.Context, providers []shownProv
 	return providers
 }
 
-// readSecrets returns the secrets of a provider: its key and the values of headers that are secret. Of a value such as
-// "Bearer x" also x is secret.
-func (c *modelCommands) readSecrets(p config.ModelProvider) ([]string, *fault.Error) {
+// readSecrets reads the key of a provider and the values of headers that are secret. It returns a function that removes them from a
+// text.
+func (c *modelCommands) readSecrets(p config.ModelProvider) (hide func(string) string, _ *fault.Error) {
 	key, err := p.Key.Read(c.getenv)
 	if err != nil {
 		return nil, fault.From(err).WithField("key")
 	}
-	values := []string{key}
+	var headers []string
 	for _, name := range slices.Sorted(maps.Keys(p.Headers)) {
 		value, err := p.Headers[name].Read(c.getenv)
 		switch {
 		case err != nil:
 			return nil, fault.From(err).WithField(name)
 		case p.Headers[name].Secret != "":
-			_, credential, _ := strings.Cut(value, " ")
-			values = append(values, value, credential)
+			headers = append(headers, value)
 		}
 	}
-	return slices.DeleteFunc(values, func(text string) bool { return text == "" }), nil
+	return wire.Hider(append(headers, key), headers), nil
 }
 
 func shownScripts(all *directory.Directory, root *pathguard.Root) ([]shownScript, error) {

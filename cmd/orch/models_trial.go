@@ -32,7 +32,8 @@ type modelTrial struct {
 	id       string // the provider's name of the model
 	price    directory.Price
 	priced   bool
-	secrets  []string
+	// hide removes the secrets of the provider from a text.
+	hide func(string) string
 
 	first    models.Answer
 	usage    models.Usage // of all requests
@@ -91,11 +92,11 @@ func (t *modelTrial) readKey() error {
 		return nil
 	}
 	t.steps.begin(stepKey)
-	values, err := t.readSecrets(t.settings)
+	hide, err := t.readSecrets(t.settings)
 	if err != nil {
 		return t.failed(t.explainKey(err))
 	}
-	t.secrets = values
+	t.hide = hide
 	t.steps.end(stepKey, cmp.Or(string(t.settings.Key), "no key")+headersText(len(t.settings.Headers)))
 	return nil
 }
@@ -165,8 +166,8 @@ func (t *modelTrial) failed(err *fault.Error) error {
 
 // hidden returns a text of the provider without secrets, in one line.
 func (t *modelTrial) hidden(text string) string {
-	for _, secret := range t.secrets {
-		text = strings.ReplaceAll(text, secret, "***")
+	if t.hide != nil {
+		text = t.hide(text)
 	}
 	return screen.Line(text)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -123,21 +124,31 @@ func TooLong(message string) bool {
 	return false
 }
 
-// hider returns a function that removes the credential and the values of headers from a text, and shortens it. Of a value
-// such as "Bearer x", which a provider may repeat in part, it also removes x.
+// hider returns a function that removes the credential and the values of headers from a text, and shortens it.
 func (own credentials) hider() func(string) string {
-	hidden := []string{own.key}
-	for _, value := range own.headers {
+	hide := Hider([]string{own.key}, slices.Collect(maps.Values(own.headers)))
+	return func(text string) string { return shorten(printable(hide(text))) }
+}
+
+// Hider returns a function that removes secrets and the values of headers from a text. Of a value such as "Bearer x", which a provider
+// may repeat in part, it also removes x. Short values of headers, and short parts of them, are no credentials: they stay.
+func Hider(secrets, headers []string) func(string) string {
+	hidden := slices.Clone(secrets)
+	for _, value := range headers {
 		_, credential, _ := strings.Cut(value, " ")
-		hidden = append(hidden, value, credential)
+		for _, text := range []string{value, strings.TrimSpace(credential)} {
+			if len(text) >= minSecret {
+				hidden = append(hidden, text)
+			}
+		}
 	}
-	hidden = slices.DeleteFunc(hidden, func(text string) bool { return text == "" || len(text) < minSecret && text != own.key })
+	hidden = slices.DeleteFunc(hidden, func(text string) bool { return text == "" })
 	slices.SortFunc(hidden, func(x, y string) int { return len(y) - len(x) }) // one may contain another
 	return func(text string) string {
 		for _, value := range hidden {
 			text = strings.ReplaceAll(text, value, "***")
 		}
-		return shorten(printable(text))
+		return text
 	}
 }
 
