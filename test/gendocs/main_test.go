@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/internal/config"
+	"github.com/orch-dev/orch/statemachine"
 )
 
 // X-19: the pages in docs correspond to the tables.
@@ -67,5 +68,8 @@ func TestWrite(t *testing.T) {
 	assert.Equal(t, 41+1+3, strings.Count(string(page), " --> "),
 		"every edge, the start and the three ends")
 	assert.Contains(t, string(page), "| -32203 | STATE_NOT_ALLOWED |")
+	for _, row := range statemachine.TurnTable() {
+		assert.Contains(t, string(page), "| `"+string(row.Kind)+"` |")
+	}
 	require.Error(t, write(filepath.Join("..", ".."), filepath.Join(folder, "nowhere")))
 }
