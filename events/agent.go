@@ -63,6 +63,14 @@ func (a *Agent) ModelNames() []string {
 	return names
 }
 
+// ModelOf returns the name of the model that has given an answer; "" if it is not known.
+func (a *Agent) ModelOf(d *Answered) string {
+	if d.ModelName == "" && d.Model >= 0 && d.Model < len(a.Models) {
+		return a.Models[d.Model].Name
+	}
+	return d.ModelName
+}
+
 // Context limits the conversation of an agent.
 type Context struct {
 	// CompactAt is the number of tokens of a request from which the conversation is replaced by a summary. Keep is the number of the
@@ -168,6 +176,8 @@ type Answered struct {
 	Turn int    `json:"turn"`
 	// Model is the position in Agent.Models of the model that has answered.
 	Model int `json:"model,omitempty"`
+	// ModelName is the name of that model if it is none of Agent.Models: the turn is from a task whose agent asked other models.
+	ModelName string `json:"model_name,omitempty"`
 	// Stop is why the answer ended: end, calls, length, refused or other.
 	Stop  string `json:"stop"`
 	Usage Usage  `json:"usage"`

@@ -126,7 +126,12 @@ func TestForkOfAgentAtTurn(t *testing.T) {
 	r := result(t, n.API(), fork.ID)
 	assert.JSONEq(t, `{"text":"Buy milk, says y."}`, string(r.Output))
 	assert.Equal(t, map[string]int{"first x": 1, "second x": 1, "second y": 1}, b.counts())
-	assert.Equal(t, replayed(t, n, id).Steps["look"].Agent.Turns[0], replayed(t, n, fork.ID).Steps["look"].Agent.Turns[0])
+	before, after := replayed(t, n, id).Steps["look"].Agent.Turns[0], replayed(t, n, fork.ID).Steps["look"].Agent.Turns[0]
+	assert.Equal(t, before.Requested, after.Requested)
+	assert.Equal(t, before.Answered.Cost(), after.Answered.Cost())
+	assert.Equal(t, []string{"test/x", "test/y"}, answeringModels(t, n, fork.ID), "the first turn was answered by the model of before")
+	assert.Equal(t, []string{"test/x", "test/y"}, answeringModels(t, n, forkAt(t, n, fork.ID, "look.t2", "test/y")))
+	assert.Equal(t, []string{"test/x", "test/x"}, answeringModels(t, n, forkAt(t, n, fork.ID, "look.t2", "test/x")))
 
 	anew, err := n.API().Fork(t.Context(), api.ForkRequest{ID: id, At: "look"})
 	require.NoError(t, err)
@@ -138,4 +143,26 @@ func TestForkOfAgentAtTurn(t *testing.T) {
 		_, err = n.API().Fork(t.Context(), api.ForkRequest{ID: id, At: at})
 		assert.Equal(t, fault.NotFound, fault.CodeOf(err), at)
 	}
+}
+
+// forkAt forks a task at a turn with a model, and returns the fork when it is done.
+func forkAt(t *testing.T, n *node.Node, id events.TaskID, at, model string) events.TaskID {
+	t.Helper()
+	named, err := json.Marshal(model)
+	require.NoError(t, err)
+	fork, err := n.API().Fork(t.Context(), api.ForkRequest{ID: id, At: at, Set: map[string]json.RawMessage{"model": named}})
+	require.NoError(t, err)
+	require.Equal(t, statemachine.Done, result(t, n.API(), fork.ID).State)
+	return fork.ID
+}
+
+// answeringModels returns the models that have answered in the turns of the step look.
+func answeringModels(t *testing.T, n *node.Node, id events.TaskID) (models []string) {
+	t.Helper()
+	r, err := n.API().Conversation(t.Context(), api.ConversationRequest{ID: id, Step: "look", From: 1})
+	require.NoError(t, err)
+	for _, turn := range r.Turns {
+		models = append(models, turn.Model)
+	}
+	return models
 }

@@ -287,9 +287,7 @@ func (p *turnPage) asked(v *api.TurnView) {
 
 // answered describes the answer of the model: who has answered, and what it cost.
 func (p *turnPage) answered(v *api.TurnView, a *events.Answered) {
-	if models := p.step.Agent.Spec.Models; a.Model >= 0 && a.Model < len(models) {
-		v.Model = models[a.Model].Name
-	}
+	v.Model = p.step.Agent.Spec.ModelOf(a)
 	v.Stop, v.Usage, v.Estimated, v.NanoUSD = a.Stop, &a.Usage, a.Estimated, a.NanoUSD
 }
 

@@ -58,6 +58,7 @@ func (t *Reading) Continue(past *statemachine.Task, step string, inputs json.Raw
 		c.told = s.Agent.Turns[len(kept)].Requested.Heard
 	}
 	for i, turn := range kept {
+		turn.Answered = answeredBy(turn.Answered, s.Agent.Spec, spec)
 		c.history = append(c.history, turnEvents(past, step, turn, i == len(kept)-1)...)
 	}
 	return c
@@ -152,6 +153,17 @@ func turnEvents(past *statemachine.Task, step string, turn statemachine.Turn, la
 		}
 	}
 	return all
+}
+
+// answeredBy returns an answer that an agent with the specification before has got as one of an agent with the specification after, which
+// may ask other models.
+func answeredBy(d *events.Answered, before, after *events.Agent) *events.Answered {
+	again, name := *d, before.ModelOf(d)
+	again.Model, again.ModelName = slices.Index(after.ModelNames(), name), ""
+	if again.Model < 0 {
+		again.Model, again.ModelName = 0, name
+	}
+	return &again
 }
 
 // GoOn starts an agent step that continues one of another task.
