@@ -308,6 +308,8 @@ type Met struct {
 type Read struct {
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256"`
+	// Step is the step of the task whose call has read the content; "" for a call of another task.
+	Step string `json:"step,omitempty"`
 }
 
 // Changed is the data of file.changed. `orch undo` restores the file.

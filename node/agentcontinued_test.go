@@ -133,6 +133,9 @@ func TestForkOfAgentAtTurn(t *testing.T) {
 	assert.Equal(t, []string{"test/x", "test/y"}, answeringModels(t, n, forkAt(t, n, fork.ID, "look.t2", "test/y")))
 	assert.Equal(t, []string{"test/x", "test/x"}, answeringModels(t, n, forkAt(t, n, fork.ID, "look.t2", "test/x")))
 
+	assert.Len(t, replayed(t, n, id).Reads, 1)
+	assert.Equal(t, replayed(t, n, id).Reads, replayed(t, n, fork.ID).Reads, "the fork knows the file that its turns have read")
+
 	anew, err := n.API().Fork(t.Context(), api.ForkRequest{ID: id, At: "look"})
 	require.NoError(t, err)
 	assert.Empty(t, anew.Continued)

@@ -47,8 +47,9 @@ func (sm *submitter) Fork(ctx context.Context, r api.ForkRequest) (api.ForkReply
 			return err
 		}
 		f.continueAgents(&t.Reading, cmp.Or(past, t.e.task), r, req.Inputs)
+		reused := f.reused()
 		extra = submitExtra{
-			fork: &forkOrigin{r.ID, f.reply.At}, reuse: f.reused(), agents: f.agents, tools: sub.Tools, within: sub.Within, programs: programsOf(sub),
+			fork: &forkOrigin{r.ID, f.reply.At}, reuse: reused, reads: decide.ReadsOf(cmp.Or(past, t.e.task), reused), agents: f.agents, tools: sub.Tools, within: sub.Within, programs: programsOf(sub),
 			root: root, limited: sub.Limited, created: new(createdOf(t.e.task)),
 		}
 		return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
 )
 
 const forkedPlan = `
@@ -199,4 +200,37 @@ steps:
 	_, err = n.Decide(t.Context(), api.DecideRequest{ID: list.Approvals[0].ID, As: "granted", Actor: "user:ada"})
 	require.NoError(t, err)
 	assert.Equal(t, statemachine.Done, n.result(reply.ID).State)
+}
+
+// A fork and a retry know the files that the results which they reuse have read, and no others. So does a fork of them.
+func TestForkKnowsWhatReusedStepsHaveRead(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}))
+	id := n.submit(forkedPlan)
+	report := func(sum string) { // the call reads a file; what it says about its step does not count
+		c := n.take("w")
+		read := events.Event{Kind: events.FileRead, Data: &events.Read{Path: "/" + c.Step, SHA256: sum, Step: "tell"}}
+		require.NoError(t, n.Report(t.Context(), work.Outcome{Ref: c.Ref, Worker: "w", Output: json.RawMessage(`{"n":1}`), Facts: []events.Event{read}}))
+	}
+	for range 4 {
+		report("first")
+	}
+	require.Equal(t, statemachine.Done, n.result(id).State)
+	reads := func(id events.TaskID) map[string]string {
+		r, err := n.Replay(t.Context(), api.ReplayRequest{ID: id})
+		require.NoError(t, err)
+		return r.Task.Reads
+	}
+	fork, err := n.Fork(t.Context(), api.ForkRequest{ID: id, At: "tell"})
+	require.NoError(t, err)
+	assert.Equal(t, map[string]string{"/look": "first", "/change": "first"}, reads(fork.ID))
+	report("second")
+	assert.Equal(t, map[string]string{"/look": "first", "/change": "first", "/tell": "second"}, reads(fork.ID))
+	report("second")
+	again, err := n.Fork(t.Context(), api.ForkRequest{ID: fork.ID, At: "end"})
+	require.NoError(t, err)
+	assert.Equal(t, map[string]string{"/look": "first", "/change": "first", "/tell": "second"}, reads(again.ID))
+	retry, err := n.Retry(t.Context(), api.RetryRequest{ID: id, From: "end"})
+	require.NoError(t, err)
+	assert.Equal(t, map[string]string{"/look": "first", "/change": "first", "/tell": "first"}, reads(retry.ID))
 }

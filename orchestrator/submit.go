@@ -452,6 +452,9 @@ func (sm *submitter) writeFirstCommit(s *submission, actor string, extra submitE
 		for i := range extra.reuse {
 			t.Emit(events.StepReused, &extra.reuse[i])
 		}
+		for i := range extra.reads {
+			t.Emit(events.FileRead, &extra.reads[i])
+		}
 		for _, c := range extra.agents {
 			t.GoOn(c)
 		}

@@ -13,6 +13,8 @@ type submitExtra struct {
 	// origin is the task that a retry continues, reuse the results of origin that the task reuses. keyOf is work.Call.KeyOf.
 	origin events.TaskID
 	reuse  []events.Reused
+	// reads are the files that the reused results have read.
+	reads []events.Read
 	// fork is the task that a fork stands on; nil for other tasks. The results in reuse are then those of fork.
 	fork *forkOrigin
 	// agents are the agent steps that go on where they stood in origin or in fork.

@@ -104,12 +104,14 @@ type Step struct {
 	Args    events.Value   `json:"args,omitzero"`
 	Worker  string         `json:"worker,omitempty"`
 	Output  events.Value   `json:"output,omitzero"`
-	Error   *fault.Error   `json:"error,omitempty"`
-	Class   string         `json:"class,omitempty"`
-	Reason  string         `json:"reason,omitempty"`
-	Signal  string         `json:"signal,omitempty"`
-	Default events.Value   `json:"default,omitzero"`
-	Child   events.TaskID  `json:"child,omitempty"`
+	// Reads are the files that the step has read, in order.
+	Reads   []events.Read `json:"reads,omitempty"`
+	Error   *fault.Error  `json:"error,omitempty"`
+	Class   string        `json:"class,omitempty"`
+	Reason  string        `json:"reason,omitempty"`
+	Signal  string        `json:"signal,omitempty"`
+	Default events.Value  `json:"default,omitzero"`
+	Child   events.TaskID `json:"child,omitempty"`
 	// Spawned is the child that the call of the newest attempt requested; nil for a sub-plan.
 	Spawned *events.Spawned `json:"spawned,omitempty"`
 	// Approval is the approval that the step waits for, or that permitted its newest attempt.

@@ -286,6 +286,9 @@ func (t *Task) applyOther(e events.Event) {
 			t.Reads = map[string]string{}
 		}
 		t.Reads[d.Path] = d.SHA256
+		if s := t.Steps[d.Step]; s != nil {
+			s.Reads = append(s.Reads, *d)
+		}
 	case *events.Checkpointed:
 		t.Checkpoints = append(t.Checkpoints, *d)
 	case *events.Restored:

@@ -162,7 +162,7 @@ func (t Attempts) recordOutcome(s *statemachine.Step, r *work.Outcome, in Receiv
 		return
 	}
 	for _, f := range r.Facts {
-		t.record(f)
+		t.record(readBy(s.Key, f))
 	}
 	switch {
 	case r.Error != nil:
@@ -240,7 +240,17 @@ func (t Attempts) record(f events.Event) {
 	})
 }
 
-// RecordOnce records a fact unless the history contains it already.
+// readBy returns a fact; that a file was read, with the step that has read it, whatever the worker says.
+func readBy(step string, f events.Event) events.Event {
+	if d, ok := f.Data.(*events.Read); ok {
+		again := *d
+		again.Step = step
+		f.Data = &again
+	}
+	return f
+}
+
+// RecordOnce records a fact of a call of another task unless the history contains it already.
 func (t Attempts) RecordOnce(f events.Event) {
 	switch d := f.Data.(type) {
 	case *events.Read:
@@ -252,7 +262,7 @@ func (t Attempts) RecordOnce(f events.Event) {
 			return
 		}
 	}
-	t.record(f)
+	t.record(readBy("", f))
 }
 
 // callIn returns the tool and the digest of the call that the details of a request contain as `tool` and `arguments`. The

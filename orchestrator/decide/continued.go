@@ -3,6 +3,7 @@ package decide
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -144,6 +145,9 @@ func turnEvents(past *statemachine.Task, step string, turn statemachine.Turn, la
 		case s == nil:
 		case s.State == statemachine.StepSucceeded:
 			all = append(all, events.Event{Kind: events.StepReused, Data: &events.Reused{Step: key, From: past.ID, Output: s.Output}})
+			for _, r := range s.Reads {
+				all = append(all, events.Event{Kind: events.FileRead, Data: &r})
+			}
 		case s.State == statemachine.StepFailed:
 			all = append(all, events.Event{Kind: events.StepFailed, Data: &events.StepError{
 				Step: key, Class: s.Class, Tool: s.Tool, Args: s.Args, Purpose: purposeAgent, Error: s.Error,
@@ -212,6 +216,30 @@ func (t *Turn) again(v events.Value) events.Value {
 		return v
 	}
 	return t.value(v.Raw)
+}
+
+// maxReads limits the files that a task knows because of the results that it reuses: they are in its first commit.
+const maxReads = 3000
+
+// ReadsOf returns what the reused steps of past have read. A file may be changed only while it has the content that was read, so a new
+// task may know what the results that it stands on have read.
+func ReadsOf(past *statemachine.Task, reused []events.Reused) (all []events.Read) {
+	taken := map[string]bool{}
+	for _, r := range reused {
+		taken[r.Step] = true
+	}
+	for _, key := range past.Order {
+		top := key
+		if inner := strings.IndexAny(key, "[."); inner >= 0 { // a step of an item, or a call of an agent
+			top = key[:inner]
+		}
+		for _, r := range past.Steps[key].Reads {
+			if taken[top] && len(all) < maxReads {
+				all = append(all, events.Read{Path: r.Path, SHA256: r.SHA256, Step: top})
+			}
+		}
+	}
+	return all
 }
 
 // ContinueAgents returns the agent steps among those that a retry repeats that can go on where they stood. An agent that needs more
