@@ -3,6 +3,7 @@ package node_test
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -121,6 +122,54 @@ func TestHTTPEvents(t *testing.T) {
 	require.Equal(t, http.StatusOK, status, answer)
 	assert.Contains(t, answer, `"approver":"user:op"`)
 	await(`"approvals":0`)
+}
+
+// A write that is based on an old revision changes nothing if somebody else has decided since: the answer is 409 and says who did what.
+func TestHTTPStaleRevision(t *testing.T) {
+	t.Parallel()
+	e := serveRPC(t)
+	bob := e.issue(bus.NewToken{Name: "bob", Role: bus.RoleOperator})
+	status, answer, h := e.request("POST", "/api/v1/tasks", e.token,
+		`{"plan":{"orch":"v1","steps":[{"id":"who","tool":"QUESTION_ASK","with":{"question":"Who?"}},{"id":"a","tool":"test.asks"}]}}`)
+	require.Equal(t, http.StatusCreated, status, answer)
+	task := h.Get("Location")
+	read := func(path string, into any) {
+		t.Helper()
+		status, answer, _ := e.request("GET", path, e.token, "")
+		require.Equal(t, http.StatusOK, status, answer)
+		require.NoError(t, json.Unmarshal([]byte(answer), into))
+	}
+	var waits struct{ Approvals, Questions []struct{ ID string } }
+	require.Eventually(t, func() bool {
+		read("/api/v1/approvals", &waits)
+		read("/api/v1/questions", &waits)
+		return len(waits.Approvals) == 1 && len(waits.Questions) == 1
+	}, time.Minute, 10*time.Millisecond)
+	approval, question := "/api/v1/approvals/"+waits.Approvals[0].ID+"/decide", "/api/v1/questions/"+waits.Questions[0].ID+"/answer"
+	var seen, now struct{ Rev uint64 }
+	read(task, &seen)
+	status, answer, _ = e.request("POST", task+"/pause", bob, fmt.Sprintf(`{"seen_rev":%d}`, seen.Rev))
+	require.Equal(t, http.StatusOK, status, answer)
+	read(task, &now)
+
+	const fields = `"response":{"action":"accept","content":{"answer":"Ada"}},`
+	for path, body := range map[string]string{
+		approval: `"as":"granted",`, question: fields, question + "?": `"declined":true,`, task + "/cancel": "", task + "/pause": "", task + "/resume": "",
+		task + "/resolve": `"step":"a","as":"failed",`, task + "/retry": "", task + "/redrive": "", task + "/steps/a/say": `"text":"hi",`,
+	} {
+		status, answer, _ = e.request("POST", path, e.token, fmt.Sprintf(`{%s"seen_rev":%d}`, body, seen.Rev))
+		assert.Equal(t, http.StatusConflict, status, path+answer)
+		assert.Contains(t, answer, `"STALE_REVISION"`, path)
+		assert.Contains(t, answer, fmt.Sprintf("user:bob paused the task at revision %d", now.Rev), path)
+	}
+	var after struct{ Rev uint64 }
+	read(task, &after)
+	assert.Equal(t, now.Rev, after.Rev, "nothing has happened")
+	for path, body := range map[string]string{approval: `"as":"granted",`, question: fields} {
+		read(task, &now)
+		status, answer, _ = e.request("POST", path, e.token, fmt.Sprintf(`{%s"seen_rev":%d}`, body, now.Rev))
+		assert.Equal(t, http.StatusOK, status, path+answer)
+	}
 }
 
 // A one-time link logs in a browser as the operator.

@@ -1,6 +1,7 @@
 package orchestrator_test
 
 import (
+	"encoding/json"
 	"testing"
 	"testing/synctest"
 
@@ -85,5 +86,34 @@ func TestSeenRevisionThatDoesNotExist(t *testing.T) {
 		n.take("w")
 		_, err = n.Cancel(n.ctx(), api.CancelRequest{ID: id, Actor: "user:ada", SeenRev: 1})
 		require.NoError(t, err, "what workers do makes no decision stale")
+	})
+}
+
+// An answer to a question that is based on an old revision is refused like any other decision.
+func TestStaleAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}))
+		id := n.submit(oneWrite)
+		require.NoError(t, n.inquire("w", n.begun("w"), elicit("name")))
+		q, rev := n.open(), n.view(id).Rev
+		n.pause(api.PauseRequest{ID: id, Actor: "user:bob"})
+
+		for name, r := range map[string]api.AnswerRequest{
+			"a response": {Question: q.ID, Response: json.RawMessage(ada), Actor: "user:ada", SeenRev: rev},
+			"a refusal":  {Question: q.ID, Declined: true, Actor: "user:ada", SeenRev: rev},
+		} {
+			_, err := n.Answer(n.ctx(), r)
+			hasCode(t, err, fault.Conflict)
+			assert.Equal(t, "STALE_REVISION", fault.From(err).Reason, name)
+			assert.Contains(t, err.Error(), "user:bob paused the task at revision", name)
+		}
+		assert.Equal(t, q.ID, n.open().ID, "nothing was answered")
+
+		_, err := n.Answer(n.ctx(), api.AnswerRequest{Question: q.ID, Response: json.RawMessage(ada), Actor: "user:ada", SeenRev: n.view(id).Rev})
+		require.NoError(t, err)
+		_, err = n.Resume(n.ctx(), api.PauseRequest{ID: id, Actor: "user:bob", SeenRev: rev})
+		hasCode(t, err, fault.Conflict)
+		assert.Contains(t, err.Error(), "user:ada answered a question at revision")
 	})
 }
