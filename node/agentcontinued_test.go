@@ -148,12 +148,53 @@ func TestForkOfAgentAtTurn(t *testing.T) {
 	}
 }
 
-// forkAt forks a task at a turn with a model, and returns the fork when it is done.
+// What a retry carries over of the budget is that of the turns which it does not take over. A fork of it begins with the turns that it takes
+// over, and carries nothing else.
+func TestForkCarriesNothing(t *testing.T) {
+	t.Parallel()
+	var ready atomic.Bool
+	var notes string
+	cfg := asking(t, modelstest.NewServer(t, func(s modelstest.Seen) modelstest.Reply {
+		switch {
+		case !strings.Contains(string(s.Body), "milk"):
+			return modelstest.Reply{Answer: reads(notes)}
+		case !ready.Load():
+			return modelstest.Reply{Answer: says("no JSON")}
+		default:
+			return modelstest.Reply{Answer: says(`{"buy":1}`)}
+		}
+	}), modelstest.OpenAI)
+	notes = filepath.Join(cfg.Root, "notes.txt")
+	require.NoError(t, os.WriteFile(notes, []byte("milk\n"), 0o600))
+	n := start(t, cfg)
+	id := submit(t, n.API(), "orch: v1\nsteps:\n  - id: look\n    agent: {model: test/x, prompt: What, tools: [FILE_READ], result: {type: object}}\n")
+	require.Equal(t, statemachine.Failed, result(t, n.API(), id).State)
+	failed := replayed(t, n, id).Steps["look"].Agent
+	require.Len(t, failed.Turns, 3, "an answer that has not the form of the result is asked for once more")
+	ready.Store(true)
+
+	retry, err := n.API().Retry(t.Context(), api.RetryRequest{ID: id})
+	require.NoError(t, err)
+	require.Equal(t, statemachine.Done, result(t, n.API(), retry.ID).State)
+	again := replayed(t, n, retry.ID).Steps["look"].Agent
+	assert.Equal(t, failed.Turns[1].Answered.Cost().Plus(failed.Turns[2].Answered.Cost()), again.Spec.Carried)
+	assert.NotZero(t, again.Spec.Carried)
+
+	fork := replayed(t, n, forkAt(t, n, retry.ID, "look.t2", "")).Steps["look"].Agent
+	assert.Zero(t, fork.Spec.Carried)
+	assert.Equal(t, fork.Turns[0].Answered.Cost().Plus(fork.Turns[1].Answered.Cost()), fork.Spent)
+}
+
+// forkAt forks a task at a turn, with another value of the input model unless that is empty, and returns the fork when it is done.
 func forkAt(t *testing.T, n *node.Node, id events.TaskID, at, model string) events.TaskID {
 	t.Helper()
-	named, err := json.Marshal(model)
-	require.NoError(t, err)
-	fork, err := n.API().Fork(t.Context(), api.ForkRequest{ID: id, At: at, Set: map[string]json.RawMessage{"model": named}})
+	r := api.ForkRequest{ID: id, At: at}
+	if model != "" {
+		named, err := json.Marshal(model)
+		require.NoError(t, err)
+		r.Set = map[string]json.RawMessage{"model": named}
+	}
+	fork, err := n.API().Fork(t.Context(), r)
 	require.NoError(t, err)
 	require.Equal(t, statemachine.Done, result(t, n.API(), fork.ID).State)
 	return fork.ID

@@ -113,6 +113,28 @@ func TestNoticesOnTheBus(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
+// The answer of an agent in a chat is a notice of low priority. If the task waits for more than the next message, it has a high one.
+func TestChatIsANoticeOfLowPriority(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	cfg.NotifyOn, cfg.NotifyTo = []string{"blocked"}, []string{"nats"}
+	writeAgentFile(t, filepath.Join(cfg.Root, ".orch", "models", "talk.yaml"), "turns:\n  - text: Hello.\n  - text: Bye.\n")
+	n := start(t, cfg)
+	heard := listen(t, cfg.DataDir)
+	const chat = `{orch: v1, name: talk, steps: [{id: a, agent: {model: "script:talk", prompt: Hi, chat: true}}`
+	id := submit(t, n.API(), chat+`]}`)
+	notice := heard()
+	assert.Equal(t, []any{id, "low"}, []any{notice.Task, notice.Priority}, notice.Subject)
+	_, err := n.API().Say(t.Context(), api.SayRequest{ID: id, Text: "And now?"})
+	require.NoError(t, err)
+	notice = heard()
+	assert.Equal(t, []any{id, "low"}, []any{notice.Task, notice.Priority}, notice.Subject)
+
+	asks := submit(t, n.API(), chat+`, {id: q, tool: QUESTION_ASK, with: {question: "Who?"}}]}`)
+	notice = heard()
+	assert.Equal(t, []any{asks, "high"}, []any{notice.Task, notice.Priority}, notice.Subject)
+}
+
 // A channel that hangs blocks no task: notices that do not fit into the queue are dropped, counted and logged.
 func TestHangingChannelDropsNotices(t *testing.T) {
 	t.Parallel()
