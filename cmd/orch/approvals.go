@@ -216,8 +216,9 @@ func newApprove(c *approvalCommands) *cobra.Command {
 ` + "`orch approvals ID`" + ` shows, once. Fields of a form are given as name=value. ID may be shortened to the beginning or the
 end of that of a pending approval, or be a task (@last too) of which one approval is pending.
 
-The node goes on with the task. Where none runs, this command does, as orch submit would: it executes the task
-and prints its outputs. With --detach it only decides.`,
+The node goes on with the task. Where none runs, the decision is in the history, and the task goes on with the next node
+or command that runs it: orch serve, or orch watch TASK. With --wait this command goes on with it, as orch submit would: it
+waits until the task is over and prints its outputs.`,
 		Example: "  orch approve APR_01JD0000000000000000000000_AAAAAAAA --reason 'as planned'",
 		Args:    takes("ID", "[name=value...]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -234,7 +235,7 @@ and prints its outputs. With --detach it only decides.`,
 	cmd.Flags().StringVar(&o.form, "form", "", "the form as JSON instead of name=value")
 	cmd.Flags().StringArrayVar(&o.opens, "for-session", nil, "open this for the session of the call as well: one of what the approval offers (repeatable)")
 	cmd.Flags().StringArrayVar(&o.always, "always", nil, "open `VALUE` for all sessions of whoever submitted the call, until orch revoke: one of what the approval offers for good (repeatable)")
-	addWait(cmd, &o.waitOptions)
+	addWaitOr(cmd, &o.waitOptions, false)
 	addSettings(cmd.Flags(), true, true)
 	return cmd
 }
@@ -265,7 +266,7 @@ func (c *approvalCommands) decide(ctx context.Context, r api.DecideRequest) erro
 		if err != nil {
 			return err
 		}
-		c.noteLeft(s, p)
+		c.noteLeft(ctx, s, p)
 		return c.showDecision(p)
 	})
 }

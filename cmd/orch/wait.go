@@ -25,10 +25,13 @@ type waitOptions struct {
 	people              approvalWait
 }
 
-// addWait adds the flags of commands that start a task.
-func addWait(cmd *cobra.Command, o *waitOptions) {
+// addWait adds the flags of commands that start a task. They wait for it unless a flag says otherwise.
+func addWait(cmd *cobra.Command, o *waitOptions) { addWaitOr(cmd, o, true) }
+
+// addWaitOr adds the flags of commands that may wait for a task. wait is whether they do so by default.
+func addWaitOr(cmd *cobra.Command, o *waitOptions, wait bool) {
 	f := cmd.Flags()
-	f.BoolVarP(&o.wait, "wait", "w", true, "watch the task until it is over and print its outputs")
+	f.BoolVarP(&o.wait, "wait", "w", wait, "watch the task until it is over and print its outputs")
 	f.BoolVarP(&o.detach, "detach", "d", false, "return as soon as the task is durable")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "do not show progress")
 	f.DurationVar(&o.timeout, "timeout", 0, "stop waiting after this time, with the exit code 8 (0: never)")
