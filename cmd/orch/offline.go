@@ -39,8 +39,10 @@ const keyUsage = "of an export file: the public key that must have signed it, or
 
 func (o *offline) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.task, "task", "", "of an export file with several tasks: the task, or the beginning of its id")
-	flags.StringVar(&o.key, "key", "", keyUsage)
+	o.addKeyFlag(flags)
 }
+
+func (o *offline) addKeyFlag(flags *pflag.FlagSet) { flags.StringVar(&o.key, "key", "", keyUsage) }
 
 // onlyFiles returns an error if flags for export files were given with the id of a task.
 func (o *offline) onlyFiles() error {
