@@ -14,10 +14,8 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/sse"
 )
-
-// eventStream is the media type of server-sent events.
-const eventStream = "text/event-stream"
 
 // acceptsStream reports whether a request accepts server-sent events.
 func acceptsStream(r *http.Request) bool {
@@ -25,7 +23,7 @@ func acceptsStream(r *http.Request) bool {
 		for accepted := range strings.SplitSeq(header, ",") {
 			kind, params, err := mime.ParseMediaType(accepted)
 			quality, bad := strconv.ParseFloat(params["q"], 64)
-			if err == nil && kind == eventStream && (bad != nil || quality > 0) {
+			if err == nil && kind == sse.MediaType && (bad != nil || quality > 0) {
 				return true
 			}
 		}
@@ -45,8 +43,8 @@ func (e *endpoint) listen(w http.ResponseWriter, r *http.Request, v clientReques
 	v.release()
 	text, _ := e.answer(m, v.id, reply, err).text()
 	text[len(text)-1] = bytes.TrimSpace(text[len(text)-1])
-	out := startEvents(w)
-	if out.event(text...) != nil || listener == nil {
+	out := sse.Start(w)
+	if sendEvent(out, text...) != nil || listener == nil {
 		return
 	}
 	count, why := e.follow(r.Context(), out, listener)
@@ -57,7 +55,7 @@ func (e *endpoint) listen(w http.ResponseWriter, r *http.Request, v clientReques
 
 // follow sends the messages of a listener until the listener or the request ends. It returns the number of events, and the reason of
 // the end.
-func (e *endpoint) follow(ctx context.Context, out *eventWriter, from Listener) (count int, why string) {
+func (e *endpoint) follow(ctx context.Context, out *sse.Writer, from Listener) (count int, why string) {
 	for ctx.Err() == nil {
 		waiting, stop := context.WithTimeout(ctx, e.cfg.KeepAlive)
 		messages, err := from.Next(waiting)
@@ -70,44 +68,22 @@ func (e *endpoint) follow(ctx context.Context, out *eventWriter, from Listener) 
 			return count, fault.From(err).Message
 		}
 		for _, m := range messages {
-			if err := out.event(m...); err != nil {
+			if err := sendEvent(out, m...); err != nil {
 				return count, "the client does not read"
 			}
 			count++
 		}
-		if quiet && out.comment() != nil {
+		if quiet && out.Comment() != nil {
 			return count, "the client does not read"
 		}
 	}
 	return count, "the request has ended"
 }
 
-// eventWriter writes server-sent events.
-type eventWriter struct {
-	w  http.ResponseWriter
-	rc *http.ResponseController
-}
-
-func startEvents(w http.ResponseWriter) *eventWriter {
-	w.Header().Set("Content-Type", eventStream)
-	w.Header().Set("X-Accel-Buffering", "no") // disables buffering in proxies
-	w.WriteHeader(http.StatusOK)
-	return &eventWriter{w, http.NewResponseController(w)}
-}
-
-// event sends a message, which must be one line. The message is the concatenation of parts.
-func (e *eventWriter) event(parts ...[]byte) error {
-	return e.write(slices.Concat([][]byte{[]byte("event: message\ndata: ")}, parts, [][]byte{[]byte("\n\n")})...)
-}
-
-// comment sends a comment, which clients ignore.
-func (e *eventWriter) comment() error { return e.write([]byte(": nothing new\n\n")) }
-
-func (e *eventWriter) write(parts ...[]byte) error {
-	for _, part := range parts { // not joined: events may be large, and there may be many streams
-		if _, err := e.w.Write(part); err != nil {
-			return err
-		}
+// sendEvent sends a message, which must be one line. The message is the concatenation of parts.
+func sendEvent(out *sse.Writer, parts ...[]byte) error {
+	if err := out.Write(slices.Concat([][]byte{[]byte("event: message\ndata: ")}, parts, [][]byte{[]byte("\n\n")})...); err != nil {
+		return err
 	}
-	return e.rc.Flush()
+	return out.Flush()
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/sse"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -100,7 +101,7 @@ func (s *Server) followNode(x *exchange, in any) error {
 	if last := lastEvent(x.r, in); last != "" {
 		s.resume(ctx, x.api, from, last)
 	}
-	n := nodeStream{out: startEvents(x.w), from: from, feed: s.cfg.Feed, keepAlive: s.cfg.KeepAlive}
+	n := nodeStream{out: eventWriter{sse.Start(x.w)}, from: from, feed: s.cfg.Feed, keepAlive: s.cfg.KeepAlive}
 	if only == "" {
 		n.inbox = s.inboxes.read
 	}
@@ -110,7 +111,7 @@ func (s *Server) followNode(x *exchange, in any) error {
 
 // nodeStream is an open stream of the node.
 type nodeStream struct {
-	out  *eventWriter
+	out  eventWriter
 	from *listener
 	feed *Feed
 	// inbox counts the inbox; nil for a client that may not see it.
@@ -131,7 +132,7 @@ func (n *nodeStream) follow(ctx context.Context) {
 	defer recount.Stop()
 	recount.Stop()
 	due := false
-	for n.out.rc.Flush() == nil {
+	for n.out.Flush() == nil {
 		select {
 		case <-n.from.wake:
 			if n.sendChanges() != nil {
@@ -147,7 +148,7 @@ func (n *nodeStream) follow(ctx context.Context) {
 				return
 			}
 		case <-idle.C:
-			if n.sendPlace() != nil || n.out.comment() != nil {
+			if n.sendPlace() != nil || n.out.Comment() != nil {
 				return
 			}
 		case <-ctx.Done():
@@ -162,7 +163,7 @@ func (n *nodeStream) sendPlace() error {
 	if err := n.sendChanges(); err != nil || !known {
 		return err
 	}
-	return n.out.write([]byte("id: " + after.String() + "\n\n"))
+	return n.out.Write([]byte("id: " + after.String() + "\n\n"))
 }
 
 // sendChanges sends the changes that wait.
@@ -174,7 +175,7 @@ func (n *nodeStream) sendChanges() error {
 		}
 	}
 	for _, b := range batches {
-		if err := n.out.write(b); err != nil {
+		if err := n.out.Write(b); err != nil {
 			return err
 		}
 	}

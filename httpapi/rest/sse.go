@@ -3,15 +3,12 @@ package rest
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"sync"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/sse"
 )
-
-// eventStream is the media type of server-sent events.
-const eventStream = "text/event-stream"
 
 const (
 	// MaxStreams is the most open streams of the node.
@@ -66,19 +63,8 @@ func (s *Server) openStream(x *exchange) (ctx context.Context, end func(), err e
 	return ctx, func() { expire(); unbind(); cancel(); free() }, nil
 }
 
-// eventWriter writes server-sent events.
-type eventWriter struct {
-	w  http.ResponseWriter
-	rc *http.ResponseController
-}
-
-// startEvents sends the header of a stream.
-func startEvents(w http.ResponseWriter) *eventWriter {
-	w.Header().Set("Content-Type", eventStream)
-	w.Header().Set("X-Accel-Buffering", "no") // disables buffering in proxies
-	w.WriteHeader(http.StatusOK)
-	return &eventWriter{w, http.NewResponseController(w)}
-}
+// eventWriter writes values as server-sent events.
+type eventWriter struct{ *sse.Writer }
 
 // frame returns an encoded event. An empty id leaves the last id of the client unchanged.
 func frame(id, name string, value any) ([]byte, error) {
@@ -95,25 +81,11 @@ func frame(id, name string, value any) ([]byte, error) {
 	return append(out, "\n\n"...), nil
 }
 
-// event sends an event.
-func (e *eventWriter) event(id, name string, value any) error {
+// event writes an event. The caller flushes it.
+func (e eventWriter) event(id, name string, value any) error {
 	f, err := frame(id, name, value)
 	if err != nil {
 		return err
 	}
-	return e.write(f)
-}
-
-// comment sends a comment, which clients ignore. It shows that the connection is open.
-func (e *eventWriter) comment() error {
-	if err := e.write([]byte(": open\n\n")); err != nil {
-		return err
-	}
-	return e.rc.Flush()
-}
-
-// write sends encoded events. The caller flushes them.
-func (e *eventWriter) write(data []byte) error {
-	_, err := e.w.Write(data)
-	return err
+	return e.Write(f)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/internal/sse"
 	"github.com/orch-dev/orch/undo"
 	"github.com/orch-dev/orch/work"
 )
@@ -178,10 +179,10 @@ func peopleRoutes() []route {
 // streamRoutes returns the routes whose answers are server-sent events.
 func streamRoutes() []route {
 	one := task(http.MethodGet, "/events", "task_events", "Follow the commits of a task.", reads, toolStatus, on(api.API.Watch)).
-		with(fromHeader("Last-Event-ID", "")).query("after").streams((*Server).followTask, eventStream).
+		with(fromHeader("Last-Event-ID", "")).query("after").streams((*Server).followTask, sse.MediaType).
 		sending(reflect.TypeFor[api.CommitView](), reflect.TypeFor[map[string]work.Progress](), reflect.TypeFor[ended]())
 	all := plain(http.MethodGet, "/events", "events", "Follow the changes of all tasks.", reads, toolList, action{in: reflect.TypeFor[eventsOf](), out: reflect.TypeFor[struct{}]()}).
-		with(fromHeader("Last-Event-ID", "")).query("after").streams((*Server).followNode, eventStream).
+		with(fromHeader("Last-Event-ID", "")).query("after").streams((*Server).followNode, sse.MediaType).
 		sending(reflect.TypeFor[api.Summary](), reflect.TypeFor[Inbox](), reflect.TypeFor[reset]())
 	return []route{one, all}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/sse"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -40,7 +41,7 @@ func (s *Server) followTask(x *exchange, in any) error {
 		x.w.WriteHeader(http.StatusNoContent) // a browser does not connect again after this
 		return nil
 	}
-	t := taskStream{out: startEvents(x.w), api: x.api, request: *r, keepAlive: s.cfg.KeepAlive}
+	t := taskStream{out: eventWriter{sse.Start(x.w)}, api: x.api, request: *r, keepAlive: s.cfg.KeepAlive}
 	t.follow(ctx, reply) // the status was sent, so that an error can only end the stream
 	return nil
 }
@@ -60,7 +61,7 @@ func resumeAt(r *api.WatchRequest, last string) error {
 
 // taskStream is an open stream of one task.
 type taskStream struct {
-	out       *eventWriter
+	out       eventWriter
 	api       api.API
 	request   api.WatchRequest
 	keepAlive time.Duration
@@ -73,7 +74,7 @@ func (t *taskStream) follow(ctx context.Context, reply api.WatchReply) {
 		if err != nil || reply.Ended {
 			return
 		}
-		if !sent && t.out.comment() != nil {
+		if !sent && t.out.Comment() != nil {
 			return
 		}
 		t.request.Wait = t.keepAlive
@@ -108,7 +109,7 @@ func (t *taskStream) send(reply api.WatchReply, first bool) (sent bool, err erro
 	if !sent {
 		return false, nil
 	}
-	return true, t.out.rc.Flush()
+	return true, t.out.Flush()
 }
 
 // orEmpty returns an empty map for nil, which JSON writes as null.

@@ -1,4 +1,4 @@
-// Package sse reads streams of server-sent events.
+// Package sse reads and writes streams of server-sent events.
 package sse
 
 import (

@@ -184,8 +184,8 @@ func adapters(face []string) []Row {
 		{Package: "mcp/registry", Imports: append([]string{"internal/pause", "internal/proc", "internal/wholefile", "mcp/oauth"}, face...)},
 		{Package: "mcp/gateway", Imports: append([]string{"mcp/registry", "internal/patch", "internal/unseen", "internal/wholefile"}, face...)},
 		{Package: "mcp/*", Imports: append([]string{"internal/pause", "internal/spell", "internal/wholefile", "mcp/*"}, face...)},
-		{Package: "httpapi", Imports: append([]string{"agents"}, face...)},
-		{Package: "httpapi/rest", Imports: []string{"fault", "events", "statemachine", "work", "api", "undo"}},
+		{Package: "httpapi", Imports: append([]string{"agents", "internal/sse"}, face...)},
+		{Package: "httpapi/rest", Imports: []string{"fault", "events", "statemachine", "work", "api", "undo", "internal/sse"}},
 		// web contains only the files of the page; its tests compare them with the program.
 		{Package: "web"},
 	}
