@@ -20,6 +20,8 @@ const (
 	AgentExtended Kind = "agent.extended"
 	// TurnLost: the answer was lost on its way, or the agent has ended meanwhile. The request may have been billed.
 	TurnLost Kind = "turn.lost"
+	// TurnRefused: the request is too long for the model. It costs nothing, and the agent goes on with a shorter conversation.
+	TurnRefused Kind = "turn.refused"
 	// AgentTold: a person says something to an agent, or ends its chat.
 	AgentTold Kind = "agent.told"
 )
@@ -204,6 +206,14 @@ type LostTurn struct {
 	Cost Spent `json:"cost,omitzero"`
 }
 
+// RefusedTurn is the data of turn.refused. The turn after it is a compaction that shows only excerpts of the conversation.
+type RefusedTurn struct {
+	Step string `json:"step"`
+	Turn int    `json:"turn"`
+	// CompactAt limits the conversation from now on, as Context.CompactAt does.
+	CompactAt int64 `json:"compact_at"`
+}
+
 // Extended is the data of agent.extended. The limits replace those of the agent.
 type Extended struct {
 	Step string `json:"step"`
@@ -245,6 +255,8 @@ func newAgentPayload(k Kind) Payload {
 		return new(Answered)
 	case TurnLost:
 		return new(LostTurn)
+	case TurnRefused:
+		return new(RefusedTurn)
 	case AgentExtended:
 		return new(Extended)
 	case AgentTold:
@@ -256,10 +268,11 @@ func newAgentPayload(k Kind) Payload {
 	}
 }
 
-func (*Agent) payload()    {}
-func (*Turn) payload()     {}
-func (*Answered) payload() {}
-func (*LostTurn) payload() {}
-func (*Extended) payload() {}
-func (*Told) payload()     {}
-func (*Charged) payload()  {}
+func (*Agent) payload()       {}
+func (*Turn) payload()        {}
+func (*Answered) payload()    {}
+func (*LostTurn) payload()    {}
+func (*RefusedTurn) payload() {}
+func (*Extended) payload()    {}
+func (*Told) payload()        {}
+func (*Charged) payload()     {}

@@ -87,6 +87,7 @@ func samples() map[events.Kind]events.Payload {
 		},
 		events.TurnLost:    &events.LostTurn{Step: "a", Turn: 2, Attempt: 3, Cost: events.Spent{NanoUSD: 5, Tokens: 6}},
 		events.TaskCharged: &events.Charged{Step: "a.t1.c1", Child: "TASK_1", Cost: events.Spent{NanoUSD: 5, Tokens: 6}},
+		events.TurnRefused: &events.RefusedTurn{Step: "a", Turn: 2, CompactAt: 3},
 		events.AgentTold:   &events.Told{Step: "a", Message: events.Message{Text: value, By: "user:ada"}, End: true},
 		events.AgentExtended: &events.Extended{
 			Step: "a", Approval: "APR_1", MaxTurns: 3, Limit: events.Spent{NanoUSD: 5, Tokens: 6, Calls: 7}, Until: &at,

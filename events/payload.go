@@ -472,6 +472,6 @@ func Kinds() []Kind {
 		QuestionAsked, QuestionAnswered, QuestionExpired,
 		StepNoted, ApprovalUsed, FileChanged, ApprovalRevoked,
 		TaskPart, StepDivided,
-		AgentStarted, TurnRequested, TurnAnswered, TurnLost, AgentExtended, AgentTold, TaskCharged,
+		AgentStarted, TurnRequested, TurnAnswered, TurnLost, TurnRefused, AgentExtended, AgentTold, TaskCharged,
 	}
 }

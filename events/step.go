@@ -41,6 +41,8 @@ func StepOf(p Payload) string {
 		return d.Step
 	case *LostTurn:
 		return d.Step
+	case *RefusedTurn:
+		return d.Step
 	case *Extended:
 		return d.Step
 	case *Told:

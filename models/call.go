@@ -5,6 +5,9 @@ import "time"
 // CallTool is the tool that asks a model.
 const CallTool = "MODEL_CALL"
 
+// ReasonTooLong is the reason of the error of CallTool when a request does not fit into the context of the model.
+const ReasonTooLong = "CONTEXT_TOO_LONG"
+
 // CallTimeout is the time limit of a call of CallTool. A provider ends answers that stand still much earlier.
 const CallTimeout = 15 * time.Minute
 

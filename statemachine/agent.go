@@ -34,10 +34,15 @@ func TurnTable() []TurnTransition {
 		{events.TurnRequested, []Phase{AgentIdle, AgentActing}, AgentAsking, "the conversation goes on: all calls of the turn before have ended"},
 		{events.TurnAnswered, []Phase{AgentAsking}, AgentActing, "the model has answered"},
 		{events.TurnLost, []Phase{AgentAsking}, AgentAsking, "the answer was lost on its way"},
+		{events.TurnRefused, []Phase{AgentAsking}, AgentIdle, "the request is too long for the model"},
 		{events.AgentExtended, []Phase{AgentIdle, AgentActing}, "", "a person permits more than the budget; the phase stays"},
 		{events.AgentTold, []Phase{AgentIdle, AgentAsking, AgentActing}, "", "a person says something; the phase stays"},
 	}
 }
+
+// defaultKeep is how many of the newest turns stay as they are when a refused request makes the conversation shorter, unless the plan
+// says it.
+const defaultKeep = 4
 
 // Agent is the fold of the events of an agent step.
 type Agent struct {
@@ -53,6 +58,8 @@ type Agent struct {
 	// Told are the messages of people that the model has not heard. Dismissed is set if the agent ends instead of waiting for another.
 	Told      []events.Message `json:"told,omitempty"`
 	Dismissed bool             `json:"dismissed,omitempty"`
+	// Refused counts the turns whose requests were too long. They are no requests that max_turns limits.
+	Refused int `json:"refused,omitempty"`
 	// Extensions counts how often a person has permitted more than the budget.
 	Extensions int `json:"extensions,omitempty"`
 	// BeyondBudgets is set while the budgets of the node do not hold the agent, because a person has permitted it.
@@ -62,8 +69,9 @@ type Agent struct {
 // Turn is one request to a model and its answer.
 type Turn struct {
 	Requested *events.Turn `json:"requested"`
-	// Answered is nil until the model has answered.
-	Answered *events.Answered `json:"answered,omitempty"`
+	// Answered is nil until the model has answered. Refused is set instead if the request was too long.
+	Answered *events.Answered    `json:"answered,omitempty"`
+	Refused  *events.RefusedTurn `json:"refused,omitempty"`
 	// Charged is what the tasks have cost that the calls of the turn have started.
 	Charged events.Spent `json:"charged,omitzero"`
 }
@@ -75,6 +83,31 @@ func (a *Agent) Last() *Turn {
 	}
 	return &a.Turns[len(a.Turns)-1]
 }
+
+// Asked returns the number of requests to the model, without those that were too long for it.
+func (a *Agent) Asked() int { return len(a.Turns) - a.Refused }
+
+// Limit returns the limit of the conversation: that of the newest refused turn, or else that of the plan; nil for none.
+func (a *Agent) Limit() *events.Context {
+	if a.Refused == 0 {
+		return a.Spec.Context
+	}
+	for _, turn := range slices.Backward(a.Turns) {
+		if turn.Refused == nil {
+			continue
+		}
+		limit := events.Context{CompactAt: turn.Refused.CompactAt, Keep: defaultKeep}
+		if a.Spec.Context != nil {
+			limit.Keep = a.Spec.Context.Keep
+		}
+		return &limit
+	}
+	return a.Spec.Context
+}
+
+// Shortened reports whether a turn, from 1, is a compaction that shows only excerpts of the conversation: the one before it was
+// refused.
+func (a *Agent) Shortened(turn int) bool { return turn > 1 && a.Turns[turn-2].Refused != nil }
 
 // Compacted returns the newest turn whose answer is the summary of the turns before it; nil if there is none.
 func (a *Agent) Compacted() *events.Turn {
@@ -89,7 +122,8 @@ func (a *Agent) Compacted() *events.Turn {
 // Waits reports whether the agent waits for a message: it chats, its model has answered, and nobody has said anything since.
 func (a *Agent) Waits() bool {
 	last := a.Last()
-	return a.Spec.Chat && !a.Dismissed && a.Phase == AgentIdle && len(a.Told) == 0 && last != nil && last.Requested.Summarizes == 0
+	return a.Spec.Chat && !a.Dismissed && a.Phase == AgentIdle && len(a.Told) == 0 && last != nil && last.Refused == nil &&
+		last.Requested.Summarizes == 0
 }
 
 // ModelKey returns the key of the step that asks the model in a turn of an agent step.
@@ -152,7 +186,7 @@ func (a *Agent) Calls(agent string) iter.Seq[string] {
 // isTurnEvent reports whether events of the kind change an agent and not the state of its step.
 func isTurnEvent(kind events.Kind) bool {
 	switch kind {
-	case events.TurnRequested, events.TurnAnswered, events.TurnLost, events.AgentExtended, events.AgentTold:
+	case events.TurnRequested, events.TurnAnswered, events.TurnLost, events.TurnRefused, events.AgentExtended, events.AgentTold:
 		return true
 	default:
 		return false
@@ -186,6 +220,8 @@ func (a *Agent) apply(e events.Event) error {
 		a.Reserved = events.Spent{}
 	case *events.LostTurn:
 		a.Lost = a.Lost.Plus(d.Cost)
+	case *events.RefusedTurn:
+		a.refuse(d)
 	case *events.Extended:
 		a.extend(d)
 	case *events.Told:
@@ -209,6 +245,15 @@ func (a *Agent) tell(d *events.Told) {
 		a.Told = append(slices.Clip(a.Told), d.Message)
 	}
 	a.Dismissed = a.Dismissed || d.End
+}
+
+// refuse ends a turn without an answer. What people have said in it is heard in a later turn.
+func (a *Agent) refuse(d *events.RefusedTurn) {
+	last := a.Last()
+	last.Refused = d
+	a.Refused++
+	a.Reserved = events.Spent{}
+	a.Told = slices.Concat(last.Requested.Heard, a.Told)
 }
 
 // extend replaces the limits. The specification is that of an event, so it is copied.
@@ -240,6 +285,10 @@ func (a *Agent) next(e events.Event) (Phase, error) {
 				return row.To, nil
 			}
 		case *events.LostTurn:
+			if d.Turn == number-1 {
+				return row.To, nil
+			}
+		case *events.RefusedTurn:
 			if d.Turn == number-1 {
 				return row.To, nil
 			}

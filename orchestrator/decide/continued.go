@@ -103,8 +103,11 @@ func (t *Reading) continuedSpec(n *plan.Node, before *events.Agent, inputs json.
 // summary, and nobody has answered it.
 func keptTurns(a *statemachine.Agent, before int) []statemachine.Turn {
 	for i, turn := range a.Turns {
-		if i == maxContinued || i+1 == before || turn.Answered == nil {
+		if i == maxContinued || i+1 == before || turn.Answered == nil && turn.Refused == nil {
 			return a.Turns[:i]
+		}
+		if turn.Refused != nil {
+			continue
 		}
 		goesOn := turn.Answered.Calls > 0 || isCompaction(turn) || i+1 < len(a.Turns) && len(a.Turns[i+1].Requested.Heard) > 0
 		if !goesOn {
@@ -117,7 +120,9 @@ func keptTurns(a *statemachine.Agent, before int) []statemachine.Turn {
 // spentIn returns what turns have cost.
 func spentIn(turns []statemachine.Turn) (sum events.Spent) {
 	for _, turn := range turns {
-		sum = sum.Plus(turn.Answered.Cost())
+		if turn.Answered != nil {
+			sum = sum.Plus(turn.Answered.Cost())
+		}
 	}
 	return sum
 }
@@ -134,6 +139,14 @@ func chargedIn(turns []statemachine.Turn) (sum events.Spent) {
 // are left out, so that they are made again.
 func turnEvents(past *statemachine.Task, step string, turn statemachine.Turn, last bool) []events.Event {
 	asked := statemachine.ModelKey(step, turn.Requested.Turn)
+	if turn.Refused != nil {
+		s := past.Steps[asked]
+		return []events.Event{
+			{Kind: events.TurnRequested, Data: turn.Requested},
+			{Kind: events.StepFailed, Data: &events.StepError{Step: asked, Class: s.Class, Tool: s.Tool, Args: s.Args, Purpose: purposeModel, Error: s.Error}},
+			{Kind: events.TurnRefused, Data: turn.Refused},
+		}
+	}
 	all := []events.Event{
 		{Kind: events.TurnRequested, Data: turn.Requested},
 		{Kind: events.StepReused, Data: &events.Reused{Step: asked, From: past.ID, Output: past.Steps[asked].Output}},

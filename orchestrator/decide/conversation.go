@@ -47,9 +47,8 @@ func (t *Reading) ModelRequest(key string, said Said) (models.Request, error) {
 	if s == nil || s.Agent == nil || s.Agent.Phase != statemachine.AgentAsking {
 		return models.Request{}, fault.New(fault.StateNotAllowed, "step %s asks no model", key)
 	}
-	c := conversation{t, s}
-	r := c.openingRequest(s.Agent.Last().Requested)
-	r.Messages, r.Key = c.messages(said), string(t.Task.ID)+"/"+statemachine.ModelKey(key, len(s.Agent.Turns))
+	r := conversation{t, s}.request(said)
+	r.Key = string(t.Task.ID) + "/" + statemachine.ModelKey(key, len(s.Agent.Turns))
 	return r, t.OutcomeOf(nil)
 }
 
@@ -58,6 +57,18 @@ type conversation struct {
 	*Reading
 
 	step *statemachine.Step
+}
+
+// request returns the request of the newest turn. What said has is not read again.
+func (c conversation) request(said Said) models.Request {
+	turn := c.step.Agent.Last().Requested
+	r := c.openingRequest(turn)
+	if c.step.Agent.Shortened(turn.Turn) {
+		r.Messages = []models.Message{c.excerpts(turn)}
+	} else {
+		r.Messages = c.messages(said)
+	}
+	return r
 }
 
 // openingRequest returns the request of a turn without its messages.
@@ -69,6 +80,9 @@ func (c conversation) openingRequest(turn *events.Turn) models.Request {
 	}
 	if turn.Summarizes > 0 {
 		r.Result = nil
+	}
+	if c.step.Agent.Shortened(turn.Turn) {
+		return r
 	}
 	for _, tool := range c.offered() {
 		r.Tools = append(r.Tools, tool.Tool)
@@ -85,7 +99,7 @@ func (c conversation) messages(said Said) []models.Message {
 	}
 	for _, next := range turns[turn:] {
 		added := c.addedBy(next.Requested)
-		if answered := turns[next.Requested.Turn-2]; isCompaction(answered) { // the summary is in the opening
+		if before := turns[next.Requested.Turn-2]; isCompaction(before) || before.Refused != nil { // the summary is in the opening
 			last := &all[len(all)-1]
 			last.Parts = append(slices.Clip(last.Parts), added...)
 			continue
@@ -103,7 +117,7 @@ func isCompaction(turn statemachine.Turn) bool { return turn.Requested.Summarize
 func (c conversation) opening() ([]models.Message, int) {
 	first := userText(c.text(c.step.Agent.Spec.Prompt))
 	if compacted := c.step.Agent.Compacted(); compacted != nil {
-		first.Parts = append(first.Parts, models.Part{Text: summaryIs + textOf(c.answer(compacted.Turn).Message)})
+		first.Parts = append(first.Parts, models.Part{Text: summaryIs + c.summary(compacted)})
 		return []models.Message{first}, compacted.Summarizes + 1
 	}
 	first.Parts = append(first.Parts, c.addedBy(c.step.Agent.Turns[0].Requested)...)
@@ -111,8 +125,11 @@ func (c conversation) opening() ([]models.Message, int) {
 }
 
 // addedBy returns what a turn adds to the conversation beside the results of calls. What asks for a summary is only in the request for
-// it.
+// it, and what a refused turn adds is in a later one.
 func (c conversation) addedBy(turn *events.Turn) (parts []models.Part) {
+	if c.step.Agent.Turns[turn.Turn-1].Refused != nil {
+		return nil
+	}
 	for _, m := range turn.Heard {
 		parts = append(parts, models.Part{Text: c.text(m.Text)})
 	}
@@ -180,6 +197,7 @@ func (t *Reading) Exchange(s *statemachine.Step, turn int) Exchange {
 	given := said.answer(turn)
 	x.Text, x.Differs = textOf(given.Message), given.Differs
 	calls := callsOf(given.Message)
+	limit := upTo(s, min(turn+1, len(s.Agent.Turns))).Agent.Limit()
 	for i, call := range calls {
 		c := ExchangedCall{Key: statemachine.CallKey(s.Key, turn, i+1), Request: call}
 		made := t.Task.Steps[c.Key]
@@ -188,7 +206,7 @@ func (t *Reading) Exchange(s *statemachine.Step, turn int) Exchange {
 		case made != nil && made.Output.Size > maxRead:
 			c.Result = &models.Result{Content: fmt.Sprintf("[%d bytes are not shown]", made.Output.Size)}
 		default:
-			c.Result = said.shownResult(c.Key, call, longestResult(s.Agent.Spec, len(calls)))
+			c.Result = said.shownResult(c.Key, call, longestResult(limit, len(calls)))
 		}
 		x.Calls = append(x.Calls, c)
 	}
@@ -226,9 +244,10 @@ func callsOf(m models.Message) []*models.Call {
 func (c conversation) results(turn int, answer models.Message) []models.Part {
 	var parts []models.Part
 	calls := callsOf(answer)
+	longest := longestResult(c.step.Agent.Limit(), len(calls))
 	for i, call := range calls {
 		key := statemachine.CallKey(c.step.Key, turn, i+1)
-		parts = append(parts, models.Part{Result: c.shownResult(key, call, longestResult(c.step.Agent.Spec, len(calls)))})
+		parts = append(parts, models.Part{Result: c.shownResult(key, call, longest)})
 	}
 	return parts
 }

@@ -42,7 +42,7 @@ func (t turns) askForMore(key string, err *fault.Error) {
 		Description: fmt.Sprintf("let the agent of step %s go on with %s more", t.step.Key, t.budgetText(more)) + beyondText(err),
 		Rationale:   err.Sentence(),
 		Details: events.Inline(MustJSON(map[string]any{
-			"turns": len(a.Turns), "tokens": a.Spent.Tokens, "usd": float64(a.Spent.NanoUSD) / 1e9, "calls": a.Spent.Calls, "budget": more,
+			"turns": a.Asked(), "tokens": a.Spent.Tokens, "usd": float64(a.Spent.NanoUSD) / 1e9, "calls": a.Spent.Calls, "budget": more,
 		})),
 		Priority:  approvalPriority(t.Task.Submitted.Priority),
 		ExpiresAt: t.Now.Add(approvalTime("")), OnReject: onRejectFail, OnExpiry: onExpiryBlock,
@@ -58,7 +58,7 @@ func (t turns) extend(granted *statemachine.Approval, reached *fault.Error) {
 	used := a.Spent.Plus(a.Lost)
 	more := &events.Extended{
 		BeyondBudgets: a.BeyondBudgets || ofLedger(reached),
-		Step:          t.step.Key, Approval: granted.ID, MaxTurns: len(a.Turns) + t.node.Agent.MaxTurns,
+		Step:          t.step.Key, Approval: granted.ID, MaxTurns: a.Asked() + t.node.Agent.MaxTurns,
 		Limit: events.Spent{
 			NanoUSD: beyond(used.NanoUSD, b.NanoUSD()), Tokens: beyond(used.Tokens, int64(b.Tokens)), Calls: beyond(used.Calls, b.Calls),
 		},

@@ -147,7 +147,9 @@ func (t *Turn) drawLedgers() {
 
 // hold changes what turns may cost by an event of the task.
 func (l *Ledger) hold(task *statemachine.Task, e events.Event) {
-	if e.Kind != events.TurnRequested && e.Kind != events.TurnAnswered {
+	switch e.Kind {
+	case events.TurnRequested, events.TurnAnswered, events.TurnRefused:
+	default:
 		return
 	}
 	agent := task.Steps[events.StepOf(e.Data)].Agent
@@ -158,6 +160,8 @@ func (l *Ledger) hold(task *statemachine.Task, e events.Event) {
 	case *events.Turn:
 		l.Held = l.Held.Plus(d.Reserved)
 	case *events.Answered:
+		l.Held = l.Held.Minus(agent.Turns[d.Turn-1].Requested.Reserved)
+	case *events.RefusedTurn:
 		l.Held = l.Held.Minus(agent.Turns[d.Turn-1].Requested.Reserved)
 	}
 }

@@ -25,9 +25,8 @@ func RecordedTurn(t *Reading, key string, turn int) (Recorded, error) {
 	case s.Agent.Turns[turn-1].Answered == nil:
 		return Recorded{}, noAnswer(t.Task, key, turn)
 	}
-	requested := s.Agent.Turns[turn-1].Requested
-	rec := Recorded{Asked: conversation{t, s}.openingRequest(requested)}
-	if said := (conversation{t, upTo(s, turn)}).messages(before(turn)); len(said) > 0 {
+	rec := Recorded{Asked: conversation{t, upTo(s, turn)}.request(before(turn))}
+	if said := rec.Asked.Messages; len(said) > 0 {
 		rec.Asked.Messages = said[len(said)-1:]
 	}
 	rec.Answer = conversation{t, s}.answer(turn)
@@ -39,6 +38,7 @@ func RecordedTurn(t *Reading, key string, turn int) (Recorded, error) {
 func upTo(s *statemachine.Step, turn int) *statemachine.Step {
 	agent, step := *s.Agent, *s
 	agent.Turns = agent.Turns[:turn]
+	agent.Refused = refusedIn(agent.Turns)
 	step.Agent = &agent
 	return &step
 }

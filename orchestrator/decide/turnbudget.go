@@ -10,10 +10,10 @@ import (
 )
 
 // limitReached returns QUOTA_EXCEEDED if a limit that does not depend on the size of the request is reached.
-func (t turns) limitReached(turn *events.Turn) *fault.Error {
+func (t turns) limitReached() *fault.Error {
 	a := t.agent()
 	switch {
-	case turn.Turn > a.Spec.MaxTurns:
+	case a.Asked() >= a.Spec.MaxTurns:
 		return fault.New(fault.QuotaExceeded, "the agent has asked its model %s, the limit", times(a.Spec.MaxTurns)).WithField("agent.max_turns")
 	case a.Spec.Limit.Calls > 0 && a.Spent.Calls >= a.Spec.Limit.Calls:
 		return fault.New(fault.QuotaExceeded, "the agent has made %s, its budget", count(a.Spent.Calls, "call")).WithField("agent.budget.calls")
@@ -30,11 +30,13 @@ func (t turns) mayFinish() bool {
 	return t.agent().Spec.OnExceeded == plan.OnExceededFinish && last != nil && !last.Requested.Final
 }
 
+// overhead is how many tokens a provider adds to a request.
+const overhead = 1024
+
 // reserve sets what a turn costs at most, from the size of its request and the limit of its answer. bytes are new in the request;
 // a token has at least one byte. It returns QUOTA_EXCEEDED if the budget does not permit the turn.
 func (t turns) reserve(turn *events.Turn, bytes int) *fault.Error {
 	a := t.agent()
-	const overhead = 1024 // tokens that a provider adds to a request
 	request := t.known() + int64(bytes) + overhead
 	for _, m := range a.Spec.Models {
 		turn.Reserved.NanoUSD = max(turn.Reserved.NanoUSD, m.Price.Highest(request, a.Spec.MaxTokens))

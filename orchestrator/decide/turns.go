@@ -54,11 +54,14 @@ func (t steps) moveAgent(n *plan.Node, s *statemachine.Step) {
 // goOn begins the first turn, or handles an answer without calls.
 func (t turns) goOn() {
 	last := t.agent().Last()
-	if last == nil {
+	switch {
+	case last == nil:
 		t.ask("")
 		return
-	}
-	if t.agent().Waits() {
+	case last.Refused != nil:
+		t.shorten()
+		return
+	case t.agent().Waits():
 		return
 	}
 	answer := t.said().answer(last.Requested.Turn).Message
@@ -69,7 +72,9 @@ func (t turns) goOn() {
 	switch {
 	case last.Requested.Summarizes > 0 && strings.TrimSpace(text) == "":
 		t.fail(fault.New(fault.InvalidFormat, "the model gives no summary of the conversation, which is too long"), fault.ClassUnexpected)
-	case last.Requested.Summarizes > 0, len(t.agent().Told) > 0:
+	case last.Requested.Summarizes > 0:
+		t.ask(t.postponed())
+	case len(t.agent().Told) > 0:
 		t.ask("")
 	case t.agent().Dismissed:
 		t.finish(text)
@@ -108,7 +113,7 @@ func (t turns) finish(text string) {
 // succeed ends the step with a text, and the result if the step has one.
 func (t turns) succeed(text string, result json.RawMessage) {
 	out := map[string]any{
-		"text": text, "turns": len(t.agent().Turns), "calls": t.agent().Spent.Calls, "tokens": t.agent().Spent.Tokens,
+		"text": text, "turns": t.agent().Asked(), "calls": t.agent().Spent.Calls, "tokens": t.agent().Spent.Tokens,
 		"usd": float64(t.agent().Spent.NanoUSD) / 1e9,
 	}
 	if result != nil {
@@ -161,9 +166,8 @@ func brief(text string) string {
 
 // ask begins the next turn. added is a text that ends the conversation; "" for none.
 func (t turns) ask(added string) {
-	key := t.step.Key
-	turn, said := &events.Turn{Step: key, Turn: len(t.agent().Turns) + 1}, t.news()
-	err := t.limitReached(turn)
+	turn, said := t.next(), t.news()
+	err := t.limitReached()
 	switch {
 	case err != nil && t.mayFinish():
 		turn.Final, err = true, nil
@@ -176,6 +180,12 @@ func (t turns) ask(added string) {
 	if turn.Summarizes == 0 {
 		turn.Heard = t.agent().Told
 	}
+	t.request(turn, said, added, err)
+}
+
+// request asks the model for a turn, unless err or a budget does not permit it. added is a text that ends the conversation.
+func (t turns) request(turn *events.Turn, said news, added string, err *fault.Error) {
+	key := t.step.Key
 	t.conversed(turn, &said, added)
 	if err == nil {
 		err = t.reserve(turn, said.bytes)
@@ -201,6 +211,11 @@ func (t turns) ask(added string) {
 		Step: statemachine.ModelKey(key, turn.Turn), Attempt: 1, Tool: models.CallTool, Args: events.Inline(args),
 		Effect: string(tools.Idempotent), Queue: work.NodeQueue, Timeout: models.CallTimeout, Purpose: purposeModel,
 	})
+}
+
+// next returns the next turn.
+func (t turns) next() *events.Turn {
+	return &events.Turn{Step: t.step.Key, Turn: len(t.agent().Turns) + 1}
 }
 
 // news is what the conversation has more than the last request: the answer and the results of its calls, or all of it before the
@@ -253,7 +268,9 @@ func (t turns) hear() {
 	case statemachine.StepSucceeded:
 		t.answered(turn, asked)
 	case statemachine.StepFailed:
-		t.fail(asked.Error, asked.Class)
+		if !t.refused(asked.Error) {
+			t.fail(asked.Error, asked.Class)
+		}
 	case statemachine.StepCancelled:
 		t.Emit(events.StepCancelled, &events.Skipped{Step: t.step.Key, Reason: asked.Reason})
 	default: // it is under way
