@@ -64,7 +64,7 @@ type ConversationReply struct {
 	// model has answered.
 	Unheard []SaidView `json:"unheard,omitempty"`
 	Waits   bool       `json:"waits,omitempty"`
-	// Total is the number of all turns. Next is the From of the next page, 0 at the end.
+	// Total is the number of all turns, with those that were refused. Next is the From of the next page, 0 at the end.
 	Total int        `json:"total"`
 	Turns []TurnView `json:"turns"`
 	Next  int        `json:"next,omitempty"`
@@ -80,7 +80,7 @@ type ConversationLimits struct {
 	Until     *time.Time `json:"until,omitempty"`
 	// OnExceeded is what happens at a limit, such as fail or finish.
 	OnExceeded string `json:"on_exceeded,omitempty"`
-	// Context limits the conversation; nil for no limit.
+	// Context limits the conversation; nil for no limit. It is smaller than that of the plan when requests were too long for the model.
 	Context *events.Context `json:"context,omitempty"`
 }
 
@@ -93,12 +93,14 @@ type SaidView struct {
 // TurnState is what happens in a turn.
 type TurnState string
 
-// The states of a turn. A failed turn has no answer. The calls of an answered turn have ended.
+// The states of a turn. A failed turn has no answer. The calls of an answered turn have ended. The request of a refused turn was too long
+// for the model; a shorter one follows.
 const (
 	TurnAsking   TurnState = "asking"
 	TurnActing   TurnState = "acting"
 	TurnAnswered TurnState = "answered"
 	TurnFailed   TurnState = "failed"
+	TurnRefused  TurnState = "refused"
 )
 
 // TurnView is a turn: a request to a model, its answer, and the calls that the model requests.

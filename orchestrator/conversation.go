@@ -167,7 +167,7 @@ func (p *turnPage) head(reply *api.ConversationReply) {
 	reply.Tools = append(reply.Tools, opening.Tools...)
 	reply.Limits = api.ConversationLimits{
 		Spent: a.Spec.Limit, MaxTurns: a.Spec.MaxTurns, MaxTokens: a.Spec.MaxTokens, Until: a.Spec.Until, OnExceeded: a.Spec.OnExceeded,
-		Context: a.Spec.Context,
+		Context: a.Limit(),
 	}
 	reply.Used, reply.Carried, reply.Lost, reply.Total = a.Spent, a.Spec.Carried, a.Lost, len(a.Turns)
 	if !p.step.State.Terminal() {
@@ -244,10 +244,11 @@ func (p *turnPage) turn(number int) api.TurnView {
 		v.Calls = append(v.Calls, p.call(call))
 	}
 	v.Charged = turn.Charged
-	if turn.Answered == nil {
-		v.Reserved = turn.Requested.Reserved
-	} else {
+	switch {
+	case turn.Answered != nil:
 		p.answered(&v, turn.Answered)
+	case turn.Refused == nil:
+		v.Reserved = turn.Requested.Reserved
 	}
 	if lost := p.OutcomeOf(nil); lost != nil {
 		v.Error = fault.From(lost)
@@ -257,8 +258,11 @@ func (p *turnPage) turn(number int) api.TurnView {
 
 // stateOf returns the state of a turn.
 func (p *turnPage) stateOf(number int) api.TurnState {
+	turn := p.step.Agent.Turns[number-1]
 	last, over := number == len(p.step.Agent.Turns), p.step.State.Terminal()
-	switch answered := p.step.Agent.Turns[number-1].Answered != nil; {
+	switch answered := turn.Answered != nil; {
+	case turn.Refused != nil:
+		return api.TurnRefused
 	case !answered && over:
 		return api.TurnFailed
 	case !answered:

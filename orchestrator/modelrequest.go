@@ -139,7 +139,7 @@ func agentText(t *statemachine.Task, s *statemachine.Step) string {
 	case s.Agent.Phase == statemachine.AgentAsking:
 		does = "asks its model"
 	}
-	text := fmt.Sprintf("Step %s %s in turn %d of at most %d; it has used %d tokens", s.Key, does, len(s.Agent.Turns), s.Agent.Spec.MaxTurns, s.Agent.Spent.Tokens)
+	text := fmt.Sprintf("Step %s %s in turn %d of at most %d; it has used %d tokens", s.Key, does, len(s.Agent.Turns), s.Agent.Spec.MaxTurns+s.Agent.Refused, s.Agent.Spent.Tokens)
 	if s.Agent.Spent.NanoUSD > 0 {
 		text += " ($" + events.Dollars(s.Agent.Spent.NanoUSD) + ")"
 	}

@@ -25,6 +25,10 @@ func lost(number int) events.Event {
 	return events.Event{Kind: events.TurnLost, Data: &events.LostTurn{Step: "a", Turn: number, Cost: events.Spent{Tokens: 40}}}
 }
 
+func refused(number int) events.Event {
+	return events.Event{Kind: events.TurnRefused, Data: &events.RefusedTurn{Step: "a", Turn: number, CompactAt: 900}}
+}
+
 // Every event in every phase of an agent, with the expected and with another number.
 func TestTurns(t *testing.T) {
 	t.Parallel()
@@ -44,6 +48,11 @@ func TestTurns(t *testing.T) {
 		"an answer after a lost one": {[]events.Event{asked, lost(1), lost(1)}, idle, statemachine.AgentIdle},
 		"a lost answer too late":     {[]events.Event{asked, idle}, lost(1), ""},
 		"a lost answer of no turn":   {[]events.Event{asked}, lost(2), ""},
+		"a refused turn":             {[]events.Event{asked}, refused(1), statemachine.AgentIdle},
+		"a refusal of no turn":       {[]events.Event{asked}, refused(2), ""},
+		"a refusal after the answer": {[]events.Event{asked, acting}, refused(1), ""},
+		"an answer after a refusal":  {[]events.Event{asked, refused(1)}, idle, ""},
+		"a turn after a refusal":     {[]events.Event{asked, refused(1)}, turn(events.TurnRequested, 2, 0), statemachine.AgentAsking},
 		"a turn while asking":        {[]events.Event{asked}, turn(events.TurnRequested, 2, 0), ""},
 		"a second answer":            {[]events.Event{asked, acting}, acting, ""},
 		"the next turn after calls":  {[]events.Event{asked, acting}, turn(events.TurnRequested, 2, 0), statemachine.AgentAsking},
@@ -85,6 +94,33 @@ func TestTurnsAreCounted(t *testing.T) {
 	}
 	assert.Equal(t, events.Spent{NanoUSD: 18, Tokens: 20, Calls: 2}, agent.Spent)
 	assert.Equal(t, fault.StateNotAllowed, fault.CodeOf(task.Apply(task.CreatedAt, events.Event{Kind: events.TurnRequested, Data: &events.Turn{Step: "other", Turn: 1}})))
+}
+
+// A refused turn costs nothing, and limits the conversation. What it has heard is heard again.
+func TestRefusedTurn(t *testing.T) {
+	t.Parallel()
+	task := submitted(t)
+	require.NoError(t, task.Apply(task.CreatedAt, stepEvent(events.AgentStarted)))
+	agent := task.Steps["a"].Agent
+	say := func(by string) events.Event {
+		return events.Event{Kind: events.AgentTold, Data: &events.Told{Step: "a", Message: events.Message{Text: events.Inline([]byte(`"x"`)), By: by}}}
+	}
+	require.NoError(t, task.Apply(task.CreatedAt, say("ada")))
+	asked := turn(events.TurnRequested, 1, 0)
+	asked.Data.(*events.Turn).Heard = agent.Told
+	require.NoError(t, task.Apply(task.CreatedAt, asked))
+	require.NoError(t, task.Apply(task.CreatedAt, say("bob")))
+	require.Nil(t, agent.Limit())
+	require.NoError(t, task.Apply(task.CreatedAt, refused(1)))
+	assert.Zero(t, agent.Reserved)
+	assert.Zero(t, agent.Spent.Plus(agent.Lost))
+	assert.Zero(t, agent.Asked())
+	require.Len(t, agent.Told, 2)
+	assert.Equal(t, "ada", agent.Told[0].By, "what was said first")
+	assert.Equal(t, &events.Context{CompactAt: 900, Keep: 4}, agent.Limit())
+	require.NoError(t, task.Apply(task.CreatedAt, turn(events.TurnRequested, 2, 0)))
+	assert.True(t, agent.Shortened(2))
+	assert.False(t, agent.Shortened(1))
 }
 
 func TestSplitCall(t *testing.T) {

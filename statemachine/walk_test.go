@@ -66,6 +66,7 @@ func anyEvent(t *rapid.T) events.Event {
 		&events.Parked{Step: step, Approval: name}, &events.Parked{Step: step, Questions: []string{name}},
 		&events.Noted{Step: step, Attempt: 1, Note: raw.Raw, Elsewhere: true},
 		&events.Agent{Step: step, Prompt: raw}, &events.Turn{Step: step, Turn: 1}, &events.Answered{Step: step, Turn: 1, Calls: 1},
+		&events.RefusedTurn{Step: step, Turn: 1, CompactAt: 900},
 		&events.Question{ID: name, Step: step}, &events.Answer{ID: name, Response: raw}, &events.Unanswered{ID: name},
 		&events.Approval{ID: name, Step: step}, &events.Decision{ID: name}, &events.Elapsed{ID: name},
 		nil, (*events.Ready)(nil), (*events.Moved)(nil),

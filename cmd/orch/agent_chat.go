@@ -242,6 +242,9 @@ func (t *chatting) showTurn(turn api.TurnView) error {
 	switch {
 	case t.cfg.Output != "text":
 		return t.emit(view{data: turn, names: []string{turn.Asks}})
+	case turn.State == api.TurnRefused:
+		t.note("  (the conversation is too long for the model)")
+		return nil
 	case turn.Summarizes > 0:
 		t.note("  (a summary replaces the turns 1 to %d)", turn.Summarizes)
 		return nil

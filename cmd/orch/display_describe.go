@@ -93,7 +93,7 @@ func describeStep(e events.Event) eventDescription {
 		return eventDescription{step: d.Step, text: fmt.Sprintf("from %s%s: %s", d.Worker, attemptText(d.Attempt), d.Reason)}
 	case *events.Logged:
 		return eventDescription{step: d.Step, text: d.Level + " " + d.Message}
-	case *events.Agent, *events.Turn, *events.Answered, *events.LostTurn, *events.Extended, *events.Told:
+	case *events.Agent, *events.Turn, *events.Answered, *events.LostTurn, *events.RefusedTurn, *events.Extended, *events.Told:
 		return eventDescription{step: events.StepOf(d), text: describeAgent(d)}
 	default:
 		return eventDescription{text: describeTask(e)}
@@ -122,6 +122,8 @@ func describeAgent(p events.Payload) string {
 		return text
 	case *events.LostTurn:
 		return fmt.Sprintf("turn %d: the answer was lost, and may have been billed%s", d.Turn, reservedText(d.Cost))
+	case *events.RefusedTurn:
+		return fmt.Sprintf("turn %d: the request is too long; from now on it has about %d tokens at most", d.Turn, d.CompactAt)
 	case *events.Extended:
 		return "by approval " + d.Approval
 	case *events.Told:

@@ -21,6 +21,8 @@ type Turn struct {
 	// Asked is the request, of whose messages only the newest one is needed.
 	Asked  models.Request
 	Answer models.Answer
+	// Refused is set instead if the request was too long for the model. It is then too long again.
+	Refused bool
 }
 
 // Provider answers from a record.
@@ -41,6 +43,9 @@ func (p *Provider) Stream(ctx context.Context, r models.Request, hear func(model
 	turn, err := p.Read(ctx, r.Turn())
 	if err != nil {
 		return models.Answer{}, err
+	}
+	if turn.Refused {
+		return models.Answer{}, &models.Error{Kind: models.TooLong, Message: "the request is as long as the recorded one, which was refused"}
 	}
 	differs := differences(turn.Asked, r)
 	if p.Strict && len(differs) > 0 {

@@ -10,6 +10,8 @@ import (
 type Recorded struct {
 	Asked  models.Request
 	Answer models.Answer
+	// Refused is set instead if the request was too long for the model.
+	Refused bool
 }
 
 // RecordedTurn returns a turn, from 1, of an agent step. It returns NOT_FOUND for a turn that has not begun, and for a step whose
@@ -22,6 +24,8 @@ func RecordedTurn(t *Reading, key string, turn int) (Recorded, error) {
 		return Recorded{}, fault.New(fault.NotFound, "the conversation of step %s of %s is in %s, whose result the step has", key, t.Task.ID, s.ReusedFrom())
 	case s == nil || s.Agent == nil || turn > len(s.Agent.Turns):
 		return Recorded{}, fault.New(fault.NotFound, "the record ends: the agent of step %s of %s has %s, and turn %d is asked for", key, t.Task.ID, count(turnsOf(s), "turn"), turn)
+	case s.Agent.Turns[turn-1].Refused != nil:
+		return Recorded{Refused: true}, nil
 	case s.Agent.Turns[turn-1].Answered == nil:
 		return Recorded{}, noAnswer(t.Task, key, turn)
 	}

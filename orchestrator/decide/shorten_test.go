@@ -202,4 +202,3 @@ func TestShortenedConversationsFit(t *testing.T) {
 		})
 	}
 }
-

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -38,6 +39,9 @@ func (b *biller) answer(s modelstest.Seen) modelstest.Reply {
 	if first && s.N%7 == 3 {
 		return modelstest.Reply{Status: http.StatusTooManyRequests, Message: "slow down", Headers: map[string]string{"Retry-After-Ms": "20"}}
 	}
+	if first && s.N%7 == 1 && strings.Contains(string(s.Body), "assistant") {
+		return modelstest.Reply{Status: http.StatusRequestEntityTooLarge, Message: "too long"}
+	}
 	b.bill(key)
 	wait(thinking)
 	reply := modelstest.Reply{Answer: billedAnswer(s)}
@@ -68,7 +72,7 @@ func (b *biller) all() map[string]int {
 	return maps.Clone(b.bills)
 }
 
-// billedAnswer is the answer to a conversation: two turns with calls, then the end.
+// billedAnswer is the answer to a conversation: two turns with calls, then the end, which also follows a summary.
 func billedAnswer(s modelstest.Seen) models.Answer {
 	var body struct {
 		Messages []struct{ Role string }
@@ -83,10 +87,14 @@ func billedAnswer(s modelstest.Seen) models.Answer {
 	call := func(id, tool string) models.Part {
 		return models.Part{Call: &models.Call{ID: id, Name: tool, Args: "{}"}}
 	}
-	switch answers {
-	case 0:
+	switch {
+	case strings.Contains(string(s.Body), "This is your summary of it"):
+		return modelstest.Said(models.StopEnd, models.Part{Text: "Done."})
+	case strings.Contains(string(s.Body), "Write a summary"):
+		return modelstest.Said(models.StopEnd, models.Part{Text: "All calls were made."})
+	case answers == 0:
 		return modelstest.Said(models.StopCalls, call("call_a", "CRASH_IDEM"), call("call_b", "CRASH_WRITE"))
-	case 1:
+	case answers == 1:
 		return modelstest.Said(models.StopCalls, call("call_c", "CRASH_WRITE"))
 	default:
 		return modelstest.Said(models.StopEnd, models.Part{Text: "Done."})

@@ -78,7 +78,7 @@ func (h *history) event(c *events.Commit, e events.Event) {
 		h.move(e.Kind, d)
 	case *events.Refused:
 		h.report.Refused++
-	case *events.Turn, *events.Answered, *events.LostTurn, *events.Extended, *events.Told:
+	case *events.Turn, *events.Answered, *events.LostTurn, *events.RefusedTurn, *events.Extended, *events.Told:
 		h.turn(events.StepOf(d), e)
 	case *events.Charged:
 		if s := h.steps[statemachine.AgentOf(d.Step)]; s != nil {
@@ -149,6 +149,11 @@ func (h *history) turn(key string, e events.Event) {
 		s.answered = d.Turn
 		s.mayBill(d.Turn)
 		s.tokens += d.Usage.Request() + d.Usage.Output
+	case *events.RefusedTurn:
+		if d.Turn != s.asked || s.answered != s.asked-1 {
+			h.violate("I3", "turn %d of step %s is refused in turn %d, which has %d answers", d.Turn, key, s.asked, s.answered)
+		}
+		s.answered = d.Turn // it has none, and costs nothing
 	case *events.Extended:
 		s.limit = d.Limit.Tokens
 	case *events.LostTurn:

@@ -44,7 +44,7 @@ func (w *world) answerOfModel() json.RawMessage {
 // checkMessages checks that a model hears what people say once, in order, and nothing else.
 func (w *world) checkMessages(past []*history) {
 	for _, h := range past {
-		told := map[string][]string{}
+		told, heard := map[string][]string{}, map[string][]string{}
 		for _, c := range h.commits {
 			for _, e := range c.Events {
 				switch d := e.Data.(type) {
@@ -52,8 +52,12 @@ func (w *world) checkMessages(past []*history) {
 					if !d.Text.IsZero() {
 						told[d.Step] = append(told[d.Step], string(d.Text.Raw))
 					}
+				case *events.RefusedTurn: // what it has heard is heard again
+					told[d.Step] = append(heard[d.Step], told[d.Step]...)
 				case *events.Turn:
+					heard[d.Step] = nil
 					for _, m := range d.Heard {
+						heard[d.Step] = append(heard[d.Step], string(m.Text.Raw))
 						if len(told[d.Step]) == 0 {
 							if c.Rev > 1 { // a first commit may take over turns
 								w.fail("turn %d of %s %s hears %s, which nobody has said", d.Turn, h.id, d.Step, m.Text.Raw)
@@ -148,6 +152,10 @@ func (w *world) checkBudgets(past []*history) {
 				case *events.Charged:
 					agent := statemachine.AgentOf(d.Step)
 					spent[agent] = spent[agent].Plus(d.Cost)
+				case *events.RefusedTurn:
+					if answered[d.Step]++; answered[d.Step] != d.Turn {
+						w.fail("turn %d of %s %s is refused after %d answers", d.Turn, h.id, d.Step, answered[d.Step]-1)
+					}
 				case *events.LostTurn:
 					spent[d.Step] = spent[d.Step].Plus(d.Cost)
 				}

@@ -213,6 +213,8 @@ func (w *world) endCall(j *job, how string) {
 		j.outcome.Output = w.answerOfModel()
 	case how == "ok":
 		j.outcome.Output = json.RawMessage(fmt.Sprintf(`{"n":%d,"by":%q,"attempt":%d}`, n, j.worker.name, j.Attempt))
+	case how == "tool_error" && j.Tool == models.CallTool:
+		j.outcome.Error, j.outcome.Class = fault.New(fault.ValidationError, "it is too long").WithReason(models.ReasonTooLong), how
 	default:
 		j.outcome.Error, j.outcome.Class = fault.New(fault.ExecFailed, "it failed"), how
 	}

@@ -102,14 +102,20 @@ func broken(err error, begun bool) error {
 	return &cut
 }
 
-// worse returns the error to report of two models that did not answer: the one after which another attempt may succeed, or else
-// the first.
+// worse returns the error to report of two models that did not answer: one after which another attempt may succeed, or else a shorter
+// request, or else the first.
 func worse(first, second error) error {
-	if first == nil || !temporary(first) && temporary(second) {
+	switch {
+	case first == nil, !temporary(first) && temporary(second):
 		return second
+	case !temporary(first) && !tooLong(first) && tooLong(second):
+		return second
+	default:
+		return first
 	}
-	return first
 }
+
+func tooLong(err error) bool { return fault.From(err).Reason == models.ReasonTooLong }
 
 func temporary(err error) bool {
 	return fault.Has(err, fault.RateLimited) || fault.Has(err, fault.Unavailable)

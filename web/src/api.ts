@@ -136,7 +136,7 @@ export interface ExplainReply { id: string; state: TaskState; causes: Cause[] | 
 
 export interface Spent { nano_usd?: number; tokens?: number; calls?: number }
 
-export type TurnState = 'asking' | 'acting' | 'answered' | 'failed'
+export type TurnState = 'asking' | 'acting' | 'answered' | 'failed' | 'refused'
 
 /** ConversationReply is a page of the turns of an agent step. */
 export interface ConversationReply {

@@ -8,7 +8,7 @@ const looks: Record<TaskState | StepState | TurnState, Look> = {
   NEEDS_ACTION: 'wait', ASSIGNED: 'wait', PLANNING: 'run', AWAITING_APPROVAL: 'person', IN_PROGRESS: 'run', BLOCKED: 'block', COMPLETED: 'run',
   DONE: 'good', FAILED: 'bad', CANCELLED: 'off',
   pending: 'wait', ready: 'wait', running: 'run', succeeded: 'good', failed: 'bad', skipped: 'off', parked: 'person', in_doubt: 'block',
-  cancelled: 'off', asking: 'run', acting: 'run', answered: 'good',
+  cancelled: 'off', asking: 'run', acting: 'run', answered: 'good', refused: 'off',
 }
 
 /** State shows a state of a task or a step as a shape with its word. */
