@@ -134,7 +134,7 @@ func Fault(model string, err error, now time.Time) *fault.Error {
 	f := fault.New(codes[e.Kind], "the model %s: %s", model, e.Message)
 	switch e.Kind {
 	case models.TooLong:
-		f = f.WithReason(models.ReasonTooLong).WithHint("let summaries keep the conversation short: context: {compact_at: N}, where N is about half of the tokens that the model accepts")
+		f = f.WithReason(models.ReasonTooLong).WithHint("shorten the prompt, the instructions or the list of tools, or name a model that accepts more in fallback")
 	case models.TooLarge:
 		f = f.WithReason("SIZE_LIMIT_EXCEEDED").WithHint("lower max_tokens of the agent")
 	case models.Unauthorized:
