@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/orch-dev/orch/events"
@@ -48,8 +49,7 @@ func sizeOfAll(all []passage, longest int) (size int) {
 
 // excerpts returns the message of a shortened compaction: the conversation up to the turns that are kept, as one text.
 func (c conversation) excerpts(turn *events.Turn) models.Message {
-	text := excerptsAre
-	size := excerptsSize(c.step.Agent.Limit(), len(c.Fetch(c.step.Agent.Spec.Instructions))) - len(text) - len(leftOut)
+	size := excerptsSize(c.step.Agent.Limit(), len(c.Fetch(c.step.Agent.Spec.Instructions))) - len(excerptsAre) - len(leftOut)
 	opening, later := c.openingExcerpts(turn), c.laterExcerpts(turn)
 	from, used := len(later), sizeOfAll(opening, leastExcerpt)
 	for from > 0 && used+later[from-1].size(leastExcerpt) <= size {
@@ -58,13 +58,15 @@ func (c conversation) excerpts(turn *events.Turn) models.Message {
 	}
 	shown := slices.Concat(opening, later[from:])
 	longest := sort.Search(size, func(n int) bool { return sizeOfAll(shown, n+1) > size })
+	var text strings.Builder
+	text.WriteString(excerptsAre)
 	for i, p := range shown {
 		if from > 0 && i == len(opening) {
-			text += leftOut
+			text.WriteString(leftOut)
 		}
-		text += "\n" + p.title + "\n" + beginning(p.text, max(longest, leastExcerpt)) + "\n"
+		text.WriteString("\n" + p.title + "\n" + beginning(p.text, max(longest, leastExcerpt)) + "\n")
 	}
-	return models.Message{Role: models.User, Parts: append([]models.Part{{Text: text}}, c.addedBy(turn)...)}
+	return models.Message{Role: models.User, Parts: append([]models.Part{{Text: text.String()}}, c.addedBy(turn)...)}
 }
 
 // openingExcerpts returns how a conversation begins: with the prompt, and the summary of what was said before.

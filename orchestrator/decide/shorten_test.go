@@ -3,6 +3,7 @@ package decide_test
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -168,7 +169,7 @@ func TestAgentGoesOnAfterARefusedTurn(t *testing.T) {
 func TestShortenedConversationsFit(t *testing.T) {
 	t.Parallel()
 	for _, longest := range []int{8_000, 30_000, 150_000, 1_000_000} {
-		t.Run(fmt.Sprint(longest), func(t *testing.T) {
+		t.Run(strconv.Itoa(longest), func(t *testing.T) {
 			t.Parallel()
 			w := agentWorld(t, "tools: [FILE_READ], max_turns: 1000, max_tokens: 500")
 			w.wake()

@@ -39,7 +39,8 @@ func (b *biller) answer(s modelstest.Seen) modelstest.Reply {
 	if first && s.N%7 == 3 {
 		return modelstest.Reply{Status: http.StatusTooManyRequests, Message: "slow down", Headers: map[string]string{"Retry-After-Ms": "20"}}
 	}
-	if first && s.N%7 == 1 && strings.Contains(string(s.Body), "assistant") {
+	shortened := strings.Contains(string(s.Body), "Write a summary") || strings.Contains(string(s.Body), "This is your summary of it")
+	if first && s.N%7 == 1 && !shortened && strings.Contains(string(s.Body), "assistant") {
 		return modelstest.Reply{Status: http.StatusRequestEntityTooLarge, Message: "too long"}
 	}
 	b.bill(key)
