@@ -35,7 +35,8 @@ type QuestionView struct {
 	Kind     string                      `json:"kind"`
 	Status   statemachine.QuestionStatus `json:"status"`
 	// Params are the parameters of the MCP request. A reply contains at most 2 MiB of parameters. Parameters that do not fit are
-	// replaced by {"$omitted": size}; QuestionsRequest with the ID of the question returns them.
+	// replaced by {"$omitted": size}; QuestionsRequest with the ID of the question returns them. Of a question that an agent asks
+	// the model of an MCP client they have an excerpt of the conversation; with the ID they have all of it, as long as it is open.
 	Params    json.RawMessage `json:"params"`
 	AskedAt   time.Time       `json:"asked_at"`
 	ExpiresAt time.Time       `json:"expires_at"`

@@ -129,7 +129,7 @@ type ResultReply struct {
 	ID    events.TaskID      `json:"id"`
 	State statemachine.State `json:"state"`
 	Ended bool               `json:"over"`
-	// Waits is set if the task waits for people.
+	// Waits is set if the task waits for people, or for an answer of the model of its client.
 	Waits  bool            `json:"waits,omitempty"`
 	Reason string          `json:"reason,omitempty"`
 	Output json.RawMessage `json:"output,omitempty"`

@@ -145,7 +145,8 @@ type Submitted struct {
 
 // Client describes what the submitting program can do for a task, and what the task may reach.
 type Client struct {
-	// Asks lists the kinds of questions that the program answers while a call runs: Elicitation, Sampling, Roots.
+	// Asks lists the kinds of questions that the program answers while a call runs: Elicitation, Sampling, Roots. SamplingTools is
+	// listed as well if the program accepts tools in questions of the kind Sampling.
 	Asks []string `json:"asks,omitempty"`
 	// Roots are absolute paths. The calls of the task reach only files below them and in its workspace (S2-050). Empty
 	// means the whole root.

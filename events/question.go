@@ -27,6 +27,9 @@ const (
 	Roots       = "roots"
 )
 
+// SamplingTools is an ability of a client, and no kind of question: it accepts tools in questions of the kind Sampling.
+const SamplingTools = "sampling.tools"
+
 // Question is the data of question.asked.
 type Question struct {
 	ID string `json:"id"`

@@ -57,7 +57,7 @@ func (pa parts) submissionOfPart(e *entry, d *events.Spawned, part *events.Part)
 	p.IdempotencyKey, p.KeyScope, p.Request, p.RequestSHA256, p.Concurrency = "", "", "", "", nil
 	p.DependsOn, p.NotBefore, p.RetryOf, p.Via = nil, nil, "", ""
 	p.KeyOf = events.TaskID(cmp.Or(string(above.KeyOf), string(e.id)))
-	p.Client = rootsOnly(above.Client)
+	p.Client = clientOfChild(above.Client)
 	if p.Created == nil {
 		p.Created = new(createdOf(e.task))
 	}

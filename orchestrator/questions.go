@@ -10,6 +10,7 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/models"
 	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
@@ -44,8 +45,16 @@ func (rd *reader) Questions(ctx context.Context, r api.QuestionsRequest) (api.Qu
 			return reply, err
 		}
 	}
-	if r.ID != "" && len(reply.Questions) == 0 {
+	switch {
+	case r.ID == "":
+	case len(reply.Questions) == 0:
 		return reply, decide.NoQuestion(r.ID)
+	case reply.Questions[0].Tool == models.CallTool:
+		whole, err := rd.wholeRequest(ctx, reply.Questions[0])
+		if err != nil {
+			return reply, err
+		}
+		reply.Questions[0].Params = whole
 	}
 	slices.SortStableFunc(reply.Questions, func(a, b api.QuestionView) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
 	reply.Omitted = max(0, len(reply.Questions)-maxQuestions)
@@ -68,9 +77,10 @@ func fitQuestions(views []api.QuestionView) []api.QuestionView {
 	return views
 }
 
-// openQuestions returns the open questions of the task.
+// openQuestions returns the open questions of the task, and those to the model of its client that tasks below it ask.
 func (t *viewer) openQuestions() []api.QuestionView {
-	return fitQuestions(questionsOf(t.Task, func(q *statemachine.Question) bool { return q.Status == statemachine.QuestionOpen }))
+	own := questionsOf(t.Task, func(q *statemachine.Question) bool { return q.Status == statemachine.QuestionOpen })
+	return fitQuestions(append(own, t.e.owner.questionsBelow(t.e)...))
 }
 
 // askedBy returns a function that selects the open questions of a step.

@@ -134,7 +134,7 @@ func (en *engine) spawn(e *entry, d *events.Spawned) {
 		text = events.Inline(n.Sub.Plan().JSON())
 	}
 	sub := api.SubmitRequest{
-		ID: d.Child, Priority: above.Priority, Queue: above.Queue, Actor: "task:" + string(e.id), Client: rootsOnly(above.Client),
+		ID: d.Child, Priority: above.Priority, Queue: above.Queue, Actor: "task:" + string(e.id), Client: clientOfChild(above.Client),
 	}
 	en.outbox = append(en.outbox, func() {
 		en.background(func(ctx context.Context) { en.spawnNow(ctx, sub, child, text, d.Inputs) }, func() {})

@@ -204,11 +204,20 @@ func childFault(child events.TaskID, failure *fault.Error) *fault.Error {
 	return fault.New(failure.Code, "child task %s: %s", child, failure.Message)
 }
 
-// rootsOnly returns the client of a child task, which contains only the roots of the parent's client: a client answers no
-// questions of a child.
-func rootsOnly(c *events.Client) *events.Client {
-	if c == nil || len(c.Roots) == 0 {
+// clientOfChild returns the client of a child task: the roots of the parent's client, and its model (see clientmodel.go). The
+// client answers no other questions of a child.
+func clientOfChild(c *events.Client) *events.Client {
+	if c == nil {
 		return nil
 	}
-	return &events.Client{Roots: c.Roots}
+	child := &events.Client{Roots: c.Roots}
+	for _, kind := range c.Asks {
+		if kind == events.Sampling || kind == events.SamplingTools {
+			child.Asks = append(child.Asks, kind)
+		}
+	}
+	if len(child.Roots) == 0 && len(child.Asks) == 0 {
+		return nil
+	}
+	return child
 }

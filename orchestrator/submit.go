@@ -275,7 +275,7 @@ func checkClient(c *events.Client) error {
 		return nil
 	}
 	for _, kind := range c.Asks {
-		if kind != events.Elicitation && kind != events.Sampling && kind != events.Roots {
+		if !slices.Contains([]string{events.Elicitation, events.Sampling, events.SamplingTools, events.Roots}, kind) {
 			return fault.New(fault.ValidationError, "%q is not elicitation, sampling or roots", decide.Clip(kind)).WithField("client.asks")
 		}
 	}

@@ -125,6 +125,9 @@ func (c *client) questionKinds() []string {
 	}
 	if c.caps.Sampling != nil {
 		kinds = append(kinds, events.Sampling)
+		if c.caps.Sampling.Tools != nil {
+			kinds = append(kinds, events.SamplingTools)
+		}
 	}
 	if c.roots {
 		kinds = append(kinds, events.Roots)

@@ -1,6 +1,6 @@
 // Package directory finds the provider and the price of a model by its name. The name of a model is PROVIDER/NAME, where
-// NAME is what the provider calls it, script:NAME for a model that answers from a script, or replay:TASK_ID/STEP for one that answers
-// from the history of a task.
+// NAME is what the provider calls it, script:NAME for a model that answers from a script, replay:TASK_ID/STEP for one that answers
+// from the history of a task, or sampling:HINT for that of the MCP client that has started the agent.
 package directory
 
 import (
@@ -13,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/models"
 	"github.com/orch-dev/orch/models/breaker"
 	"github.com/orch-dev/orch/models/replay"
+	"github.com/orch-dev/orch/models/sampling"
 )
 
 // scriptScheme begins the names of models that are scripts.
@@ -63,13 +64,17 @@ func (d *Directory) Providers() []string {
 func Recorded(model string) bool { return strings.HasPrefix(model, replay.Scheme) }
 
 // Provider returns the provider of a model, and what the provider calls the model. It returns NOT_FOUND for a provider that
-// does not exist, and the error of opening it. A provider that fails again and again is not asked for a while (package breaker). It has none for models that answer from a history (Recorded).
+// does not exist, and the error of opening it. A provider that fails again and again is not asked for a while (package breaker). It has none for models that answer from a history (Recorded), nor for those of MCP clients.
 func (d *Directory) Provider(model string) (models.Provider, string, error) {
 	if err := d.check(model); err != nil {
 		return nil, "", err
 	}
 	if Recorded(model) {
 		return nil, "", fault.New(fault.ValidationError, "%s answers only the agent steps of a node", model).WithField("agent.model")
+	}
+	if sampling.Named(model) {
+		return nil, "", fault.New(fault.ValidationError, "only the MCP client that has started an agent answers %s", model).WithField("agent.model").
+			WithHint("start an agent with this model from an MCP client that offers sampling: TASK_SPAWN")
 	}
 	if name, ok := strings.CutPrefix(model, scriptScheme); ok {
 		p, err := d.cfg.Script(name)
@@ -107,13 +112,17 @@ func (d *Directory) check(model string) error {
 		_, err := replay.ParseName(model)
 		return err
 	}
+	if sampling.Named(model) {
+		_, err := sampling.ParseName(model)
+		return err
+	}
 	if strings.HasPrefix(model, scriptScheme) && d.cfg.Script != nil {
 		return nil
 	}
 	name, id, ok := strings.Cut(model, "/")
 	if !ok || id == "" {
 		return fault.New(fault.ValidationError, "%q is no name of a model", model).WithField("agent.model").
-			WithHint("write PROVIDER/NAME, such as openai/gpt-5, or script:NAME, or replay:TASK_ID")
+			WithHint("write PROVIDER/NAME, such as openai/gpt-5, or script:NAME, replay:TASK_ID, or sampling:")
 	}
 	if d.cfg.Open[name] == nil {
 		return fault.New(fault.NotFound, "there is no provider %q", name).WithField("agent.model").WithHint("%s", d.hint())

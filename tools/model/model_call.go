@@ -5,11 +5,13 @@ package model
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/models"
+	"github.com/orch-dev/orch/models/sampling"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -44,7 +46,7 @@ func Internal(cfg Config) []tools.Tool {
 		AtNode:      true,
 		NoWorkspace: true,
 		Timeout:     models.CallTimeout,
-		Errors:      []string{"TOOL_UNAVAILABLE", "RATE_LIMITED", "UNAVAILABLE", "NETWORK_ERROR", "UNAUTHORIZED", "VALIDATION_ERROR", "CONFLICT"},
+		Errors:      []string{"TOOL_UNAVAILABLE", "RATE_LIMITED", "UNAVAILABLE", "NETWORK_ERROR", "UNAUTHORIZED", "VALIDATION_ERROR", "CONFLICT", "FORBIDDEN"},
 	}, cfg.call)}
 }
 
@@ -57,6 +59,9 @@ func (cfg Config) call(ctx context.Context, env *tools.Env, in models.CallArgs) 
 	if err != nil {
 		return models.Called{}, err
 	}
+	if at := slices.IndexFunc(names, sampling.Named); at >= 0 && hasAnswer(env) { // the models before it were asked already
+		first = at
+	}
 	var failed error
 	for i := range names {
 		at := (first + i) % len(names)
@@ -64,7 +69,7 @@ func (cfg Config) call(ctx context.Context, env *tools.Env, in models.CallArgs) 
 		if err == nil {
 			return models.Called{Model: at, Answer: answer}, nil
 		}
-		if ctx.Err() != nil || fault.Has(err, fault.NetworkError) { // the next attempt asks the next model, if the budget permits it
+		if ends(ctx, err) {
 			return models.Called{}, err
 		}
 		failed = worse(failed, err)
@@ -72,8 +77,18 @@ func (cfg Config) call(ctx context.Context, env *tools.Env, in models.CallArgs) 
 	return models.Called{}, failed
 }
 
+// ends reports whether no other model is asked after an error. The next attempt asks the next model, if the budget permits it; a
+// question waits for its answer.
+func ends(ctx context.Context, err error) bool {
+	_, waits := errors.AsType[*tools.Asking](err)
+	return ctx.Err() != nil || waits || fault.Has(err, fault.NetworkError)
+}
+
 // ask asks one model. Observers of the call see the text of the answer as it arrives.
 func ask(ctx context.Context, env *tools.Env, node Node, name string, r models.Request) (models.Answer, error) {
+	if sampling.Named(name) {
+		return askClient(env, name, r)
+	}
 	provider, id, err := node.Provider(env.Task, name)
 	if err != nil {
 		return models.Answer{}, err
