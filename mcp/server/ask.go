@@ -77,7 +77,11 @@ func (qs *questioner) pendingOf(ctx context.Context, c client, t api.TaskView) (
 	}
 	all = append(all, doubtsOf(t)...)
 	for _, q := range t.Questions {
-		all = append(all, question{id: q.ID, key: q.Key, method: methodOf(q.Kind), params: orEmpty(q.Params)})
+		asked := question{id: q.ID, key: q.Key, method: methodOf(q.Kind), params: orEmpty(q.Params)}
+		if q.Task != t.ID { // a task below asks the model of the client
+			asked.key = q.ID
+		}
+		all = append(all, asked)
 	}
 	for _, q := range all {
 		if qs.mayAnswer(c, q) {
@@ -85,6 +89,35 @@ func (qs *questioner) pendingOf(ctx context.Context, c client, t api.TaskView) (
 		}
 	}
 	return answerable, nil
+}
+
+// whole returns the questions with all of their parameters: the view of a task has only an excerpt of the request of an agent to the
+// model of its client. Questions that were settled meanwhile are left out, and requests with tools for a client that accepts none.
+func (qs *questioner) whole(ctx context.Context, c client, list []question) (all []question, err error) {
+	for _, q := range list {
+		if q.method != methodSample {
+			all = append(all, q)
+			continue
+		}
+		got, err := qs.cfg.API.Questions(ctx, api.QuestionsRequest{ID: q.id})
+		if err != nil {
+			return nil, err
+		}
+		q.params = orEmpty(got.Questions[0].Params)
+		if got.Questions[0].Status == statemachine.QuestionOpen && (c.caps.Sampling.Tools != nil || !q.hasTools()) {
+			all = append(all, q)
+		}
+	}
+	return all, nil
+}
+
+// hasTools reports whether a request to the model of the client offers it tools.
+func (q question) hasTools() bool {
+	var p struct {
+		Tools []json.RawMessage `json:"tools"`
+	}
+	decode(q.params, &p)
+	return len(p.Tools) > 0
 }
 
 // isLink reports whether the user answers the question on a web page (url mode), not in a form.
@@ -297,7 +330,7 @@ func inputRequest(q question) mcp.InputRequest {
 		decode(q.params, p) // invalid parameters are dropped
 		return p
 	case methodSample:
-		p := &mcp.CreateMessageParams{}
+		p := &mcp.CreateMessageWithToolsParams{}
 		decode(q.params, p)
 		return p
 	case methodRoots:

@@ -12,7 +12,6 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/plan"
-	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -77,7 +76,7 @@ func (pr *presenter) describePending(ctx context.Context, c client, id events.Ta
 	if err != nil {
 		return h, err
 	}
-	h.Status = statemachine.ViewOf(t.State, t.Block).MCP
+	h.Status = statusOf(t)
 	if cause := causeOf(why.Causes, step); cause != nil {
 		h.Reason = cause.Sentence
 		h.WaitsFor = waitsFor(*cause, slices.ContainsFunc(t.Steps, func(step api.StepView) bool { return step.Key == cause.Step && step.For != nil }))

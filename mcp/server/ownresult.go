@@ -35,7 +35,11 @@ func (tt *taskTools) ownResult(ctx context.Context, c *client, in *ownInput) (an
 		return nil, err
 	}
 	if r.Waits && c.modern {
-		if list, err := tt.questions.pending(ctx, *c, id); err != nil || len(list) > 0 {
+		list, err := tt.questions.pending(ctx, *c, id)
+		if err == nil {
+			list, err = tt.questions.whole(ctx, *c, list)
+		}
+		if err != nil || len(list) > 0 {
 			return tt.questions.inputRequired(*c, &run{id: id}, list), err
 		}
 	}

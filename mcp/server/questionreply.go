@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 )
@@ -72,8 +73,9 @@ func (ds *relays) handleReply(ctx context.Context, who Identity, session string,
 	known := ds.clients.sessions.get(session)
 	known.mu.Lock()
 	d := known.relays[events.TaskID(task)] // a relay that ends during the reply still has to record it
+	final := d != nil && d.sent[question].id == id
 	known.mu.Unlock()
-	accepted, err := ds.reply(ctx, who, session, task, question, p.Result)
+	accepted, err := ds.reply(ctx, who, session, task, sentReply{question, p.Result, final})
 	if accepted == notAccepted {
 		ds.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "mcp_question_not_answered", slog.String("question", question), slog.Any("error", err),
 			slog.String("client", string(p.Error)))
@@ -94,10 +96,18 @@ const (
 	pageOpened
 )
 
-// reply delivers the answer of a client to a question. An empty result, that is, an error response, and a form with invalid content
-// are not accepted (S2-053).
-func (ds *relays) reply(ctx context.Context, who Identity, session, task, question string, result json.RawMessage) (replyOutcome, error) {
-	if len(result) == 0 {
+// sentReply is the answer of a client to a question. The result of an error response is empty. final is set if the client will not
+// answer the question again, because the answer is to the newest copy of it.
+type sentReply struct {
+	question string
+	result   json.RawMessage
+	final    bool
+}
+
+// reply delivers the answer of a client to a question. An empty result, and a form with invalid content are not accepted (S2-053): a
+// person can answer again. A model cannot: what it does not answer is declined.
+func (ds *relays) reply(ctx context.Context, who Identity, session, task string, r sentReply) (replyOutcome, error) {
+	if len(r.result) == 0 && !r.final {
 		return notAccepted, nil
 	}
 	t, err := ds.taskOf(ctx, who, task)
@@ -110,12 +120,26 @@ func (ds *relays) reply(ctx context.Context, who Identity, session, task, questi
 		return notAccepted, err
 	}
 	for _, q := range list {
-		if q.id == question {
-			return ds.replyTo(ctx, c, session, q, result)
+		if q.id != r.question {
+			continue
 		}
+		accepted, err := ds.replyTo(ctx, c, session, q, r.result)
+		if accepted == notAccepted && q.method == methodSample && r.final && !isTemporary(err) {
+			return ds.decline(ctx, c, q)
+		}
+		return accepted, err
 	}
-	ds.completePage(session, question, result)
+	ds.completePage(session, r.question, r.result)
 	return answerAccepted, nil // another answer was first
+}
+
+// decline records that the model of a client does not answer a question.
+func (ds *relays) decline(ctx context.Context, c client, q question) (replyOutcome, error) {
+	_, err := ds.cfg.API.Answer(ctx, api.AnswerRequest{Question: q.id, Declined: true, Actor: c.who.Name})
+	if err != nil && !fault.Has(err, fault.Conflict) {
+		return notAccepted, err
+	}
+	return answerAccepted, nil
 }
 
 // completePage tells a client whose user has opened the page of an approval that the approval is already decided: the decision
@@ -130,6 +154,9 @@ func (ds *relays) completePage(session, question string, result json.RawMessage)
 
 // replyTo delivers the answer of a client to an open question.
 func (ds *relays) replyTo(ctx context.Context, c client, session string, q question, result json.RawMessage) (replyOutcome, error) {
+	if len(result) == 0 {
+		return notAccepted, nil
+	}
 	response, err := cleanResponse(q, result)
 	if err != nil {
 		return notAccepted, err
@@ -203,7 +230,7 @@ func cleanResponse(q question, result json.RawMessage) (json.RawMessage, error) 
 	case methodElicit:
 		into = &mcp.ElicitResult{}
 	case methodSample:
-		into = &mcp.CreateMessageResult{}
+		into = &mcp.CreateMessageWithToolsResult{}
 	default:
 		into = &mcp.ListRootsResult{}
 	}

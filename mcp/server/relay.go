@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"log/slog"
+	"math"
 	"slices"
 
 	"github.com/orch-dev/orch/api"
@@ -42,6 +43,8 @@ type relay struct {
 	// running is set while the goroutine runs. wake makes it read the task at once; stale is set if it must.
 	running, stale bool
 	wake           context.CancelFunc
+	// version is that of the newest WatchReply of the task, 0 for none. Only the goroutine uses it.
+	version uint64
 	// rounds counts the rounds started, seen is the result of the last finished round, and roundDone is closed when the next
 	// round has finished.
 	rounds    int
@@ -58,11 +61,11 @@ type sentQuestion struct {
 // roundResult is the result of a round; err is set if the task could not be read.
 type roundResult struct {
 	round int
-	// waits is set if the task waits for people, idle if asking the client is pointless. refused is the error of a refused
-	// answer.
-	waits, idle bool
-	refused     error
-	err         error
+	// waits is set if the task waits for people, idle if asking the client is pointless. mayAsk is set if a task below may ask the
+	// model of the client. refused is the error of a refused answer.
+	waits, idle, mayAsk bool
+	refused             error
+	err                 error
 }
 
 // waiter is a request that waits for a task with questions.
@@ -170,7 +173,11 @@ func (d *relay) round(ctx context.Context) bool {
 	next, wake := context.WithCancel(ctx)
 	defer wake()
 	c, round := d.beginRound(wake)
-	t, err := d.relays.cfg.API.Get(ctx, api.GetRequest{ID: d.task})
+	err := d.readVersion(ctx)
+	var t api.TaskView
+	if err == nil {
+		t, err = d.relays.cfg.API.Get(ctx, api.GetRequest{ID: d.task})
+	}
 	var open []question
 	if err == nil {
 		open, err = d.relays.questions.pendingOf(ctx, c, t)
@@ -183,12 +190,11 @@ func (d *relay) round(ctx context.Context) bool {
 	if err == nil {
 		d.deliver(open)
 	}
-	if !d.report(roundResult{round: round, waits: waits, err: err}, open) || ctx.Err() != nil {
+	if !d.report(roundResult{round: round, waits: waits, mayAsk: mayBeAsked(c, t), err: err}, open) || ctx.Err() != nil {
 		return false
 	}
 	if err == nil {
-		_, err = d.relays.cfg.API.Watch(next, api.WatchRequest{ID: d.task, After: t.Rev, Wait: 10 * pollInterval, Limit: 1})
-		if err == nil || next.Err() != nil {
+		if err = d.awaitChange(next, t.Rev); err == nil || next.Err() != nil {
 			return true
 		}
 		if !d.report(roundResult{round: round, err: err}, nil) {
@@ -197,6 +203,30 @@ func (d *relay) round(ctx context.Context) bool {
 	}
 	_ = pause.For(next, pollInterval) // the node does not answer
 	return true
+}
+
+// readVersion reads the version of the task before the first round. It changes also when a task below has another question.
+func (d *relay) readVersion(ctx context.Context) error {
+	if d.version != 0 {
+		return nil
+	}
+	w, err := d.relays.cfg.API.Watch(ctx, api.WatchRequest{ID: d.task, After: math.MaxUint64})
+	d.version = w.Version
+	return err
+}
+
+// awaitChange waits until the task or one of its questions changes, or for some seconds.
+func (d *relay) awaitChange(ctx context.Context, rev uint64) error {
+	w, err := d.relays.cfg.API.Watch(ctx, api.WatchRequest{ID: d.task, After: rev, SeenVersion: d.version, Wait: 10 * pollInterval, Limit: 1})
+	if err == nil {
+		d.version = w.Version
+	}
+	return err
+}
+
+// mayBeAsked reports whether a task below a task of the client may ask its model.
+func mayBeAsked(c client, t api.TaskView) bool {
+	return c.caps.Sampling != nil && slices.ContainsFunc(t.Steps, func(s api.StepView) bool { return s.Child != "" && !s.State.Terminal() })
 }
 
 // beginRound starts a round.
@@ -225,7 +255,7 @@ func (d *relay) report(v roundResult, open []question) bool {
 	switch {
 	case v.err == nil && (d.stale || len(d.waiting) > 0):
 		return true
-	case v.err == nil && !v.waits && len(open) == 0:
+	case v.err == nil && !v.waits && !v.mayAsk && len(open) == 0:
 		d.remove()
 	case (v.err == nil || isTemporary(v.err)) && d.knowsTask && d.relays.clients.streams.standing(d.sessionID) != nil:
 		return true
@@ -312,6 +342,12 @@ func (d *relay) outlets() map[streamNo]*outlet {
 
 // send sends one question. It records the question as sent first, because the answer may arrive at once.
 func (d *relay) send(q question, to *outlet) {
+	whole, err := d.relays.questions.whole(d.relays.life, d.c, []question{q})
+	if len(whole) == 0 {
+		d.relays.cfg.Logger.LogAttrs(d.relays.life, slog.LevelDebug, "mcp_question_not_read", slog.String("question", q.id), slog.Any("error", err))
+		return // the next round sends it, unless it is settled
+	}
+	q = whole[0]
 	id := d.relays.questionID(d.c.who, d.sessionID, d.task, q.id)
 	d.session.mu.Lock()
 	d.sent[q.id] = sentQuestion{to, id}

@@ -121,6 +121,9 @@ func (ds *relays) askDuringCall(ctx context.Context, c client, r *run) (*mcp.Cal
 		if r.resumed {
 			answerable = withoutPages(answerable)
 		}
+		if answerable, err = ds.questions.whole(ctx, c, answerable); err != nil {
+			return nil, err
+		}
 		if len(answerable) == 0 {
 			return ds.questions.resultWhileWaiting(ctx, c, r, nil)
 		}

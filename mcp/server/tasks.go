@@ -66,7 +66,7 @@ func (tm *taskMethods) getTask(ctx context.Context, c client, p *taskParams) (*r
 		return nil, err
 	}
 	if !c.modern {
-		if statemachine.ViewOf(t.State, t.Block).MCP == "input_required" {
+		if statusOf(t) == "input_required" {
 			tm.relays.askOnStanding(c, t.ID)
 		}
 		return &reply{fields: taskStatusOf(t).v1()}, nil
@@ -98,6 +98,9 @@ func (tm *taskMethods) detailed(ctx context.Context, c client, t api.TaskView) (
 		fields["error"] = o.err
 	case st.status == "input_required":
 		list, err := tm.questions.pending(ctx, c, t.ID)
+		if err == nil {
+			list, err = tm.questions.whole(ctx, c, list)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -65,9 +65,17 @@ type taskStatus struct {
 func taskStatusOf(t api.TaskView) taskStatus {
 	ttl, _ := ttlOf(t.Labels)
 	return taskStatus{
-		id: string(t.ID), status: statemachine.ViewOf(t.State, t.Block).MCP, message: messageOf(t.Reason, t.State),
+		id: string(t.ID), status: statusOf(t), message: messageOf(t.Reason, t.State),
 		created: t.CreatedAt, updated: t.UpdatedAt, ttl: ttl,
 	}
+}
+
+// statusOf returns the status of a task in MCP. A task needs input also if a task below it asks the model of the client.
+func statusOf(t api.TaskView) string {
+	if slices.ContainsFunc(t.Questions, func(q api.QuestionView) bool { return q.Task != t.ID }) {
+		return "input_required"
+	}
+	return statemachine.ViewOf(t.State, t.Block).MCP
 }
 
 // taskStatusOfSummary is taskStatusOf for an entry of a list.
