@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,10 +23,13 @@ import (
 	"github.com/orch-dev/orch/internal/proc"
 	"github.com/orch-dev/orch/internal/workspace"
 	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/models"
+	"github.com/orch-dev/orch/models/directory"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/builtin"
+	"github.com/orch-dev/orch/tools/model"
 	"github.com/orch-dev/orch/work"
 	"github.com/orch-dev/orch/worker"
 )
@@ -44,6 +48,7 @@ type node struct {
 	catalogue *tools.Catalogue
 	root      string
 	tree      *workspace.Tree
+	models    *directory.Directory
 	stop      func()
 }
 
@@ -57,22 +62,23 @@ func startNode(tb testing.TB, change ...func(*builtin.Config)) *node {
 	require.NoError(tb, err)
 	exec, err := proc.New(proc.Config{Sandbox: proc.Off})
 	require.NoError(tb, err)
-	var families builtin.Config
+	n := &node{t: tb, root: root.Name(), tree: tree, models: directory.New(directory.Config{})}
+	families := builtin.Config{Model: model.Config{Node: func() model.Node { return n }}}
 	for _, c := range change {
 		c(&families)
 	}
-	catalogue, err := tools.New(append(builtin.All(families), testTools()...)...)
+	catalogue, err := tools.New(slices.Concat(builtin.All(families), builtin.Internal(families), testTools())...)
 	require.NoError(tb, err)
 	rules, err := policy.New(policy.Config{Root: root.Name(), Working: tree.Name(), DataDir: filepath.Join(dir, "data")})
 	require.NoError(tb, err)
 	log := memlog.New(memlog.Config{})
 	owner, err := orchestrator.New(orchestrator.Config{
-		Log: log, Blobs: log, Checkpoints: log, Catalogue: catalogue, Lists: index.NewOpen(), Redact: rules.Redact, Workspace: func(_ string, id events.TaskID) string { return tree.Path(id) }, Root: root.Name(),
+		Log: log, Blobs: log, Checkpoints: log, Catalogue: catalogue, Models: prices{n.models}, Lists: index.NewOpen(), Redact: rules.Redact, Workspace: func(_ string, id events.TaskID) string { return tree.Path(id) }, Root: root.Name(),
 	})
 	require.NoError(tb, err)
 	hands, err := worker.New(owner, catalogue, rules, worker.Config{Root: root, Exec: exec, Concurrency: 8, Queues: []string{work.DefaultQueue, work.NodeQueue}})
 	require.NoError(tb, err)
-	n := &node{t: tb, owner: owner, catalogue: catalogue, root: root.Name(), tree: tree}
+	n.owner, n.catalogue = owner, catalogue
 	stopOwner := running(tb, owner.Run)
 	<-owner.Ready()
 	stopWorker := running(tb, hands.Run)
@@ -84,6 +90,25 @@ func startNode(tb testing.TB, change ...func(*builtin.Config)) *node {
 	}
 	tb.Cleanup(n.stop)
 	return n
+}
+
+// Request implements model.Node.
+func (n *node) Request(ctx context.Context, task events.TaskID, args models.CallArgs) (models.Request, []string, int, error) {
+	return n.owner.ModelRequest(ctx, task, args)
+}
+
+// Provider implements model.Node.
+func (n *node) Provider(_ events.TaskID, name string) (models.Provider, string, error) {
+	return n.models.Provider(name)
+}
+
+// prices are the prices of the models of a directory.
+type prices struct{ *directory.Directory }
+
+// Price implements orchestrator.Models.
+func (p prices) Price(name string) (events.Price, bool, error) {
+	price, known, err := p.Directory.Price(name)
+	return events.Price(price), known, err
 }
 
 // running runs something until the function that it returns was called.

@@ -46,7 +46,7 @@ func Internal(cfg Config) []tools.Tool {
 		AtNode:      true,
 		NoWorkspace: true,
 		Timeout:     models.CallTimeout,
-		Errors:      []string{"TOOL_UNAVAILABLE", "RATE_LIMITED", "UNAVAILABLE", "NETWORK_ERROR", "UNAUTHORIZED", "VALIDATION_ERROR", "CONFLICT", "FORBIDDEN"},
+		Errors:      []string{"TOOL_UNAVAILABLE", "RATE_LIMITED", "UNAVAILABLE", "NETWORK_ERROR", "UNAUTHORIZED", "VALIDATION_ERROR", "CONFLICT", "NOT_FOUND", "FORBIDDEN"},
 	}, cfg.call)}
 }
 

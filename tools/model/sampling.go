@@ -26,11 +26,11 @@ func askClient(env *tools.Env, name string, r models.Request) (models.Answer, er
 	raw, answered := env.Answer(questionKey)
 	switch {
 	case !env.Can(events.Sampling):
-		return models.Answer{}, fault.New(fault.ToolUnavailable, "the model %s is that of the MCP client that starts the agent, and no client that offers sampling has", name).
-			WithHint("call TASK_SPAWN from such a client, or name a model of a provider: orch models list")
+		return models.Answer{}, fault.New(fault.NotFound, "the model %s is that of the MCP client that starts the agent, and no client that offers sampling has", name).
+			WithField("agent.model").WithReason("NO_SAMPLING").WithHint("call TASK_SPAWN from such a client, or name a model of a provider: orch models list")
 	case len(r.Tools) > 0 && !env.Can(events.SamplingTools):
-		return models.Answer{}, fault.New(fault.ToolUnavailable, "the MCP client does not accept tools in sampling (sampling.tools), and the agent has some").
-			WithHint("use a client that does, an agent without tools, or a model of a provider: orch models list")
+		return models.Answer{}, fault.New(fault.ValidationError, "the MCP client does not accept tools in sampling (sampling.tools), and the agent has some").
+			WithField("agent.tools").WithReason("NO_SAMPLING_TOOLS").WithHint("use a client that does, an agent without tools, or a model of a provider: orch models list")
 	case !answered:
 		return models.Answer{}, question(name, r, env)
 	case hasAnswer(env):
