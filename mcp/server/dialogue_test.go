@@ -34,6 +34,7 @@ func TestDialogues(t *testing.T) {
 			t.Parallel()
 			n := startNode(t)
 			write(t, filepath.Join(n.root, "a.txt"), "some text\n")
+			n.agentFile("sampled", "model: 'sampling:claude'\ninstructions: You echo.\ntools: [echo]\n")
 			talk(t, n, n.face(quick(file)), file)
 		})
 	}

@@ -358,3 +358,28 @@ func TestPersonAnswersForClient(t *testing.T) {
 	leave()
 	<-left
 }
+
+// A client of 2026-07-28 finds the question of an agent in the task that has started it, and answers it there.
+func TestClientAnswersInTask(t *testing.T) {
+	t.Parallel()
+	n := startNode(t)
+	n.agentFile("plain", "model: 'sampling:'\n")
+	ask, end := overStdio(t, n.face())
+	defer end()
+	send := func(method, params string) string {
+		return string(ask(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+			`"io.modelcontextprotocol/clientCapabilities":{"sampling":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`))
+	}
+	asked := send("tools/call", `"name":"TASK_SPAWN","arguments":{"subagent_type":"plain","prompt":"What now?"}`)
+	require.Contains(t, asked, "sampling/createMessage")
+	agent := n.agentTask()
+	require.Len(t, agent.Questions, 1)
+	task, question := string(agent.Parent), agent.Questions[0].ID
+
+	got := send("tasks/get", `"taskId":"`+task+`"`)
+	assert.Contains(t, got, `"status":"input_required"`)
+	assert.Contains(t, got, `"`+question+`":{"method":"sampling/createMessage"`)
+	assert.Contains(t, got, "What now?")
+	send("tasks/update", `"taskId":"`+task+`","inputResponses":{"`+question+`":{"role":"assistant","model":"m","content":{"type":"text","text":"Milk."}}}`)
+	require.Eventually(t, func() bool { return strings.Contains(send("tasks/get", `"taskId":"`+task+`"`), "Milk.") }, time.Minute, time.Millisecond)
+}
