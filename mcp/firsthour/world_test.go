@@ -48,18 +48,26 @@ type world struct {
 
 func newWorld(t *testing.T, p project) *world {
 	t.Helper()
+	return worldOf(t, func(w *world) {
+		if p.npm != "" {
+			w.unpack(p)
+		} else {
+			w.checkOut(p.module)
+		}
+		w.track()
+	})
+}
+
+// worldOf returns the machine of a user whose project a function makes.
+func worldOf(t *testing.T, makeProject func(*world)) *world {
+	t.Helper()
 	home, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	w := &world{t: t, home: home, project: filepath.Join(home, "project"), address: l.Addr().String()}
 	require.NoError(t, l.Close())
-	if p.npm != "" {
-		w.unpack(p)
-	} else {
-		w.checkOut(p.module)
-	}
-	w.track()
+	makeProject(w)
 	w.start()
 	t.Cleanup(func() { w.kill() })
 	w.run("mcp", "install", "--client", "claude-code", "--yes", "--name", "stdio")
