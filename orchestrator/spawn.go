@@ -201,7 +201,9 @@ func childFault(child events.TaskID, failure *fault.Error) *fault.Error {
 	if failure == nil {
 		return fault.New(fault.Cancelled, "the child task %s was cancelled", child)
 	}
-	return fault.New(failure.Code, "child task %s: %s", child, failure.Message)
+	e := fault.New(failure.Code, "child task %s: %s", child, failure.Message)
+	e.Hint = failure.Hint
+	return e
 }
 
 // clientOfChild returns the client of a child task: the roots of the parent's client, and its model (see clientmodel.go). The

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,7 +50,9 @@ type node struct {
 	root      string
 	tree      *workspace.Tree
 	models    *directory.Directory
-	stop      func()
+	// refused counts the requests to the model test/refuses.
+	refused atomic.Int64
+	stop    func()
 }
 
 func startNode(tb testing.TB, change ...func(*builtin.Config)) *node {
@@ -62,7 +65,8 @@ func startNode(tb testing.TB, change ...func(*builtin.Config)) *node {
 	require.NoError(tb, err)
 	exec, err := proc.New(proc.Config{Sandbox: proc.Off})
 	require.NoError(tb, err)
-	n := &node{t: tb, root: root.Name(), tree: tree, models: directory.New(directory.Config{})}
+	n := &node{t: tb, root: root.Name(), tree: tree}
+	n.models = directory.New(directory.Config{Open: map[string]func() (models.Provider, error){"test": func() (models.Provider, error) { return n, nil }}})
 	families := builtin.Config{Model: model.Config{Node: func() model.Node { return n }}}
 	for _, c := range change {
 		c(&families)
@@ -100,6 +104,15 @@ func (n *node) Request(ctx context.Context, task events.TaskID, args models.Call
 // Provider implements model.Node.
 func (n *node) Provider(_ events.TaskID, name string) (models.Provider, string, error) {
 	return n.models.Provider(name)
+}
+
+// Stream implements models.Provider: the model test/refuses refuses each request, all others answer.
+func (n *node) Stream(_ context.Context, r models.Request, _ func(models.Delta)) (models.Answer, error) {
+	if r.Model == "refuses" {
+		n.refused.Add(1)
+		return models.Answer{}, &models.Error{Kind: models.Invalid, Message: "no"}
+	}
+	return models.Answer{Message: models.Message{Role: models.Model, Parts: []models.Part{{Text: "from the provider"}}}, Stop: models.StopEnd}, nil
 }
 
 // prices are the prices of the models of a directory.

@@ -116,7 +116,7 @@ func withData(result *mcp.CallToolResult, more object) {
 // cancelUnanswerable cancels a call whose client, which uses MCP version 2026-07-28, has not declared the capabilities to answer
 // the questions of the call. It returns the error that names the missing capabilities.
 func (qs *questioner) cancelUnanswerable(ctx context.Context, c client, r *run) error {
-	asked, err := qs.cfg.API.Questions(ctx, api.QuestionsRequest{Task: r.id})
+	asked, err := qs.cfg.API.Get(ctx, api.GetRequest{ID: r.id})
 	if err != nil {
 		return err
 	}

@@ -323,6 +323,36 @@ func TestClientAnswersSubagents(t *testing.T) {
 	assert.EqualValues(t, 3, c.asked.Load())
 }
 
+// The model of a client takes part in a list of models: others answer what it cannot, and it answers what others cannot, without asking
+// them again.
+func TestClientAmongModels(t *testing.T) {
+	t.Parallel()
+	refuses := func(int64, *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
+		return nil, errors.New("the user has rejected the request")
+	}
+	answers := func(int64, *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
+		return saysText("from the client"), nil
+	}
+	for _, test := range []struct {
+		name, models, want string
+		answer             sampler
+	}{
+		{"first", "model: 'sampling:'\nfallback: [test/x]\n", "from the client", answers},
+		{"without sampling", "model: 'sampling:'\nfallback: [test/x]\n", "from the provider", nil},
+		{"refused", "model: 'sampling:'\nfallback: [test/x]\n", "from the provider", refuses},
+		{"last", "model: test/refuses\nfallback: ['sampling:']\n", "from the client", answers},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			n := startNode(t)
+			n.agentFile("plain", test.models)
+			got := n.sampling("http", "2025-11-25", false, test.answer).spawn(t, "plain")
+			assert.Contains(t, shown(t, got), test.want)
+			assert.LessOrEqual(t, n.refused.Load(), int64(1))
+		})
+	}
+}
+
 // A person can answer for the client, and a client that has gone leaves a question with its deadline.
 func TestPersonAnswersForClient(t *testing.T) {
 	t.Parallel()

@@ -117,7 +117,11 @@ func unanswered(id string, q *statemachine.Question) *fault.Error {
 	if q == nil {
 		return fault.New(fault.Timeout, "the question %s is lost", id)
 	}
-	return fault.New(fault.Timeout, "question %s (%s) has no answer: %s", q.ID, q.Key, q.Reason)
+	e := fault.New(fault.Timeout, "question %s (%s) has no answer: %s", q.ID, q.Key, q.Reason)
+	if q.Kind == events.Sampling {
+		e = e.WithHint("the MCP client that made the task must answer in time: make the task again from a client that does")
+	}
+	return e
 }
 
 // NextQuestion returns the first open question of a step, or nil if there is none.
