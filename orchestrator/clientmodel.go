@@ -16,14 +16,17 @@ import (
 // The client of a task that offers sampling is asked for the answers of its model also by the tasks that the task has started: an
 // agent that TASK_SPAWN starts is such a task. Their questions are among those of each task above.
 
+// clientModel finds out what tasks ask the models of their clients.
+type clientModel struct{ *engine }
+
 // offersModel reports whether the client of a task answers questions to its model.
 func offersModel(t *statemachine.Task) bool {
 	return t.Submitted.Client != nil && slices.Contains(t.Submitted.Client.Asks, events.Sampling)
 }
 
-// shareQuestions records which questions of a child the tasks above show, when they are durable, and wakes those who wait for one of
+// share records which questions of a child the tasks above show, when they are durable, and wakes those who wait for one of
 // these tasks. mu must be held.
-func (en *engine) shareQuestions(e *entry) {
+func (cm clientModel) share(e *entry) {
 	parent := e.task.Submitted.Parent
 	if parent == nil || !offersModel(e.task) {
 		return
@@ -39,7 +42,7 @@ func (en *engine) shareQuestions(e *entry) {
 	}
 	e.shared = open
 	for parent != nil {
-		above := en.tasks[parent.Task]
+		above := cm.tasks[parent.Task]
 		if above == nil || above.task == nil {
 			return
 		}
@@ -48,27 +51,27 @@ func (en *engine) shareQuestions(e *entry) {
 	}
 }
 
-// questionsBelow returns the questions to the model of the client that the tasks below a task ask. mu must be held.
-func (en *engine) questionsBelow(e *entry) (all []api.QuestionView) {
+// below returns the questions to the model of the client that the tasks below a task ask. mu must be held.
+func (cm clientModel) below(e *entry) (all []api.QuestionView) {
 	if !offersModel(e.task) {
 		return nil
 	}
 	for _, s := range e.task.In(statemachine.StepRunning) {
-		child := en.tasks[s.Child]
+		child := cm.tasks[s.Child]
 		if s.Child == "" || child == nil || child.task == nil {
 			continue
 		}
 		all = append(all, questionsOf(child.task, func(q *statemachine.Question) bool {
 			return q.Status == statemachine.QuestionOpen && slices.Contains(child.shared, q.ID)
 		})...)
-		all = append(all, en.questionsBelow(child)...)
+		all = append(all, cm.below(child)...)
 	}
 	return all
 }
 
 // waits reports whether a task waits for people, or for the model of its client. mu must be held.
-func (en *engine) waits(e *entry) bool {
-	return waitsForPeople(e.task) || !e.task.State.Terminal() && len(en.questionsBelow(e)) > 0
+func (cm clientModel) waits(e *entry) bool {
+	return waitsForPeople(e.task) || !e.task.State.Terminal() && len(cm.below(e)) > 0
 }
 
 // wholeRequest returns the parameters of the open question of a call that asks the model of a client: those in the history have only

@@ -55,7 +55,7 @@ type entry struct {
 	// fetched holds the large values that the next turn needs. fetching is set while they are read.
 	fetched  map[string]decide.Fetched
 	fetching bool
-	// shared are the open questions that the tasks above show (shareQuestions).
+	// shared are the open questions that the tasks above show (clientModel).
 	shared []string
 	// steps is the number of its steps that quota counts.
 	steps int
@@ -186,7 +186,7 @@ func (en *engine) loadNow(ctx context.Context, e *entry) {
 	e.task, e.seq, e.archived, e.plan = task, newest.Seq, e.archived || newest.Archived, decide.Plan{Program: prog, Unusable: noPlan}
 	e.imported = importOf(newest)
 	en.revive(e)
-	en.shareQuestions(e)
+	clientModel{en}.share(e)
 	e.notify() // the log may contain an append that it did not acknowledge
 	en.concurrencyKeys.markRead(e.id)
 	en.runQueuedTurns(e)

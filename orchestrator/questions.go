@@ -80,7 +80,7 @@ func fitQuestions(views []api.QuestionView) []api.QuestionView {
 // openQuestions returns the open questions of the task, and those to the model of its client that tasks below it ask.
 func (t *viewer) openQuestions() []api.QuestionView {
 	own := questionsOf(t.Task, func(q *statemachine.Question) bool { return q.Status == statemachine.QuestionOpen })
-	return fitQuestions(append(own, t.e.owner.questionsBelow(t.e)...))
+	return fitQuestions(append(own, clientModel{t.e.owner}.below(t.e)...))
 }
 
 // askedBy returns a function that selects the open questions of a step.

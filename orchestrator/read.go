@@ -269,7 +269,7 @@ func (rd *reader) Result(ctx context.Context, r api.ResultRequest) (api.ResultRe
 		wake = (*entry).change
 	}
 	err := rd.await(ctx, r.ID, r.Wait, wake, func(e *entry) (bool, error) {
-		waits := rd.engine.waits(e)
+		waits := clientModel{rd.engine}.waits(e)
 		reply = api.ResultReply{ID: e.id, State: e.task.State, Ended: e.task.State.Terminal(), Waits: waits, Reason: e.task.Reason, Error: e.task.Error}
 		output = e.task.Output
 		if e.imported != nil && !reply.Ended && r.Wait > 0 {

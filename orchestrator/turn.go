@@ -203,7 +203,7 @@ func (en *engine) appended(e *entry, t *decide.Turn, seq uint64, err error, done
 	en.ledgers.settle(e)
 	en.ledgers.released = en.ledgers.released || len(t.Paid) > 0
 	en.followUp(e, t)
-	en.shareQuestions(e)
+	clientModel{en}.share(e)
 	e.notify()
 	done(nil)
 	en.runQueuedTurns(e)
