@@ -145,6 +145,7 @@ func everyConnection(t *testing.T, test func(t *testing.T, transport, version st
 func TestClientAnswersAgent(t *testing.T) {
 	t.Parallel()
 	everyConnection(t, func(t *testing.T, transport, version string) {
+		t.Helper()
 		n := startNode(t)
 		n.agentFile("buyer", "model: 'sampling:claude'\ninstructions: You shop.\nmax_tokens: 300\nbudget: {tokens: 100000}\n")
 		c := n.sampling(transport, version, false, func(_ int64, p *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
@@ -175,6 +176,7 @@ func TestClientAnswersAgent(t *testing.T) {
 func TestClientCallsTools(t *testing.T) {
 	t.Parallel()
 	everyConnection(t, func(t *testing.T, transport, version string) {
+		t.Helper()
 		n := startNode(t)
 		n.agentFile("caller", "model: 'sampling:'\ntools: [echo]\n")
 		c := n.sampling(transport, version, true, func(turn int64, p *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {

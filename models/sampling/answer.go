@@ -72,14 +72,14 @@ func blocksOf(content json.RawMessage) ([]said, error) {
 
 // add adds a text or a call to an answer. An agent has no use for other blocks.
 func add(a *wire.Answer, b said) error {
-	switch {
-	case b.Type == "tool_use":
+	switch b.Type {
+	case "tool_use":
 		n, err := a.Call(b.ID, b.Name)
 		if err == nil {
 			err = a.Args(n, string(b.Input))
 		}
 		return err
-	case b.Type == "text":
+	case "text":
 		return a.Text(b.Text)
 	default:
 		return nil

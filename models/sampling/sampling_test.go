@@ -21,8 +21,10 @@ func conversation() models.Request {
 		Messages: []models.Message{
 			{Role: models.User, Parts: []models.Part{{Text: "Go."}, {Text: "Now."}}},
 			{Role: models.Model, Parts: []models.Part{
-				{Opaque: &models.Opaque{Wire: "anthropic", Data: json.RawMessage(`{}`)}}, {Text: "I look."},
-				{Call: &models.Call{ID: "a", Name: "LOOK", Args: `{"at":1}`}}, {Call: &models.Call{ID: "b", Name: "odd name", Args: `no JSON`}},
+				{Opaque: &models.Opaque{Wire: "anthropic", Data: json.RawMessage(`{}`)}},
+				{Text: "I look."},
+				{Call: &models.Call{ID: "a", Name: "LOOK", Args: `{"at":1}`}},
+				{Call: &models.Call{ID: "b", Name: "odd name", Args: `no JSON`}},
 			}},
 			{Role: models.User, Parts: []models.Part{
 				{Text: "And listen."}, {Result: &models.Result{ID: "a", Name: "LOOK", Content: "milk"}}, {Result: &models.Result{ID: "b", Content: "no", Failed: true}},
