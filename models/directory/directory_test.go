@@ -72,3 +72,16 @@ func TestPrice(t *testing.T) {
 	_, _, err := d.Price("b/x")
 	assert.Equal(t, fault.NotFound, fault.CodeOf(err))
 }
+
+// The model of an MCP client has no provider here, and no price.
+func TestClientModels(t *testing.T) {
+	t.Parallel()
+	d := directory.New(directory.Config{})
+	_, _, err := d.Provider("sampling:claude")
+	require.ErrorContains(t, err, "only the MCP client that has started an agent answers sampling:claude")
+	_, known, err := d.Price("sampling:")
+	require.NoError(t, err)
+	assert.False(t, known)
+	_, _, err = d.Price("sampling:no hint")
+	require.ErrorContains(t, err, "is no hint for a model")
+}
