@@ -1,34 +1,39 @@
 package crash_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
-	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/orch-dev/orch/events"
+	settings "github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/models"
 	"github.com/orch-dev/orch/models/modelstest"
+	"github.com/orch-dev/orch/test/crash"
 )
 
 // thinking is how long the provider takes for an answer that it has billed.
 const thinking = 30 * time.Millisecond
 
-// biller is a provider of models outside of the node. It keeps the bills: how often it was asked for each answer, by the idempotency
-// key of the request. Some answers break off; those are billed as well.
+// biller is a provider of models outside of the node. It keeps the requests with their bills, by the idempotency key of the request,
+// which names the answer. Some answers break off; those are billed as well.
 type biller struct {
 	server *modelstest.Server
 
-	mu    sync.Mutex
-	bills map[string]int
-	asked map[string]bool
+	mu       sync.Mutex
+	requests []crash.ModelRequest
+	asked    map[string]bool
 }
 
 func newBiller(t *testing.T) *biller {
 	t.Helper()
-	b := &biller{bills: map[string]int{}, asked: map[string]bool{}}
+	b := &biller{asked: map[string]bool{}}
 	b.server = modelstest.NewServer(t, b.answer)
 	return b
 }
@@ -37,13 +42,15 @@ func (b *biller) answer(s modelstest.Seen) modelstest.Reply {
 	key := s.Headers.Get("Idempotency-Key")
 	first := b.first(key)
 	if first && s.N%7 == 3 {
+		b.record(s, events.Spent{})
 		return modelstest.Reply{Status: http.StatusTooManyRequests, Message: "slow down", Headers: map[string]string{"Retry-After-Ms": "20"}}
 	}
 	shortened := strings.Contains(string(s.Body), "Write a summary") || strings.Contains(string(s.Body), "This is your summary of it")
 	if first && s.N%7 == 1 && !shortened && strings.Contains(string(s.Body), "assistant") {
+		b.record(s, events.Spent{})
 		return modelstest.Reply{Status: http.StatusRequestEntityTooLarge, Message: "too long"}
 	}
-	b.bill(key)
+	b.record(s, billed())
 	wait(thinking)
 	reply := modelstest.Reply{Answer: billedAnswer(s)}
 	if first && s.N%7 == 5 {
@@ -61,16 +68,35 @@ func (b *biller) first(key string) bool {
 	return first
 }
 
-func (b *biller) bill(key string) {
+// record keeps a request with its bill.
+func (b *biller) record(s modelstest.Seen, bill events.Spent) {
+	digest := sha256.Sum256(s.Body)
+	r := crash.ModelRequest{
+		Answer: s.Headers.Get("Idempotency-Key"), Digest: hex.EncodeToString(digest[:]), Heard: saidTexts.FindAllString(string(s.Body), -1), Billed: bill,
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.bills[key]++
+	b.requests = append(b.requests, r)
 }
 
-func (b *biller) all() map[string]int {
+func (b *biller) all() []crash.ModelRequest {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return maps.Clone(b.bills)
+	return slices.Clone(b.requests)
+}
+
+// billedPrice is the price of all models of the provider, in billionths of a US dollar for each token.
+func billedPrice() settings.ModelPrice {
+	return settings.ModelPrice{Input: 1000, CacheRead: 100, CacheWrite: 1000, Output: 3000, AsOf: "2026-11-01"}
+}
+
+// billed is what each answer costs.
+func billed() events.Spent {
+	usage, price := modelstest.Said(models.StopEnd).Usage, billedPrice()
+	return events.Spent{
+		Tokens:  usage.Input + usage.CacheRead + usage.Output,
+		NanoUSD: usage.Input*price.Input + usage.CacheRead*price.CacheRead + usage.Output*price.Output,
+	}
 }
 
 // billedAnswer is the answer to a conversation: two turns with calls, then the end, which also follows a summary.

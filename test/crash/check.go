@@ -41,6 +41,12 @@ type checker struct {
 	cancels  map[events.TaskID]bool
 	effects  map[events.TaskID][]Effect
 	watches  map[events.TaskID][]Watch
+	says     map[events.TaskID][]Say
+	// requests are those of models, by answer.
+	requests map[string][]ModelRequest
+	// movements are the changes of what requests to models cost, and costs their sums.
+	movements []movement
+	costs     costSums
 	// known contains every task that was found so far. queue contains the tasks with a history that was not read yet.
 	known map[events.TaskID]bool
 	queue []events.TaskID
@@ -59,6 +65,7 @@ func Check(ctx context.Context, log Log, e Evidence) (Report, error) {
 		report: Report{Ended: map[string]int{}, Begins: map[string]int{}, Resolved: map[string]int{}, Checkpoints: map[events.TaskID][]string{}},
 		rounds: map[events.TaskID]int{}, acked: map[events.TaskID]bool{}, cancels: map[events.TaskID]bool{},
 		effects: map[events.TaskID][]Effect{}, watches: map[events.TaskID][]Watch{},
+		says: map[events.TaskID][]Say{}, requests: map[string][]ModelRequest{}, costs: costSums{},
 		known: map[events.TaskID]bool{}, positions: map[uint64]events.TaskID{}, keys: map[string]events.TaskID{},
 	}
 	c.index()
@@ -75,6 +82,8 @@ func Check(ctx context.Context, log Log, e Evidence) (Report, error) {
 	c.checkPositions()
 	c.checkStrangers()
 	c.checkKeys()
+	c.checkBudgets()
+	c.checkCosts()
 	if m := e.Mark; m != nil && !c.marked {
 		c.violate("I11", m.Task, "the high-water mark names position %d, where the log has another commit or none", m.Seq)
 	}
@@ -106,6 +115,12 @@ func (c *checker) index() {
 	}
 	for _, w := range c.evidence.Watches {
 		c.watches[w.Task] = append(c.watches[w.Task], w)
+	}
+	for _, s := range c.evidence.Says {
+		c.says[s.Task] = append(c.says[s.Task], s)
+	}
+	for _, r := range c.evidence.Requests {
+		c.requests[r.Answer] = append(c.requests[r.Answer], r)
 	}
 }
 
@@ -165,9 +180,16 @@ func (c *checker) task(ctx context.Context, task events.TaskID) error {
 	return nil
 }
 
+// placed is a commit with its position in the log.
+type placed struct {
+	*events.Commit
+
+	seq uint64
+}
+
 // chain decodes the commits of a task and checks the links between them (I4, I11).
-func (c *checker) chain(task events.TaskID, stored []events.Stored) []*events.Commit {
-	var commits []*events.Commit
+func (c *checker) chain(task events.TaskID, stored []events.Stored) []placed {
+	var commits []placed
 	rev, seq, hash := uint64(0), uint64(0), ""
 	for _, s := range stored {
 		c.checkSecrets(task, s)
@@ -190,7 +212,7 @@ func (c *checker) chain(task events.TaskID, stored []events.Stored) []*events.Co
 		}
 		rev, seq, hash = commit.Rev, s.Seq, events.Hash(s.Data)
 		c.recordPosition(task, s.Seq, hash)
-		commits = append(commits, commit)
+		commits = append(commits, placed{commit, s.Seq})
 	}
 	return commits
 }

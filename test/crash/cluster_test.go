@@ -1,6 +1,7 @@
 package crash_test
 
 import (
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -40,6 +41,9 @@ type cluster struct {
 	// options configures what the cluster has in addition to the node and the workers.
 	options
 	biller  *biller
+	budgets *budgets
+	// round is the current round.
+	round   int
 	node    *process
 	workers [workerCount]*process
 	// lost is what was done to a worker, by process id.
@@ -87,7 +91,7 @@ type options struct {
 
 func startCluster(t *testing.T, dir string, o options) *cluster {
 	t.Helper()
-	c := &cluster{t: t, dir: dir, options: o, biller: newBiller(t), lost: map[int]string{}, points: map[failpoint.Point]int{}, agentOf: map[int]string{}, place: "data"}
+	c := &cluster{t: t, dir: dir, options: o, biller: newBiller(t), budgets: &budgets{}, lost: map[int]string{}, points: map[failpoint.Point]int{}, agentOf: map[int]string{}, place: "data"}
 	if o.network {
 		c.door = openDoor(t)
 	}
@@ -127,9 +131,12 @@ func (c *cluster) spawn(role string, env ...string) *process {
 	return spawn(c.t, role, c.dir, env...)
 }
 
-// models leads a node to the provider of models.
+// models leads a node that starts now to the provider of models, with its budgets.
 func (c *cluster) models() []string {
-	return []string{envModels + "=" + c.biller.server.BaseURL(modelstest.OpenAI), envModelsKey + "=" + modelstest.Key}
+	c.t.Helper()
+	limits, err := json.Marshal(c.budgets.begin(c.round))
+	require.NoError(c.t, err)
+	return []string{envModels + "=" + c.biller.server.BaseURL(modelstest.OpenAI), envModelsKey + "=" + modelstest.Key, envBudgets + "=" + string(limits)}
 }
 
 // config is that of a client of the node.

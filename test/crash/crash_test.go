@@ -18,6 +18,7 @@ import (
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/costs"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/node"
 	"github.com/orch-dev/orch/rpc"
@@ -52,6 +53,8 @@ type run struct {
 	messages  *messageClient
 	databases *databaseClient
 	listener  *listener
+	// costs are what models cost, as the node answered before it ended.
+	costs map[string][]costs.Row
 	// The observations in the network before the node ended: outcomes of writes, messages that readers saw, events of
 	// subscriptions.
 	databaseWrites []crash.DatabaseWrite
@@ -108,6 +111,7 @@ func crashRounds(t *testing.T, o options, seed uint64, rounds int) {
 	r.load.awaitWatchers(settleWithin)
 	r.stopNetwork()
 	r.awaitTidy(settleWithin)
+	r.askCosts()
 	r.cluster.stop()
 	report := r.check()
 	r.print(report, done, seed, took)
@@ -167,12 +171,14 @@ func dial(t *testing.T, c *cluster) *rpc.Remote {
 func (r *run) round(seed uint64, n int, strikes []strike, within time.Duration) {
 	r.t.Helper()
 	began := time.Now()
+	r.cluster.round = n
 	stop, ended, still := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		r.runLoad(stop, seed, n)
 	}()
 	r.load.lookAround(r.t.Context(), still, seed, n)
+	r.load.watching.Go(func() { r.load.grantAll(r.t.Context(), still, n) })
 	for _, s := range strikes {
 		wait(s.after)
 		r.cluster.strike(s)
@@ -244,7 +250,9 @@ func grown(before, after []usage, connections int) bool {
 // work lets the clients work for a moment without faults.
 func (r *run) work(seed uint64, n int) {
 	r.t.Helper()
-	stop := make(chan struct{})
+	stop, still := make(chan struct{}), make(chan struct{})
+	r.load.watching.Go(func() { r.load.grantAll(r.t.Context(), still, n) })
+	defer close(still)
 	time.AfterFunc(time.Second, func() { close(stop) })
 	r.runLoad(stop, seed, n)
 	r.settle(n, r.cluster.settleWithin())
@@ -276,7 +284,7 @@ func (r *run) check() crash.Report {
 	report, err := crash.Check(r.t.Context(), store, crash.Evidence{
 		Acks: r.load.acks, Cancels: r.load.cancels, Watches: r.load.watches, Effects: effects,
 		Lost: r.cluster.lost, Secrets: r.cluster.secrets(), Mark: r.readMark(), Agents: r.cluster.agentOf, Absences: slices.Concat(r.cluster.absent(), readGaps(r.t, r.cluster.dir)), Archived: archived,
-		Bills: r.cluster.biller.all(),
+		Requests: r.cluster.biller.all(), Says: r.load.says, Budgets: r.cluster.budgets.all(), Costs: r.costs,
 	})
 	require.NoError(r.t, err)
 	report.Violations = slices.Concat(r.load.violations, report.Violations, checkLooks(r.load.looks))
@@ -406,6 +414,7 @@ func (r *run) print(report crash.Report, rounds int, seed uint64, took time.Dura
 		len(r.load.acks), report.Tasks, report.Commits, report.Ended, r.load.repeats)
 	r.t.Logf("faults: %v; deaths at failpoints: %v, and %d that were not reached", r.faults, r.cluster.points, r.cluster.missed)
 	r.t.Logf("effects: %v; attempts that lost their worker %d, late results refused %d", report.Begins, report.Lost, report.Refused)
+	r.t.Logf("models: %d requests, %d messages to agents, %d grants; costs %v", len(r.cluster.biller.all()), len(r.load.says), r.load.grants, r.costs[costs.ByModel])
 	r.t.Logf("in doubt: %d, resolved %v", report.InDoubt, report.Resolved)
 	r.t.Logf("watches: %d; looks at the state of tasks: %d; checkpoints compared: %d; requests refused for a secret: %d",
 		len(r.load.watches), len(r.load.looks), r.snapshots, r.load.refusals)

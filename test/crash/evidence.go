@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/costs"
 	"github.com/orch-dev/orch/events"
 )
 
@@ -69,8 +70,14 @@ type Evidence struct {
 	Absences []Absence
 	// Secrets were passed to tools. They must not appear in the log.
 	Secrets []string
-	// Bills are how often a provider of models was asked for an answer, by task and step, such as TASK_1/a.t1.m.
-	Bills map[string]int
+	// Requests are the requests that a provider of models has seen, in their order.
+	Requests []ModelRequest
+	// Says are the messages to agents. Those to one agent follow each other.
+	Says []Say
+	// Budgets are the budgets of the node.
+	Budgets []Budget
+	// Costs are the costs that the node has answered after the last commit, by what their rows are about, such as costs.ByModel.
+	Costs map[string][]costs.Row
 	// Mark is the mark to check; nil for none.
 	Mark *Mark
 }
@@ -93,7 +100,7 @@ const (
 
 // Violation is a violation of an invariant.
 type Violation struct {
-	// Invariant is I1 to I18.
+	// Invariant is I1 to I20.
 	Invariant string
 	Task      events.TaskID
 	// Round is the round in which the task was submitted; 0 if unknown.
@@ -149,7 +156,9 @@ func Invariants() [][2]string {
 		{"I15", "an acknowledged message comes to its recipients, in order, until they acknowledge it; a letter is one message"},
 		{"I16", "an acknowledged write of a database is there once, any other at most once, and what was seen never goes back"},
 		{"I17", "a subscription hears of everything in order until its session is told of its end"},
-		{"I18", "no model is asked again for an answer in the history, and each other request that may be billed is in the history"},
+		{"I18", "no model is asked again for an answer in the history, and each other request that may be billed is in the history, the same as before"},
+		{"I19", "what was said to an agent is heard once, in order; a chat ends after its end was acknowledged"},
+		{"I20", "no budget of models is exceeded, by bills, answers, lost answers and turns in flight; costs are the sums of the histories"},
 	}
 }
 

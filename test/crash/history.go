@@ -29,6 +29,13 @@ type history struct {
 	// note is true for a task to which the node logs its own events. Such a task never ends.
 	note  bool
 	steps map[string]*stepHistory
+	// origin is for whom the task works, and what costs of models count for.
+	origin origin
+	// seq and at are the position and the time of the current commit.
+	seq uint64
+	at  time.Time
+	// granted are the approvals that were granted and that no agent has used to extend its budget.
+	granted map[string]bool
 }
 
 // stepHistory is the history of one step in the log.
@@ -44,15 +51,12 @@ type stepHistory struct {
 	// calls maps attempts to the times of their Called events. retries counts the decisions to retry a call in doubt.
 	calls   map[int]time.Time
 	retries int
-	// billable is how often the history says that each answer may have been billed, by turn.
-	billable map[int]int
-	// asked and answered are the newest turns of an agent that were requested and answered. tokens is what it has used of limit.
-	asked, answered int
-	tokens, limit   int64
+	// agent is the history of its turns; nil if the step is no agent that runs a model.
+	agent *agentHistory
 }
 
 func newHistory(c *checker, task events.TaskID) *history {
-	return &history{checker: c, task: task, steps: map[string]*stepHistory{}}
+	return &history{checker: c, task: task, steps: map[string]*stepHistory{}, granted: map[string]bool{}}
 }
 
 // violate adds a violation by this task to the report.
@@ -60,9 +64,10 @@ func (h *history) violate(invariant, format string, args ...any) {
 	h.checker.violate(invariant, h.task, format, args...)
 }
 
-func (h *history) commit(c *events.Commit) {
+func (h *history) commit(c placed) {
+	h.seq, h.at = c.seq, c.At
 	for _, e := range c.Events {
-		h.event(c, e)
+		h.event(c.Commit, e)
 	}
 }
 
@@ -74,6 +79,7 @@ func (h *history) event(c *events.Commit, e events.Event) {
 		}
 		h.state = statemachine.NeedsAction
 		h.submitted(d)
+		h.origin = originOf(c, d)
 	case *events.Moved:
 		h.move(e.Kind, d)
 	case *events.Refused:
@@ -81,9 +87,11 @@ func (h *history) event(c *events.Commit, e events.Event) {
 	case *events.Turn, *events.Answered, *events.LostTurn, *events.RefusedTurn, *events.Extended, *events.Told:
 		h.turn(events.StepOf(d), e)
 	case *events.Charged:
-		if s := h.steps[statemachine.AgentOf(d.Step)]; s != nil {
-			s.tokens += d.Cost.Tokens
+		if s := h.steps[statemachine.AgentOf(d.Step)]; s != nil && s.agent != nil {
+			s.agent.tokens += d.Cost.Tokens
 		}
+	case *events.Decision:
+		h.granted[d.ID] = h.granted[d.ID] || e.Kind == events.ApprovalGranted
 	case *events.Checkpointed:
 		h.report.Checkpoints[h.task] = append(h.report.Checkpoints[h.task], d.ID)
 	default:
@@ -125,65 +133,6 @@ func (h *history) move(kind events.Kind, d *events.Moved) {
 	}
 }
 
-// turn checks that the turns of an agent follow each other, each with one answer (I3), and that no turn was begun that could have
-// exceeded the budget.
-func (h *history) turn(key string, e events.Event) {
-	s := h.steps[key]
-	if s == nil || s.state != statemachine.StepRunning && e.Kind != events.TurnLost { // an answer can be lost after the end
-		h.violate("I3", "%s of step %s, which does not run", e.Kind, key)
-		return
-	}
-	switch d := e.Data.(type) {
-	case *events.Turn:
-		if d.Turn != s.asked+1 || s.asked != s.answered {
-			h.violate("I3", "turn %d of step %s follows turn %d with %d answers", d.Turn, key, s.asked, s.answered)
-		}
-		if s.limit > 0 && s.tokens+d.Reserved.Tokens > s.limit {
-			h.violate("I3", "turn %d of step %s may use %d of %d tokens", d.Turn, key, s.tokens+d.Reserved.Tokens, s.limit)
-		}
-		s.asked = d.Turn
-	case *events.Answered:
-		if d.Turn != s.asked || s.answered != s.asked-1 {
-			h.violate("I3", "an answer to turn %d of step %s in turn %d, which has %d answers", d.Turn, key, s.asked, s.answered)
-		}
-		s.answered = d.Turn
-		s.mayBill(d.Turn)
-		s.tokens += d.Usage.Request() + d.Usage.Output
-	case *events.RefusedTurn:
-		if d.Turn != s.asked || s.answered != s.asked-1 {
-			h.violate("I3", "turn %d of step %s is refused in turn %d, which has %d answers", d.Turn, key, s.asked, s.answered)
-		}
-		s.answered = d.Turn // it has none, and costs nothing
-	case *events.Extended:
-		s.limit = d.Limit.Tokens
-	case *events.LostTurn:
-		if d.Turn != s.asked || s.answered != s.asked-1 {
-			h.violate("I3", "turn %d of step %s is lost in turn %d, which has %d answers", d.Turn, key, s.asked, s.answered)
-		}
-		s.tokens += d.Cost.Tokens
-		s.mayBill(d.Turn)
-	}
-}
-
-func (s *stepHistory) mayBill(turn int) {
-	if s.billable == nil {
-		s.billable = map[int]int{}
-	}
-	s.billable[turn]++
-}
-
-// checkBills compares the bills of the provider with the turns of the agents (I18).
-func (h *history) checkBills() {
-	for key, s := range h.steps {
-		for turn := 1; turn <= s.asked; turn++ {
-			asked := statemachine.ModelKey(key, turn)
-			if billed := h.evidence.Bills[string(h.task)+"/"+asked]; billed > s.billable[turn] {
-				h.violate("I18", "step %s was billed %d times, of which the history has %d", asked, billed, s.billable[turn])
-			}
-		}
-	}
-}
-
 // step checks a state transition of a step (I3) and its consequences for the call.
 func (h *history) step(c *events.Commit, key string, e events.Event) {
 	s := h.steps[key]
@@ -194,6 +143,7 @@ func (h *history) step(c *events.Commit, key string, e events.Event) {
 	if h.state.Terminal() {
 		h.violate("I2", "%s of step %s follows the end of the task", e.Kind, key)
 	}
+	h.endTurn(key, s, e)
 	at := slices.IndexFunc(statemachine.StepTable(), func(t statemachine.StepTransition) bool { return t.Kind == e.Kind })
 	if at < 0 || !slices.Contains(statemachine.StepTable()[at].From, s.state) {
 		h.violate("I3", "%s is not possible for step %s, which is %s", e.Kind, key, s.state)
@@ -202,7 +152,7 @@ func (h *history) step(c *events.Commit, key string, e events.Event) {
 		s.state = statemachine.StepTable()[at].To
 	}
 	if d, ok := e.Data.(*events.Agent); ok {
-		s.limit, s.tokens = d.Limit.Tokens, d.Carried.Tokens
+		s.agent = newAgentHistory(d)
 	}
 	h.call(c, key, s, e.Data)
 }
@@ -222,7 +172,7 @@ func (h *history) call(c *events.Commit, key string, s *stepHistory, data events
 		h.succeeded(c, key, s, d)
 	case *events.StepError:
 		h.current(key, s, d.Attempt, "failure")
-		h.excused = s.tool == "firebase.subscribe" && d.Error.Code == fault.NotFound ||
+		h.excused = h.beyondBudget(s, d) || s.tool == "firebase.subscribe" && d.Error.Code == fault.NotFound ||
 			strings.HasPrefix(s.tool, "MESSAGE_") && d.Error.Code == fault.WorkerLost ||
 			s.tool == ToolVerified && d.Class == fault.ClassTimeout
 		h.failure = fmt.Sprintf("step %s, %s attempt %d: %v", key, s.tool, d.Attempt, d.Error)
@@ -373,6 +323,7 @@ func (h *history) count(phase, key string) int {
 func (h *history) finish() {
 	h.report.Ended[string(h.state)]++
 	h.checkBills()
+	h.checkHeard()
 	switch {
 	case h.ends > 1:
 		h.violate("I2", "it ended %d times", h.ends)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,8 +37,15 @@ type job struct {
 	plan string
 	// cancel is set for tasks that their submitter cancels.
 	cancel bool
+	// cancelWithin is how long after the submission at most.
+	cancelWithin time.Duration
 	// deposit is the kind of the task's database write; "" for none.
 	deposit string
+	// says is the number of messages to its agent. chat is set for an agent that waits for them and is dismissed with the last one.
+	says int
+	chat bool
+	// labels are those of the task.
+	labels map[string]string
 	// burst is the number of equal tasks that are submitted in one request; 0 means one by itself.
 	burst int
 }
@@ -48,7 +56,7 @@ func jobs() []job {
 		return "  - id: " + id + "\n    tool: " + tool + "\n" + once + more
 	}
 	head := func(name string) string { return "orch: v1\nname: " + name + "\nsteps:\n" }
-	return []job{
+	return slices.Concat(modelJobs(), []job{
 		{name: "read", plan: head("read") + step("a", crash.ToolRead, "")},
 		{name: "idem", plan: head("idem") + step("a", crash.ToolIdem, "")},
 		{name: "write", plan: head("write") + step("a", crash.ToolWrite, "")},
@@ -69,13 +77,10 @@ func jobs() []job {
 			step("a", crash.ToolIdem, "    needs: [p]\n")},
 		{name: "spawn", plan: head("spawn") + step("a", "TASK_SPAWN", "    with: {subagent_type: crew, prompt: go}\n") +
 			step("b", crash.ToolRead, "    needs: [a]\n")},
-		{name: "model", plan: head("model") + "  - id: a\n    agent: {model: 'script:script', prompt: go, tools: ['CRASH_*'], budget: {tokens: 1000000}}\n" +
-			step("b", crash.ToolRead, "    needs: [a]\n")},
-		{name: "billed", plan: head("billed") + "  - id: a\n    agent: {model: 'bill/x', prompt: go, tools: ['CRASH_*'], budget: {tokens: 1000000}}\n"},
 		{name: "burst", burst: 24, plan: head("burst") + step("a", crash.ToolIdem, "")},
 		{name: "cancelled", cancel: true, plan: head("cancelled") + step("a", crash.ToolIdem, "") +
 			"  - {id: w, needs: [a], wait: {for: 1h}}\n"},
-	}
+	})
 }
 
 // crewPlan is the agent of the job spawn.
@@ -83,23 +88,13 @@ const crewPlan = "orch: v1\ninputs: {type: object, properties: {prompt: {type: s
 	"  - {id: r, tool: CRASH_READ, retry: {max_attempts: 100, initial: 20ms, max: 100ms}}\n" +
 	"  - {id: w, needs: [r], tool: CRASH_WRITE}\n"
 
-// modelScript is the model of the job model: its calls read and write, one after the other and side by side.
-const modelScript = `
-turns:
-  - calls: [{tool: CRASH_IDEM}, {tool: CRASH_WRITE}]
-    delay: 20ms
-  - text: Once more.
-    calls: [{tool: CRASH_WRITE}, {tool: CRASH_READ}, {tool: CRASH_NONE}]
-  - calls: [{tool: CRASH_CHILD}]
-    delay: 5ms
-  - text: Done.
-`
-
 // load is the state of the clients: their requests and the answers.
 type load struct {
 	api      api.API
 	watcher  api.API
 	watching sync.WaitGroup
+	// talking are the clients that talk to agents.
+	talking sync.WaitGroup
 	// databases records the database writes of tasks; nil without a network. jobs are the kinds of tasks.
 	databases *databaseClient
 	jobs      []job
@@ -114,6 +109,8 @@ type load struct {
 	repeats    int // answers to requests whose first outcome stayed unknown
 	refusals   int // requests with a secret, which were refused
 	looks      []look
+	says       []crash.Say
+	grants     int // extensions of budgets
 	// watched maps the tasks with active watchers to their round.
 	watched map[events.TaskID]int
 }
@@ -143,6 +140,7 @@ func (l *load) run(ctx context.Context, stop <-chan struct{}, seed uint64, round
 		})
 	}
 	group.Wait()
+	l.talking.Wait()
 }
 
 func closed(c <-chan struct{}) bool {
@@ -162,7 +160,7 @@ func (l *load) one(ctx context.Context, rng *rand.Rand, round int, name string) 
 		l.violate("I1", "", round, "%v", err)
 		return
 	}
-	r := api.SubmitRequest{Plan: text, Actor: operator}
+	r := api.SubmitRequest{Plan: text, Actor: operator, Labels: j.labels}
 	if rng.IntN(2) == 0 {
 		r.IdempotencyKey, r.IdempotencyScope = "job-"+name, plan.ScopeForever
 	} else {
@@ -185,6 +183,9 @@ func (l *load) one(ctx context.Context, rng *rand.Rand, round int, name string) 
 	if j.deposit != "" {
 		l.databases.expect(id, crash.DatabaseWrite{Name: writeName(j.name, name), Kind: j.deposit, Round: round})
 	}
+	if j.says > 0 {
+		l.talking.Go(func() { l.talk(ctx, j, talk{id, name, round}) })
+	}
 	if follow {
 		l.watching.Go(func() { l.watch(ctx, id, round, afresh) })
 	}
@@ -194,6 +195,7 @@ func (l *load) one(ctx context.Context, rng *rand.Rand, round int, name string) 
 		}
 	}
 	if j.cancel {
+		_ = pause.For(ctx, rand.N(j.cancelWithin+1))
 		l.cancel(ctx, id, round)
 	}
 }

@@ -54,6 +54,8 @@ const (
 	// envModels is the address of the provider of models, envModelsKey its credential.
 	envModels    = "CRASH_MODELS"
 	envModelsKey = "CRASH_MODELS_KEY"
+	// envBudgets are the budgets of the node, as JSON.
+	envBudgets = "CRASH_BUDGETS"
 	// envStandby is set for a node that is one of two.
 	envStandby = "CRASH_STANDBY"
 	// envAgent is the credential of an agent.
@@ -145,6 +147,10 @@ func playNode(ctx context.Context, stop func()) error {
 	cfg := config(os.Getenv(envDir), os.Stderr)
 	cfg.Worker.Concurrency, cfg.Worker.OwnTools = -1, true // for the models of agents
 	cfg.Models.Providers = map[string]settings.ModelProvider{"bill": {Wire: "openai", URL: os.Getenv(envModels), Key: "env:" + envModelsKey}}
+	cfg.Models.Prices = map[string]settings.ModelPrice{"bill/*": billedPrice()}
+	if err := json.Unmarshal([]byte(os.Getenv(envBudgets)), &cfg.Models.Budgets); err != nil {
+		return err
+	}
 	if os.Getenv(envHTTP) != "" {
 		cfg.Faces.HTTP = "127.0.0.1:0"
 	}
