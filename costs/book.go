@@ -188,6 +188,9 @@ func (b *Book) Watch(budgets []Budget, now time.Time) {
 	}
 }
 
+// Watches reports whether accounts are kept for any budget.
+func (b *Book) Watches() bool { return len(b.budgets) > 0 }
+
 // counted returns what budgets count.
 func counted(budgets []Budget) map[string]bool {
 	names := map[string]bool{}

@@ -57,6 +57,13 @@ func (p *Projection) WatchBudgets(budgets []costs.Budget, now time.Time) {
 	p.book.Watch(budgets, now)
 }
 
+// watchesBudgets reports whether accounts are kept for budgets.
+func (p *Projection) watchesBudgets() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.book.Watches()
+}
+
 // Spent returns what was spent of a budget in the period of a time, with answers that were lost.
 func (p *Projection) Spent(b costs.Budget, identity string, at time.Time) events.Spent {
 	p.mu.Lock()

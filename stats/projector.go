@@ -58,7 +58,8 @@ type Projector struct {
 	warned bool
 	// tasks are the tasks that the current catch-up has folded.
 	tasks map[events.TaskID]*statemachine.Task
-	// share keeps the catch-up to a tenth of a core, because it may have to read the whole log.
+	// share keeps the catch-up to a tenth of a core, because it may have to read the whole log. It does not if there are budgets: agents
+	// wait for them.
 	share pause.Share
 }
 
@@ -202,7 +203,7 @@ func (p *Projector) scan(ctx context.Context) error {
 	written := time.Now()
 	for stored, err := range p.cfg.Log.Scan(ctx, p.missing()) {
 		if err == nil {
-			err = p.share.Yield(ctx)
+			err = p.yield(ctx)
 		}
 		if err != nil {
 			return err
@@ -219,6 +220,14 @@ func (p *Projector) scan(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// yield pauses the catch-up after a piece of work, unless agents wait for it.
+func (p *Projector) yield(ctx context.Context) error {
+	if p.watchesBudgets() {
+		return ctx.Err()
+	}
+	return p.share.Yield(ctx)
 }
 
 // skipDamaged logs DATA_LOSS and returns nil, so that a damaged history is skipped. Its calls are not counted; orch
@@ -321,7 +330,7 @@ func (p *Projector) countArchived(ctx context.Context) error {
 		if err := p.skipDamaged(ctx, p.countHistory(ctx, head.Task)); err != nil {
 			return err
 		}
-		if err := p.share.Yield(ctx); err != nil {
+		if err := p.yield(ctx); err != nil {
 			return err
 		}
 	}

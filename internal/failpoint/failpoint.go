@@ -74,4 +74,8 @@ const (
 	SkipOne Fault = "skip-one"
 	// DoubleEnd ends a task twice.
 	DoubleEnd Fault = "double-end"
+	// SkipSaid leaves what people have said out of the requests to a model that follow the first one.
+	SkipSaid Fault = "skip-said"
+	// SkipLedger asks models without regard to the budgets of the node.
+	SkipLedger Fault = "skip-ledger"
 )

@@ -46,7 +46,8 @@ func (t *Turn) advanceOnce() {
 // steps of the plan, and calls that continue work elsewhere, which do so in any state of the task.
 func (t *Turn) retryCalls() {
 	for _, s := range t.Task.In(statemachine.StepPending) {
-		if s.State != statemachine.StepPending || s.Purpose == "" && !s.RunsElsewhere() || t.notYet(s.Due) {
+		if s.State != statemachine.StepPending || s.Purpose == "" && !s.RunsElsewhere() || t.notYet(s.Due) ||
+			AsksModel(s) && !t.Attempts().mayAskAgain(s) {
 			continue
 		}
 		t.Approvals().readyAgain(s, GrantOf(t.Task, s, t.Now))

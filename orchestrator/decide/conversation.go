@@ -10,6 +10,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/models"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
@@ -131,6 +132,9 @@ func (c conversation) addedBy(turn *events.Turn) (parts []models.Part) {
 		return nil
 	}
 	for _, m := range turn.Heard {
+		if failpoint.On(failpoint.SkipSaid) && turn.Turn < len(c.step.Agent.Turns) {
+			break
+		}
 		parts = append(parts, models.Part{Text: c.text(m.Text)})
 	}
 	if turn.Summarizes > 0 && turn.Turn < len(c.step.Agent.Turns) {

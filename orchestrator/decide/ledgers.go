@@ -6,6 +6,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -56,7 +57,7 @@ func beyondText(err *fault.Error) string {
 // draw reports whether the budgets of the node, and those of the agents above the task, permit a turn. wait is set if they may permit it when turns in flight are answered. It
 // returns QUOTA_EXCEEDED if one of them is used up.
 func (t turns) draw(turn *events.Turn) (wait bool, err *fault.Error) {
-	if t.agent().BeyondBudgets {
+	if t.agent().BeyondBudgets || failpoint.On(failpoint.SkipLedger) {
 		return false, nil
 	}
 	ledgers, known := t.standing()
@@ -114,6 +115,24 @@ func (t Attempts) mayRepeat(agent *statemachine.Agent) *fault.Error {
 		}
 	}
 	return nil
+}
+
+// mayAskAgain reports whether the call of a model may be made again now. After a restart that is when it is known what was spent of the
+// budgets of the node and of the agents above: answers that were lost with the node before may have used them up, and then the call fails.
+func (t Attempts) mayAskAgain(s *statemachine.Step) bool {
+	agent := t.Task.Steps[statemachine.AgentOf(s.Key)].Agent
+	if agent.BeyondBudgets {
+		return true
+	}
+	if _, known := t.standing(); !known {
+		t.Facts.AwaitLedgers(t.Now)
+		return false
+	}
+	if err := t.mayRepeat(agent); err != nil {
+		t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: fault.ClassBudget})
+		return false
+	}
+	return true
 }
 
 // drawnLedgers are the budgets of the node that count a task, with the turns of a decision.

@@ -152,6 +152,29 @@ func TestBudgetOfAnAgentAbove(t *testing.T) {
 	assert.Equal(t, "the price of the model m/free is not known, so the budget of the agent of step boss cannot be kept", w.task.Steps["a"].Error.Message)
 }
 
+// A node that starts does not know at first what answers have cost that were lost with the node before. A request is not repeated until it
+// does, and not at all if they have used up the budget.
+func TestBudgetsOfTheNodeAfterARestart(t *testing.T) {
+	t.Parallel()
+	for spent, want := range map[int64]string{
+		1000: "step.ready a.t1.m",
+		4500: "step.failed a.t1.m, step.failed a, task.ending, task.failed",
+	} {
+		w := agentWorld(t, "max_tokens: 100")
+		w.ledgers = []decide.Ledger{ledger(5000, 0, 0)}
+		w.wake()
+		w.begin("a.t1.m")
+		reserved := w.task.Steps["a"].Agent.Reserved.Tokens
+		w.ledgers, w.unknownLedgers = []decide.Ledger{ledger(5000, 0, reserved)}, true
+		gone := work.Outcome{Error: fault.New(fault.WorkerLost, "gone"), Class: fault.ClassWorkerLost}
+		assert.Equal(t, "turn.lost a, step.retrying a.t1.m", w.end("a.t1.m", gone))
+		w.now = w.now.Add(time.Minute)
+		assert.Empty(t, w.wake(), "it is not known what was spent")
+		w.ledgers, w.unknownLedgers = []decide.Ledger{ledger(5000, spent, reserved)}, false
+		assert.Equal(t, want, w.wake())
+	}
+}
+
 // A person can let an agent go on beyond a budget of the node, as far as its own budget goes once more.
 func TestBeyondABudgetOfTheNode(t *testing.T) {
 	t.Parallel()

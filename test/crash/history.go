@@ -168,6 +168,7 @@ func (h *history) call(c *events.Commit, key string, s *stepHistory, data events
 	case *events.Called:
 		h.current(key, s, d.Attempt, "call")
 		s.worker, s.calls[d.Attempt] = d.Worker, c.At
+		h.askAgain(key)
 	case *events.Succeeded:
 		h.succeeded(c, key, s, d)
 	case *events.StepError:

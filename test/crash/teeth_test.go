@@ -49,6 +49,8 @@ func teeth() []tooth {
 		{fault: failpoint.SkipDedup, invariants: []string{"I1"}},
 		{fault: failpoint.SkipOne, invariants: []string{"I8"}},
 		{fault: failpoint.DoubleEnd, invariants: []string{"I2"}},
+		{fault: failpoint.SkipSaid, invariants: []string{"I19"}},
+		{fault: failpoint.SkipLedger, invariants: []string{"I20"}},
 	}
 }
 

@@ -28,6 +28,8 @@ type agentHistory struct {
 	// answer; zero if there is none.
 	asked, answered int
 	reserved        events.Spent
+	// most is the highest cost of a request of the newest turn.
+	most events.Spent
 	// tokens is what the agent has used of limit.
 	tokens, limit int64
 	// billable is what the history says about the bills of each turn.
@@ -93,6 +95,16 @@ func (h *history) turn(key string, e events.Event) {
 		a.tokens += d.Cost.Tokens
 		a.mayBill(d.Turn, d.Cost)
 		h.lost(a, d.Cost)
+		h.reserve(a, events.Spent{}) // until the request is repeated
+	}
+}
+
+// askAgain looks at the start of a call that may repeat the request of a turn whose answer was lost.
+func (h *history) askAgain(key string) {
+	agent := statemachine.AgentOf(key)
+	s := h.steps[agent]
+	if s != nil && s.agent != nil && s.agent.asked > s.agent.answered && key == statemachine.ModelKey(agent, s.agent.asked) {
+		h.reserve(s.agent, s.agent.most)
 	}
 }
 
@@ -104,7 +116,7 @@ func (h *history) asked(key string, a *agentHistory, d *events.Turn) {
 	if a.limit > 0 && a.tokens+d.Reserved.Tokens > a.limit {
 		h.violate("I3", "turn %d of step %s may use %d of %d tokens", d.Turn, key, a.tokens+d.Reserved.Tokens, a.limit)
 	}
-	a.asked = d.Turn
+	a.asked, a.most = d.Turn, d.Reserved
 	h.reserve(a, d.Reserved)
 }
 
@@ -141,6 +153,9 @@ func (h *history) checkBills() {
 	for key, s := range h.steps {
 		if s.agent == nil {
 			continue
+		}
+		if h.ends == 0 && s.agent.asked > s.agent.answered {
+			s.agent.mayBill(s.agent.asked, s.agent.reserved) // the answer may be on its way
 		}
 		for turn := 1; turn <= s.agent.asked; turn++ {
 			h.checkBill(statemachine.ModelKey(key, turn), s.agent.billable[turn])
