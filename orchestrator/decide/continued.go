@@ -59,7 +59,9 @@ func (t *Reading) Continue(past *statemachine.Task, step string, inputs json.Raw
 		c.told = s.Agent.Turns[len(kept)].Requested.Heard
 	}
 	for i, turn := range kept {
-		turn.Answered = answeredBy(turn.Answered, s.Agent.Spec, spec)
+		if turn.Answered != nil {
+			turn.Answered = answeredBy(turn.Answered, s.Agent.Spec, spec)
+		}
 		c.history = append(c.history, turnEvents(past, step, turn, i == len(kept)-1)...)
 	}
 	return c
