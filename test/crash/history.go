@@ -143,7 +143,7 @@ func (h *history) step(c *events.Commit, key string, e events.Event) {
 	if h.state.Terminal() {
 		h.violate("I2", "%s of step %s follows the end of the task", e.Kind, key)
 	}
-	h.endTurn(key, s, e)
+	h.endTurn(key, e)
 	at := slices.IndexFunc(statemachine.StepTable(), func(t statemachine.StepTransition) bool { return t.Kind == e.Kind })
 	if at < 0 || !slices.Contains(statemachine.StepTable()[at].From, s.state) {
 		h.violate("I3", "%s is not possible for step %s, which is %s", e.Kind, key, s.state)

@@ -78,7 +78,9 @@ func chatScene(t *testing.T, s *story) *scene {
 	}
 	c.evidence.Requests = []crash.ModelRequest{request(1, "d1"), request(1, "d1"), request(2, "d2", "said:1", "said:3")}
 	c.evidence.Says = []crash.Say{
-		{Task: planted, Text: "said:1", Acked: true}, {Task: planted, Text: "said:2"}, {Task: planted, Text: "said:3", Acked: true},
+		{Task: planted, Text: "said:1", Acked: true},
+		{Task: planted, Text: "said:2"},
+		{Task: planted, Text: "said:3", Acked: true},
 		{Task: planted, End: true, Acked: true},
 	}
 	c.evidence.Budgets = []crash.Budget{{Model: "bill/x", Key: "team", Value: "crash", Limits: []crash.Limit{

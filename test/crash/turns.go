@@ -122,7 +122,7 @@ func (h *history) asked(key string, a *agentHistory, d *events.Turn) {
 
 // endTurn looks at an event that ends a step, before it is applied: a cancelled request may be billed as well, and an agent that has ended
 // reserves nothing.
-func (h *history) endTurn(key string, s *stepHistory, e events.Event) {
+func (h *history) endTurn(key string, e events.Event) {
 	agentKey := statemachine.AgentOf(key)
 	agent := h.steps[agentKey]
 	if agent == nil || agent.agent == nil || agent.agent.asked == agent.agent.answered {
