@@ -403,7 +403,7 @@ func (en *engine) catchUp(e *entry) {
 	en.followChildren(e, task)
 }
 
-// followChildren calls followChild for the children of running steps. mu must be held.
+// followChildren calls followChild for the children of running steps, and for those whose costs are not recorded. mu must be held.
 func (en *engine) followChildren(e *entry, task *statemachine.Task) {
 	for _, s := range task.In(statemachine.StepRunning) {
 		if e.task != nil && s.State == statemachine.StepRunning && s.Child != "" {
@@ -413,6 +413,22 @@ func (en *engine) followChildren(e *entry, task *statemachine.Task) {
 			}
 		}
 	}
+	for _, child := range uncharged(task) {
+		en.followChild(e.id, child)
+	}
+}
+
+// uncharged returns the children of the cancelled steps of an open task whose costs are not recorded.
+func uncharged(task *statemachine.Task) (all []events.TaskID) {
+	if task.State.Terminal() {
+		return nil
+	}
+	for _, child := range sortedKeys(task.Children) {
+		if task.StepState(task.Children[child]) == statemachine.StepCancelled {
+			all = append(all, child)
+		}
+	}
+	return all
 }
 
 // paused reports whether the task is paused. A task that is being cancelled still runs its `always` steps.

@@ -258,6 +258,7 @@ func (en *engine) notifyParent(e *entry) {
 		return
 	}
 	used, known := tree(en.tasks).used(e)
+	known = known && (len(e.task.Children) == 0 || closed(en.ready))
 	c := endedChild{id: e.id, parent: parent, cost: used.spent.Plus(used.held)}
 	switch {
 	case !known:

@@ -35,7 +35,13 @@ func (k *taskFacts) Holder(step string) (worker string, held bool) {
 func (k *taskFacts) Ledgers() ([]decide.Ledger, bool) { return k.owner.ledgers.of((*entry)(k)) }
 
 // Above implements decide.Facts.
-func (k *taskFacts) Above() ([]decide.Ledger, bool) { return tree(k.owner.tasks).above((*entry)(k)) }
+func (k *taskFacts) Above() ([]decide.Ledger, bool) {
+	if k.task.Submitted.Parent == nil {
+		return nil, true
+	}
+	all, known := tree(k.owner.tasks).above((*entry)(k))
+	return all, known && closed(k.owner.ready)
+}
 
 // AwaitLedgers implements decide.Facts.
 func (k *taskFacts) AwaitLedgers(now time.Time) {

@@ -120,7 +120,7 @@ func kind(t *rapid.T, ids []string) string {
 		", for_each: 1..3, max_parallel: 2, do: [{id: r, tool: READ"+retry+"}, {id: w, needs: [r], tool: WRITE}]",
 		", for_each: 1..3, on_item_error: continue, do: [{id: w, tool: WRITE}, {id: x, needs: [w], wait: {for: 1s}}]",
 		", for_each: 1..2, do: [{id: p, run: {orch: v1, steps: [{id: w, tool: WRITE}]}}]",
-		", agent: {model: m/x, prompt: p"+draw(", tools: [READ, WRITE]", ", tools: [SPAWN, READ]")+draw("", ", max_turns: 2", ", budget: {calls: 3, on_exceeded: finish}", ", budget: {tokens: 9000}", ", budget: {calls: 1, on_exceeded: ask}",
+		", agent: {model: m/x, prompt: p"+draw(", tools: [READ, WRITE]", ", tools: [SPAWN, READ]")+draw("", ", max_turns: 2", ", budget: {calls: 3, on_exceeded: finish}", ", budget: {tokens: 7000}", ", budget: {calls: 1, on_exceeded: ask}",
 			", context: {compact_at: 1000, keep: 1}", ", chat: true", ", chat: true, context: {compact_at: 1000}")+"}",
 		", for_each: 1..2, do: [{id: a, agent: {model: m/x, prompt: '${{ item }}', tools: ['*'], budget: {usd: 0.02}}}]",
 		", run: {orch: v1, steps: [{id: w, tool: WRITE}, {id: r, needs: [w], tool: READ}], always: [{id: z, tool: ANY}]}",

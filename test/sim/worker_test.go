@@ -224,7 +224,7 @@ func (w *world) endCall(j *job, how string) {
 // planOfAgent draws the plan of the child of a SPAWN call: of tools, or of an agent with a model.
 func (w *world) planOfAgent() json.RawMessage {
 	steps := `{"id":"r","tool":"READ"},{"id":"w","needs":["r"],"tool":"WRITE"}`
-	if w.chance(1, 4) {
+	if w.chance(1, 2) {
 		steps = `{"id":"m","agent":{"model":"m/x","prompt":"p","tools":["READ","SPAWN"],"max_turns":6}}`
 	}
 	return json.RawMessage(`{"orch":"v1","inputs":{"type":"object","properties":{"n":{"type":"integer"}}},"steps":[` + steps + `]}`)
