@@ -128,7 +128,7 @@ func TestTurnsWaitForOthers(t *testing.T) {
 	why, err := n.API().Explain(t.Context(), api.GetRequest{ID: ids[len(ids)-1]})
 	require.NoError(t, err)
 	assert.Equal(t, "budget", why.Causes[0].Kind)
-	assert.Contains(t, why.Causes[0].Sentence, "whose turns hold what is left of a budget of the node")
+	assert.Contains(t, why.Causes[0].Sentence, "whose turns hold what is left of a budget that they share")
 	close(answers)
 	for _, id := range ids {
 		r := result(t, n.API(), id)

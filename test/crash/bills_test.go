@@ -46,7 +46,8 @@ func (b *biller) answer(s modelstest.Seen) modelstest.Reply {
 		return modelstest.Reply{Status: http.StatusTooManyRequests, Message: "slow down", Headers: map[string]string{"Retry-After-Ms": "20"}}
 	}
 	shortened := strings.Contains(string(s.Body), "Write a summary") || strings.Contains(string(s.Body), "This is your summary of it")
-	if first && s.N%7 == 1 && !shortened && strings.Contains(string(s.Body), "assistant") {
+	talks := saidTexts.Match(s.Body) // a summary would replace what was said
+	if first && s.N%7 == 1 && !shortened && !talks && strings.Contains(string(s.Body), "assistant") {
 		b.record(s, events.Spent{})
 		return modelstest.Reply{Status: http.StatusRequestEntityTooLarge, Message: "too long"}
 	}

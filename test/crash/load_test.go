@@ -276,6 +276,9 @@ func (l *load) cancel(ctx context.Context, id events.TaskID, round int) {
 	if tries > 1 && fault.Has(err, fault.StateNotAllowed) {
 		err = nil // the first try had done it
 	}
+	if fault.Has(err, fault.StateNotAllowed) && l.over(ctx, id) {
+		return // the task was faster
+	}
 	if err != nil {
 		l.violate("I10", id, round, "a cancellation failed: %v", err)
 		return

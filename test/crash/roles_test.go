@@ -148,8 +148,10 @@ func playNode(ctx context.Context, stop func()) error {
 	cfg.Worker.Concurrency, cfg.Worker.OwnTools = -1, true // for the models of agents
 	cfg.Models.Providers = map[string]settings.ModelProvider{"bill": {Wire: "openai", URL: os.Getenv(envModels), Key: "env:" + envModelsKey}}
 	cfg.Models.Prices = map[string]settings.ModelPrice{"bill/*": billedPrice()}
-	if err := json.Unmarshal([]byte(os.Getenv(envBudgets)), &cfg.Models.Budgets); err != nil {
-		return err
+	if text := os.Getenv(envBudgets); text != "" {
+		if err := json.Unmarshal([]byte(text), &cfg.Models.Budgets); err != nil {
+			return err
+		}
 	}
 	if os.Getenv(envHTTP) != "" {
 		cfg.Faces.HTTP = "127.0.0.1:0"
