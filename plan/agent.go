@@ -207,15 +207,21 @@ var agentName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 const leastUSD = 1e-6
 
 func (c cursor) budget() *Budget {
-	b := &Budget{}
+	b, limited := &Budget{}, false
+	limit := func(read func(cursor)) func(cursor) {
+		return func(c cursor) {
+			limited = true
+			read(c)
+		}
+	}
 	c.object(map[string]func(cursor){
-		"usd":         func(c cursor) { b.USD = c.real(leastUSD, 1e6) },
-		"tokens":      func(c cursor) { b.Tokens = c.count(math.MaxInt32) },
-		"calls":       func(c cursor) { b.Calls = c.count(highestMaxSteps) },
-		"wall":        func(c cursor) { b.Wall = c.duration() },
+		"usd":         limit(func(c cursor) { b.USD = c.real(leastUSD, 1e6) }),
+		"tokens":      limit(func(c cursor) { b.Tokens = c.count(math.MaxInt32) }),
+		"calls":       limit(func(c cursor) { b.Calls = c.count(highestMaxSteps) }),
+		"wall":        limit(func(c cursor) { b.Wall = c.duration() }),
 		"on_exceeded": func(c cursor) { b.OnExceeded = c.oneOf(OnExceededFail, OnExceededFinish, OnExceededAsk) },
 	})
-	if *b == (Budget{OnExceeded: b.OnExceeded}) {
+	if !limited {
 		c.report("the budget has no limit", "give it one of usd, tokens, calls, wall")
 	}
 	return b

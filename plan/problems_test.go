@@ -86,7 +86,7 @@ func stepCases() []problemCase {
 		{"agent pattern", steps("id: a", "agent: {model: m/x, prompt: hi, tools: ['FILE_[']}"), "p.yaml:4:45: steps[0].agent.tools[0]: the pattern \"FILE_[\" has a wrong form (a name such as FILE_READ, or a pattern such as FILE_* or !FILE_DELETE)"},
 		{"agent tool", steps("id: a", "agent: {model: m/x, prompt: hi, tools: [LOG_WRIT]}"), "p.yaml:4:45: steps[0].agent.tools[0]: there is no tool \"LOG_WRIT\" (`orch tools list` shows them)"},
 		{"agent budget", steps("id: a", "agent: {model: m/x, prompt: hi, budget: {}}"), "p.yaml:4:45: steps[0].agent.budget: the budget has no limit (give it one of usd, tokens, calls, wall)"},
-		{"agent budget of nothing", steps("id: a", "agent: {model: m/x, prompt: hi, budget: {usd: 0, tokens: 5}}"), "p.yaml:4:51: steps[0].agent.budget.usd: must be a number from 1e-06 to 1e+06"},
+		{"agent budget of nothing", steps("id: a", "agent: {model: m/x, prompt: hi, budget: {usd: 0}}"), "p.yaml:4:51: steps[0].agent.budget.usd: must be a number from 1e-06 to 1e+06"},
 		{"agent result", steps("id: a", "agent: {model: m/x, prompt: hi, result: {type: 3}}"), "p.yaml:4:45: steps[0].agent.result: the result is not a JSON Schema: /type: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'"},
 		{"agent output", head + "  - {id: a, agent: {model: m/x, prompt: hi}}\n  - {id: b, set: {x: '${{ steps.a.output.result }}'}}\n", "p.yaml:4:42: steps[1].set.x: `steps.a.output` has no field \"result\" (it has calls, text, tokens, turns, usd)"},
 		{"approve", steps("id: a", "approve: {}"), "p.yaml:4:14: steps[0].approve: approve needs a `description` (it is what people read before they decide)"},
