@@ -111,7 +111,7 @@ type digest struct {
 
 func (w *world) digest() digest {
 	d, h := digest{}, fnv.New64a()
-	for _, id := range w.ids() {
+	for _, id := range slices.Sorted(slices.Values(w.ids())) { // whether they are archived meanwhile or not
 		d.tasks++
 		for stored, err := range w.log.Read(context.Background(), id, 1) {
 			if err != nil {
