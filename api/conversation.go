@@ -51,9 +51,9 @@ type ConversationReply struct {
 	// Tools are the names of the tools that the model may call.
 	Tools  []string           `json:"tools"`
 	Limits ConversationLimits `json:"limits"`
-	// Used is what the answered turns cost and the tasks that their calls have started, with Carried: what was used before in a task that this one continues, without the turns
-	// that it has taken over. Lost is the highest cost of answers that were lost; it counts against the limits as well. Reserved is the
-	// highest cost of the turn that has no answer yet.
+	// Used is what the answered turns cost and the tasks that their calls have started, with Carried: what was used before in a task that
+	// this one continues, without the turns that it has taken over. Lost is the highest cost of answers that were lost; it counts against
+	// the limits as well. Reserved is the highest cost of the turn that has no answer yet.
 	Used     events.Spent `json:"used"`
 	Carried  events.Spent `json:"carried,omitzero"`
 	Lost     events.Spent `json:"lost,omitzero"`

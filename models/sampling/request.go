@@ -147,12 +147,6 @@ func HintOf(raw json.RawMessage) string {
 	return p.Preferences.Hints[0].Name
 }
 
-// HasTools reports whether the parameters of a request offer tools.
-func HasTools(raw json.RawMessage) bool {
-	var p params
-	return json.Unmarshal(raw, &p) == nil && len(p.Tools) > 0
-}
-
 // messagesOf returns a message as those of MCP: a message with results of tools has nothing else.
 func messagesOf(m models.Message) (all []message) {
 	role := "user"

@@ -73,13 +73,12 @@ func (t Attempts) loseAnswer(s *statemachine.Step, err *fault.Error, class strin
 	if !AsksModel(s) || s.State != statemachine.StepRunning || !maybeBilled(err, class) {
 		return nil
 	}
-	agent := t.agentOf(s).Agent
-	turn := agent.Last().Requested
 	t.emitLost(s)
 	if tooLarge(err) {
 		return nil // nobody asks again
 	}
-	if err := exceeded(agent, turn.Reserved); err != nil {
+	agent := t.agentOf(s).Agent
+	if err := exceeded(agent, agent.Reserved); err != nil {
 		return err
 	}
 	return t.mayRepeat(agent)
