@@ -16,13 +16,13 @@ func main() {
 	os.Exit(code)
 }
 
-// heapFloor allocates 64 MiB that are never touched. They use no physical memory, but the garbage collector counts them: its
+// heapFloor allocates 32 MiB that are never touched. They use no physical memory, but the garbage collector counts them: its
 // next run is at twice the size of the heap, so it does not run all the time while the heap is small.
 //
 // The memory is allocated as two blocks. If a block reused memory that was freed before main, the runtime would clear it, and
 // the whole block would use physical memory. The small block takes such memory, so that the large block is new.
 func heapFloor() [2][]byte {
-	const used, unused = 4 << 20, 60 << 20
+	const used, unused = 4 << 20, 28 << 20
 	return [...][]byte{make([]byte, used), make([]byte, unused)}
 }
 
