@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 
 	"github.com/orch-dev/orch/models"
 	"github.com/orch-dev/orch/models/wire"
@@ -89,6 +90,7 @@ func encode(r models.Request, newNames bool) request {
 	if r.System != "" {
 		out.Messages = append(out.Messages, message{Role: "system", Content: r.System})
 	}
+	out.Messages = slices.Grow(out.Messages, len(r.Messages))
 	for _, m := range r.Messages {
 		if m.Role == models.Model {
 			out.Messages = append(out.Messages, fromModel(m))

@@ -167,12 +167,12 @@ func ResultsFirst(parts []models.Part) []models.Part {
 // Arguments returns the arguments of a call as the JSON object that protocols and templates of models require. Text that
 // is no object becomes the field invalid_arguments, so that the model sees what it wrote.
 func Arguments(args string) json.RawMessage {
-	if strings.TrimSpace(args) == "" {
+	text := strings.TrimSpace(args)
+	if text == "" {
 		return json.RawMessage("{}")
 	}
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(args), &object); err == nil && object != nil {
-		return json.RawMessage(args)
+	if raw := json.RawMessage(args); text[0] == '{' && json.Valid(raw) { // without decoding: a request has the arguments of all its turns
+		return raw
 	}
 	wrapped, err := marshal(map[string]string{"invalid_arguments": args})
 	if err != nil {
