@@ -20,7 +20,7 @@ func (l *linker) checkItems(n *Node, at location) {
 		place.report(fmt.Sprintf("for_each has %d items, more than %d", len(list), MaxItems), hintChunks)
 		return
 	}
-	if n.items == nil || place.doc.warn == nil || place.doc.full() {
+	if n.items == nil || n.items.isLiteral() || place.doc.warn == nil || place.doc.full() {
 		return
 	}
 	if n.Matrix != nil {

@@ -22,6 +22,9 @@ func TestTooManyItemsAreKnownAhead(t *testing.T) {
 		{"orch: v1\nsteps:\n  - id: e\n    matrix: {a: '${{ 1..200 }}', b: '${{ 1..200 }}'}" + do, "the matrix has more than 10000 items", ""},
 		{"orch: v1\ninputs: {properties: {n: {type: integer, default: 1000002}}}\nsteps:\n  - id: e\n    for_each: 1..inputs.n" + do, "", "with the default inputs: for_each has 1000002 items"},
 		{"orch: v1\ninputs: {properties: {n: {type: integer}}, required: [n]}\nsteps:\n  - id: e\n    for_each: 1..inputs.n" + do, "", ""},
+		{"orch: v1\nsteps:\n  - id: e\n    for_each: ''" + do, "the expression is empty", ""},
+		{"orch: v1\nsteps:\n  - id: e\n    for_each: 1..." + do, "the expression `1...` is wrong", ""},
+		{"orch: v1\nsteps:\n  - id: e\n    for_each: nothing" + do, "unknown name nothing", ""},
 		{"orch: v1\nsteps:\n  - {id: s, set: {n: 20000}}\n  - id: e\n    for_each: 1..steps.s.output.n" + do, "", ""},
 	} {
 		var warnings []string

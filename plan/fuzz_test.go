@@ -21,7 +21,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(src)
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
-		p, err := plan.Parse("p.yaml", src, plan.Options{})
+		p, err := plan.Parse("p.yaml", src, plan.Options{Warn: func(plan.Problem) {}})
 		if err == nil {
 			assertFixedPoint(t, p)
 		}

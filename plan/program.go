@@ -93,6 +93,12 @@ type field struct {
 	fixed json.RawMessage
 }
 
+// isLiteral reports whether the field has no expressions, or only some that are wrong and were reported.
+func (f *field) isLiteral() bool {
+	_, is := f.template.(literal)
+	return is
+}
+
 // value evaluates the field; extra adds names to the environment.
 func (f *field) value(sc Scope, extra map[string]any) (any, error) {
 	if fixed, ok := f.template.(literal); ok {

@@ -87,6 +87,8 @@ func (s *scope) expression(source string, at location) template {
 	refs.reportUnresolved()
 	if err != nil {
 		at.reportIn(source, err.From, "the expression `"+shorten(strings.TrimSpace(source))+"` is wrong: "+err.Message, s.hint(err.Message, at))
+		s.known = nil
+		return literal{}
 	}
 	s.known = refs.known
 	return &expression{owner: s.owner, source: strings.TrimSpace(source), code: code}
@@ -103,6 +105,8 @@ func (s *scope) hint(message string, at location) string {
 	switch {
 	case message == `unexpected token Operator("=")`:
 		return "compare with =="
+	case message == `unexpected token Bracket("{")`:
+		return "write ${{ EXPRESSION }}, with two braces"
 	case !unknown:
 		return ""
 	case nameAdvice(name) != "":
