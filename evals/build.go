@@ -123,7 +123,8 @@ func (s *Set) agentOf(c *Case, v *Variant, load func(string) (map[string]any, er
 	if rec != nil && c.Prompt == "" {
 		keys["prompt"] = "${{ inputs." + inputPrompt + " }}"
 	}
-	delete(keys, "chat") // nobody goes on with the conversation
+	delete(keys, "chat")        // nobody goes on with the conversation
+	delete(keys, "description") // a key of agent files only
 	if s.Budget != nil {
 		keys["budget"] = s.Budget
 	}

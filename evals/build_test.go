@@ -98,7 +98,7 @@ func built(t *testing.T, source string, rec *evals.Record) (agents []*plan.Agent
 	s, err := evals.Read("set.yaml", []byte(source))
 	require.NoError(t, err)
 	runs, err := s.Runs(func(string) (map[string]any, error) {
-		return map[string]any{"model": "m/file", "chat": true, "fallback": []any{"m/z"}, "prompt": "File: ${{ inputs.prompt }}", "tools": []any{"FILE_READ"}}, nil
+		return map[string]any{"description": "Reads.", "model": "m/file", "chat": true, "fallback": []any{"m/z"}, "prompt": "File: ${{ inputs.prompt }}", "tools": []any{"FILE_READ"}}, nil
 	}, map[string]*evals.Record{recorded + "/": rec})
 	require.NoError(t, err)
 	for _, r := range runs {
