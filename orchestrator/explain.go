@@ -231,6 +231,9 @@ func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 		}
 	case s.State != statemachine.StepRunning || s.Items != nil || s.Divided != nil:
 		return nil
+	case s.Agent != nil && s.Agent.Waits():
+		c.Kind, c.Sentence = "message", agentText(t.Task, s)
+		c.Next = fmt.Sprintf("orch agent say %s --step %s TEXT", t.Task.ID, s.Key)
 	case s.Agent != nil:
 		c.Kind, c.Sentence = "agent", agentText(t.Task, s)
 		if wait := t.rd.engine.ledgers.waitText(t.Task.ID, s); wait != "" {

@@ -135,7 +135,7 @@ func agentText(t *statemachine.Task, s *statemachine.Step) string {
 	case t.StepState(statemachine.BudgetKey(s.Key, s.Agent.Extensions+1)) == statemachine.StepParked:
 		does = "has reached a limit"
 	case s.Agent.Waits():
-		does = "waits for a message (orch agent say)"
+		does = "waits for a message"
 	case s.Agent.Phase == statemachine.AgentAsking:
 		does = "asks its model"
 	}

@@ -136,10 +136,10 @@ func (l *liveDisplay) close() error {
 
 func (l *liveDisplay) lines() []string {
 	lines := treeRenderer{l.style, l.env.now()}.task(*l.task)
-	if len(l.why) > 0 { // the first cause is the most important one
-		lines = append(lines, "  "+l.style.Warn(screen.Escape(l.why[0].Sentence)))
-		if next := l.why[0].Next; next != "" {
-			lines = append(lines, "    "+l.style.Dim("try: "+screen.Escape(next)))
+	if c := mainCause(l.why); c != nil {
+		lines = append(lines, "  "+l.style.Warn(screen.Escape(c.Sentence)))
+		if c.Next != "" {
+			lines = append(lines, "    "+l.style.Dim("try: "+screen.Escape(c.Next)))
 		}
 	}
 	if l.note != "" {

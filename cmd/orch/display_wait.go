@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -88,19 +89,31 @@ func (w *waitDisplay) tick() error {
 // waitText returns a text with the task that the command waits for, and the reason why the task waits if it is known.
 func waitText(t api.TaskView, why []api.Cause) string {
 	text := "waiting for " + string(t.ID) + ", which is " + string(t.State)
-	if len(why) > 0 { // the first cause is the most important one
-		text += ". " + why[0].Sentence
-		if why[0].Next != "" {
-			text += "\n  try: " + why[0].Next
+	if c := mainCause(why); c != nil {
+		text += ". " + c.Sentence
+		if c.Next != "" {
+			text += "\n  try: " + c.Next
 		}
 		return text
 	}
 	for _, s := range t.Steps {
-		if s.State == statemachine.StepRunning && s.Tool != "" {
+		if s.State == statemachine.StepRunning && s.Tool != "" && s.Child == "" {
 			return text + ": step " + s.Key + " (" + s.Tool + ") runs on " + s.Worker
 		}
 	}
 	return text
+}
+
+// mainCause returns the cause to show where there is room for one: the first one, and what somebody can do something about instead of
+// an agent that waits for it. It returns nil if there are no causes.
+func mainCause(why []api.Cause) *api.Cause {
+	if len(why) == 0 {
+		return nil
+	}
+	if i := slices.IndexFunc(why, func(c api.Cause) bool { return c.Kind != "agent" }); i > 0 && why[i].Next != "" {
+		return &why[i]
+	}
+	return &why[0]
 }
 
 // noteLater writes a note after quietFor, unless stop is called before.

@@ -20,10 +20,10 @@ func exitPage() string {
 		"the same.\n\n" +
 		"A command that waits for a task ends with the outcome of the task. The errors are the names behind the message, and `name` of the JSON on\n" +
 		"stderr (`-o json`).\n\n" +
-		"Without a terminal `orch submit`, `watch`, `result`, `retry`, `redrive`, `plan run` and `tools call` end with 9 as soon as their task waits\n" +
-		"for a person (an approval, an answer, a decision about a call in doubt) and nothing else of it moves. They say what to do, and who may. The\n" +
-		"task is kept. `--approval-wait 30m` waits that long, if somebody can still decide; on a terminal they wait for ever. They also wait for a\n" +
-		"task that continues without a decision (an `on_expiry` other than `block` and `escalate`).\n\n" +
+		"Without a terminal `orch submit`, `agent ask`, `watch`, `result`, `retry`, `redrive`, `plan run` and `tools call` end with 9 as soon as their\n" +
+		"task waits for a person (an approval, an answer, a message to an agent, a decision about a call in doubt) and nothing else of it moves. They\n" +
+		"say what to do, and who may. The task is kept. `--approval-wait 30m` waits that long, if somebody can still decide; on a terminal they wait\n" +
+		"for ever. They also wait for a task that continues without a decision (an `on_expiry` other than `block` and `escalate`).\n\n" +
 		"| exit code | meaning | errors |\n|---|---|---|\n")
 	for _, row := range exits() {
 		b.WriteString("| " + strconv.Itoa(row.exit) + " | " + row.meaning + " | " + strings.ReplaceAll(joinCodes(row.codes), " ", ", ") + " |\n")

@@ -119,7 +119,7 @@ func (f *follower) snapshot(ctx context.Context, n *followUpdate) error {
 
 func runs(t api.TaskView) bool {
 	for _, s := range t.Steps {
-		if s.State == statemachine.StepRunning && s.Tool != "" {
+		if s.State == statemachine.StepRunning && s.Tool != "" && s.Child == "" {
 			return true
 		}
 	}

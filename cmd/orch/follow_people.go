@@ -115,7 +115,7 @@ func onlyPeople(ctx context.Context, s session, id events.TaskID, left *int) ([]
 	var found []personCause
 	for _, c := range why.Causes {
 		switch {
-		case c.Kind == "approval" && c.Approval == "": // other causes contain the approvals
+		case c.Kind == "approval" && c.Approval == "", c.Kind == "agent": // other causes say what is waited for
 		case c.Kind == "child":
 			below, err := onlyPeople(ctx, s, c.Task, left)
 			switch {
@@ -125,7 +125,7 @@ func onlyPeople(ctx context.Context, s session, id events.TaskID, left *int) ([]
 				return nil, err
 			}
 			found = append(found, below...)
-		case c.Kind == "approval", c.Kind == "question", c.Kind == "in_doubt" && why.State == statemachine.Blocked:
+		case c.Kind == "approval", c.Kind == "question", c.Kind == "message", c.Kind == "in_doubt" && why.State == statemachine.Blocked:
 			found = append(found, personCause{Cause: c, task: id})
 		default:
 			return nil, nil

@@ -43,7 +43,7 @@ type nextCall struct {
 // waitKinds maps the kind of a cause (api.Cause) to WaitsFor.
 func waitKinds() map[string]string {
 	return map[string]string{
-		"approval": "person", "question": "person", "in_doubt": "person", "blocked": "person", "signal": "person",
+		"approval": "person", "question": "person", "message": "person", "in_doubt": "person", "blocked": "person", "signal": "person",
 		"no_worker": "worker", "queued": "worker", "concurrency": "worker",
 		"delay": "time", "retry": "time", "timer": "time",
 		"child": "task", "dependency": "task",
