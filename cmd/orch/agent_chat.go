@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"strings"
@@ -171,7 +172,7 @@ func (c *agentCommands) chat(ctx context.Context, s session, id events.TaskID, l
 		case err != nil:
 			return err
 		case ended:
-			return c.wait.finish(ctx, f)
+			return c.endChat(ctx, f)
 		}
 		text, end, err := c.nextMessage(ctx, lines, id)
 		if ctx.Err() != nil || text == "" && !end && errors.Is(err, io.EOF) {
@@ -189,6 +190,16 @@ func (c *agentCommands) leaveChat(id events.TaskID) error {
 	return nil
 }
 
+// endChat shows the end of a chat, and how to go on with one that has failed or was cancelled.
+func (c *agentCommands) endChat(ctx context.Context, f *follower) error {
+	err := c.wait.finish(ctx, f)
+	var ended *exitError
+	if errors.As(err, &ended) {
+		c.note("go on from the last answer: orch retry %s --detach, then orch agent chat --task @last", f.id)
+	}
+	return err
+}
+
 // chatting shows what an agent says.
 type chatting struct {
 	*agentCommands
@@ -204,7 +215,7 @@ func (t *chatting) listen(ctx context.Context) (ended bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		t.noteApprovals(reply.Commits)
+		t.notePeople(reply.Commits)
 		r, err := t.showTurns(ctx)
 		if err != nil || reply.Ended || r.Waits {
 			return reply.Ended, err
@@ -255,13 +266,42 @@ func (t *chatting) showTurn(turn api.TurnView) error {
 	}
 }
 
-// noteApprovals says what waits for a decision.
-func (t *chatting) noteApprovals(commits []api.CommitView) {
+// notePeople says what waits for a person: approvals and questions that the commits contain and do not settle.
+func (t *chatting) notePeople(commits []api.CommitView) {
+	settled := map[string]bool{}
 	for _, commit := range commits {
 		for _, e := range commit.Events {
-			if a, ok := e.Data.(*events.Approval); ok {
-				t.note("  %s waits for approval: orch approve %s", screen.Line(a.Description), a.ID)
+			switch d := e.Data.(type) {
+			case *events.Decision:
+				settled[d.ID] = e.Kind != events.ApprovalVoted
+			case *events.Answer:
+				settled[d.ID] = true
 			}
 		}
 	}
+	for _, commit := range commits {
+		for _, e := range commit.Events {
+			switch d := e.Data.(type) {
+			case *events.Approval:
+				if !settled[d.ID] {
+					t.note("  %s waits for approval: orch approve %s", screen.Line(d.Description), d.ID)
+				}
+			case *events.Question:
+				if !settled[d.ID] {
+					t.note("  step %s asks: %s: orch questions %s", d.Step, screen.Line(questionText(d)), d.ID)
+				}
+			}
+		}
+	}
+}
+
+// questionText returns the text of a question, or its kind if it has none here.
+func questionText(q *events.Question) string {
+	var params struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(q.Params.Raw, &params) != nil || params.Message == "" {
+		return q.Kind
+	}
+	return params.Message
 }
