@@ -439,6 +439,7 @@ func (rd *reader) complete(ctx context.Context, line api.Summary) (api.Summary, 
 		found = true
 		copyFromCommit(&line, c)
 		if line.State == statemachine.Done {
+			line.Reason, line.Block = "", "" // the first commit may have one, such as an approval that it asks for
 			break
 		}
 	}

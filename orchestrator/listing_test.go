@@ -46,8 +46,13 @@ func TestReasonsAfterARestart(t *testing.T) {
 	done := n.submit(onePlan)
 	require.NoError(t, n.report("w", n.take("w"), `{"n":1}`))
 	n.result(done)
+	approved := n.submit(personPlan) // it asks in its first commit
+	_, err = n.decide(n.pending().ID, "granted", "user:ada")
+	require.NoError(t, err)
+	n.result(approved)
 	before := n.reasons()
 	require.NotEmpty(t, before[failed])
+	require.Empty(t, before[approved])
 	require.Equal(t, "no longer wanted", before[cancelled])
 	n.stop()
 
