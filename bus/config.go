@@ -81,6 +81,9 @@ type ServerConfig struct {
 	Port int
 	// Sync makes the data of a file durable; default fdatasync(2). Tests replace it with a slow or failing disk.
 	Sync func(*os.File) error
+	// Locked is called when the data directory is locked, before its files are checked, which may take long. An error of it
+	// ends the start.
+	Locked func(context.Context) error
 	// SyncAlways makes the server sync every write itself. StartServer chooses this anyway on a file system where a
 	// group sync is not reliable. It only matters with Fsync.
 	SyncAlways bool

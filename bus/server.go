@@ -61,7 +61,13 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, lock: lock, port: cfg.Port}
-	if err := s.start(ctx); err != nil {
+	if cfg.Locked != nil {
+		err = cfg.Locked(ctx)
+	}
+	if err == nil {
+		err = s.start(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}
 	return s, nil

@@ -30,6 +30,8 @@ type front struct {
 	// local serves requests while the node of this process is active; otherwise it is nil. remote forwards requests.
 	local  atomic.Pointer[localFace]
 	remote http.Handler
+	// active sends a request to the active node once.
+	active http.RoundTripper
 }
 
 // localFace serves requests in this process until ctx ends.
@@ -50,7 +52,8 @@ func openFront(ctx context.Context, cfg Config, c *bus.Conn) (*front, error) {
 	if err != nil || listener == nil {
 		return nil, err
 	}
-	f := &front{origin: "http://" + listener.Addr().String(), ended: make(chan error, 1), remote: proxyToActive(c)}
+	active := tunnelTransport(c)
+	f := &front{origin: "http://" + listener.Addr().String(), ended: make(chan error, 1), remote: proxyToActive(active), active: active}
 	f.web = httplimit.NewServer(f, cfg.Faces.limits())
 	f.web.ErrorLog, f.web.ConnContext = slog.NewLogLogger(cfg.logger().Handler(), slog.LevelDebug), bounded
 	go func() { f.ended <- f.web.Serve(listener) }()
@@ -61,6 +64,9 @@ func openFront(ctx context.Context, cfg Config, c *bus.Conn) (*front, error) {
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if server.Rebound(r) { // the active node does not see the local address of the connection, so it cannot check that
 		http.Error(w, "forbidden: the host is not allowed", reboundStatus(r.URL.Path))
+		return
+	}
+	if f.serveProbe(w, r) {
 		return
 	}
 	local := f.local.Load()
@@ -113,19 +119,24 @@ func (f *front) close(ctx context.Context) error {
 	return nil
 }
 
-// proxyToActive returns a proxy to the active node. It uses tunnels over the NATS server, so the nodes need no direct
+// tunnelTransport returns a transport to the active node. It uses tunnels over the NATS server, so the nodes need no direct
 // connection.
-func proxyToActive(c *bus.Conn) http.Handler {
+func tunnelTransport(c *bus.Conn) http.RoundTripper {
+	return &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return rpc.DialTunnel(ctx, c, bus.TunnelSubject)
+		},
+	}
+}
+
+// proxyToActive returns a proxy to the active node.
+func proxyToActive(active http.RoundTripper) http.Handler {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", "active", r.In.Host
 		},
-		Transport: repeatingTransport{&http.Transport{
-			DisableKeepAlives: true,
-			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				return rpc.DialTunnel(ctx, c, bus.TunnelSubject)
-			},
-		}},
+		Transport:     repeatingTransport{active},
 		FlushInterval: -1, // for streams
 		ErrorHandler:  writeUnavailable,
 		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),

@@ -3,6 +3,7 @@ package node
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +32,9 @@ type host struct {
 	feed *rest.Feed
 	// meter counts the requests of all clients against the rate limits; nil while the node does not serve MCP over HTTP.
 	meter atomic.Pointer[server.Server]
+	// web is the HTTP server of a node with its own store, which answers from before the log is read. It is nil if HTTP is not
+	// configured, and in a cluster, where face opens a server for tunnels.
+	web *webServer
 	// origin is the scheme, host and port at which HTTP is served; nil while HTTP is not served.
 	origin atomic.Pointer[string]
 	// requests is the connection for requests and notices. notices is nil if none are sent.
@@ -56,9 +60,16 @@ func (h *host) openBus(ctx context.Context) error {
 	h.server, err = bus.StartServer(ctx, bus.ServerConfig{
 		DataDir: h.cfg.DataDir, Root: pathguard.Real(h.cfg.Root), Guest: h.cfg.Guest, Durability: bus.Durability(h.cfg.Storage.Durability), Logger: h.cfg.logger(),
 		Host: h.cfg.Storage.Host, Port: h.cfg.Storage.Port, ReadNewer: h.cfg.Storage.ReadNewer, MaxStore: h.cfg.Storage.MaxStore, MinFree: h.cfg.Storage.MinFree,
+		Locked: h.openWeb,
 	})
 	if err == nil {
 		h.onStop(h.server.Close)
+	}
+	switch {
+	case h.web != nil && err == nil:
+		h.onStop(h.web.close)
+	case h.web != nil:
+		err = errors.Join(err, h.web.close(ctx))
 	}
 	return err
 }

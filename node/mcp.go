@@ -7,14 +7,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/httpapi"
 	"github.com/orch-dev/orch/httpapi/rest"
-	"github.com/orch-dev/orch/internal/httplimit"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/rpc"
 )
@@ -54,42 +52,53 @@ func (fa *face) startFace(ctx context.Context) error {
 	if fa.cfg.Faces.Tokens == nil {
 		return fault.New(fault.ValidationError, "MCP over HTTP needs tokens").WithField("http")
 	}
-	listener, origin, err := fa.listen(ctx)
-	if err != nil || listener == nil {
+	web, origin, err := fa.listen(ctx)
+	if err != nil || web == nil {
 		return err
 	}
 	cfg := fa.faceConfig()
 	cfg.HTTP.ResourceMetadata = origin + metadataPath
 	face, err := server.New(cfg)
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return errors.Join(err, web.close(ctx))
 	}
 	owner, err := fa.rpc(face)
 	if err != nil {
 		face.Close()
-		return errors.Join(err, listener.Close())
+		return errors.Join(err, web.close(ctx))
 	}
 	pages, err := fa.rest(face)
 	if err != nil {
 		face.Close()
-		return errors.Join(err, listener.Close())
+		return errors.Join(err, web.close(ctx))
 	}
 	fa.origin.Store(&origin)
-	fa.serveFace(face, owner, pages, listener)
+	fa.serveFace(face, owner, pages, web)
 	return nil
 }
 
-// listen opens the listener for HTTP clients. In a cluster, clients connect to the front of a member; the listener then accepts
-// the tunnels from the fronts of other members.
-func (fa *face) listen(ctx context.Context) (l net.Listener, origin string, err error) {
+// listen returns the server for HTTP clients, and the origin that clients see; nil if HTTP is optional and its address in use. In a
+// cluster, clients connect to the front of a member; the server then gets the tunnels from the fronts of other members.
+func (fa *face) listen(ctx context.Context) (w *webServer, origin string, err error) {
 	if fa.cfg.front != nil {
-		l, err = rpc.ListenTunnel(fa.requests, bus.TunnelSubject, rpc.MaxTunnels)
-		return l, fa.cfg.front.origin, err
+		listener, err := rpc.ListenTunnel(fa.requests, bus.TunnelSubject, rpc.MaxTunnels)
+		if err != nil {
+			return nil, "", err
+		}
+		return newWebServer(listener, fa.cfg), fa.cfg.front.origin, nil
 	}
-	if l, err = listenHTTP(ctx, fa.cfg); err != nil || l == nil {
+	switch {
+	case fa.web != nil:
+		return fa.web, fa.web.origin, nil
+	case fa.server != nil: // openWeb has reported that the address is in use
+		return nil, "", nil
+	}
+	listener, err := listenHTTP(ctx, fa.cfg)
+	if err != nil || listener == nil {
 		return nil, "", err
 	}
-	return l, "http://" + l.Addr().String(), nil
+	w = newWebServer(listener, fa.cfg)
+	return w, w.origin, nil
 }
 
 // listenHTTP listens at the address of the settings. It returns nil if the settings have no address, or if the address is in use
@@ -151,7 +160,7 @@ func bounded(ctx context.Context, conn net.Conn) context.Context {
 }
 
 // serveFace starts to serve HTTP until the node stops. Streams that are still open then are aborted.
-func (fa *face) serveFace(face *server.Server, owner http.Handler, pages *rest.Server, listener net.Listener) {
+func (fa *face) serveFace(face *server.Server, owner http.Handler, pages *rest.Server, web *webServer) {
 	mux := http.NewServeMux()
 	mux.Handle(mcpPath, fa.credentials.whileValid(face.Handler()))
 	mux.Handle(httpapi.Path, fa.credentials.endingWithToken(owner))
@@ -165,11 +174,9 @@ func (fa *face) serveFace(face *server.Server, owner http.Handler, pages *rest.S
 	paths := fa.agentDesk.agentPaths()
 	mux.Handle("/agents/", paths)
 	mux.Handle(agents.TasksPath, fa.credentials.endingWithToken(paths)) // an agent that is removed while it waits gets no call
+	addProbes(mux, fa.unready)
 	all := rest.WithErrors(mux)
-	web := httplimit.NewServer(all, fa.cfg.Faces.limits())
-	web.ErrorLog, web.ConnContext = slog.NewLogLogger(fa.cfg.logger().Handler(), slog.LevelDebug), bounded
-	ended := make(chan error, 1)
-	go func() { ended <- web.Serve(listener) }()
+	web.serve(all)
 	follow := func() {}
 	if fa.cfg.front != nil {
 		follow = fa.cfg.front.serveLocally(all, fa.requests.AwaitLease)
@@ -178,15 +185,7 @@ func (fa *face) serveFace(face *server.Server, owner http.Handler, pages *rest.S
 		follow()
 		face.Close()
 		pages.Close()
-		ctx, stop := context.WithTimeout(ctx, 100*time.Millisecond)
-		defer stop()
-		if web.Shutdown(ctx) != nil {
-			_ = web.Close()
-		}
-		if err := <-ended; !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
-			return err
-		}
-		return nil
+		return web.close(ctx)
 	})
 }
 

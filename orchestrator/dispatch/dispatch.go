@@ -222,6 +222,27 @@ func (d *Dispatcher) Lengths() map[string]int {
 	return lengths
 }
 
+// Wait describes the calls that wait in a queue.
+type Wait struct {
+	Calls int
+	// Since is since when the call waits that has waited longest of those that are next in a lane.
+	Since time.Time
+}
+
+// Waits returns the calls that wait in each queue.
+func (d *Dispatcher) Waits() map[string]Wait {
+	waits := map[string]Wait{}
+	for l, q := range d.lanes {
+		w := waits[l.Queue]
+		if next := (*q)[0].Since; w.Calls == 0 || next.Before(w.Since) {
+			w.Since = next
+		}
+		w.Calls += q.Len()
+		waits[l.Queue] = w
+	}
+	return waits
+}
+
 // Leftovers returns the sizes of the internal tables that must be empty when no call is queued or leased. A size above 0 is then
 // a leak.
 func (d *Dispatcher) Leftovers() map[string]int {

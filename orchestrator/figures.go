@@ -1,0 +1,104 @@
+package orchestrator
+
+import (
+	"time"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/dispatch"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// Refusing returns why no task is accepted; nil if tasks are. The log may have further reasons.
+func (op *operations) Refusing() *fault.Error {
+	if err := op.serving(); err != nil {
+		return fault.From(err)
+	}
+	op.lock()
+	defer op.unlock()
+	return op.loss
+}
+
+// Figures count what an orchestrator holds, for monitoring.
+type Figures struct {
+	// Queue counts the open tasks. Finished counts the others.
+	Queue    api.QueueStats
+	Finished int
+	// Waits are the calls that wait for workers, by queue, and Running those that workers have.
+	Waits   map[string]dispatch.Wait
+	Running int
+	// Online and Silent count the workers.
+	Online, Silent int
+	// Paused is set if the whole node is paused.
+	Paused bool
+	// Approvals counts the tasks with a pending approval, Questions those with an open question. OldestApproval is when the first of
+	// these approvals was requested; zero for none. For a task that nobody has read since the start it is when the task has changed last.
+	Approvals, Questions int
+	OldestApproval       time.Time
+}
+
+// Figures returns what the orchestrator holds.
+func (op *operations) Figures() Figures {
+	var f Figures
+	_, f.Queue = op.cfg.Lists.Queue(api.QueueRequest{}, nil, 1, op.now())
+	finished, counted := op.countFinished()
+	op.lock()
+	defer op.unlock()
+	if f.Finished = finished; !counted {
+		f.Finished = len(op.engine.listed.lines) - len(op.engine.listed.open)
+	}
+	d := op.engine.queue.dispatcher
+	f.Waits, f.Running = d.Waits(), d.Running()
+	for _, w := range d.Workers() {
+		if d.Offline(w) {
+			f.Silent++
+		} else {
+			f.Online++
+		}
+	}
+	for _, p := range op.pauses.list {
+		f.Paused = f.Paused || p.Kind == "node"
+	}
+	op.engine.countWaiting(&f)
+	return f
+}
+
+// countWaiting counts the open tasks that wait for people. mu must be held.
+func (en *engine) countWaiting(f *Figures) {
+	for _, a := range en.asleep {
+		if a.Undecided {
+			f.addApproval(a.Line.UpdatedAt)
+		}
+		if a.Unanswered {
+			f.Questions++
+		}
+	}
+	for _, e := range en.tasks {
+		if !e.open || e.task == nil {
+			continue
+		}
+		if since, pending := firstPending(e.task); pending {
+			f.addApproval(since)
+		}
+		if e.task.HasOpenQuestion() {
+			f.Questions++
+		}
+	}
+}
+
+func (f *Figures) addApproval(since time.Time) {
+	f.Approvals++
+	if f.OldestApproval.IsZero() || since.Before(f.OldestApproval) {
+		f.OldestApproval = since
+	}
+}
+
+// firstPending returns when the first pending approval of a task was requested.
+func firstPending(t *statemachine.Task) (since time.Time, pending bool) {
+	for _, a := range t.Approvals {
+		if a.Status == statemachine.ApprovalPending && (!pending || a.RequestedAt.Before(since)) {
+			since, pending = a.RequestedAt, true
+		}
+	}
+	return since, pending
+}
