@@ -16,6 +16,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/failpoint"
+	"github.com/orch-dev/orch/internal/histogram"
 )
 
 const (
@@ -64,6 +65,8 @@ type appender struct {
 	groups        chan group                // verdicts whose sync is done
 	serverRefusal atomic.Pointer[refusal]   // why an external server refuses appends; cleared by the next success
 	lostSignal    chan struct{}             // signals that lost has entries
+	took          *histogram.Histogram      // the times from Append to the acknowledgement
+	failed        atomic.Uint64             // appends that failed, without conflicts
 	stop          chan struct{}
 	loops         sync.WaitGroup
 
@@ -86,6 +89,7 @@ func (s *Store) openAppender(ctx context.Context) error {
 		syncSignal: make(chan struct{}, 1),
 		groups:     make(chan group, 1),
 		lostSignal: make(chan struct{}, 1),
+		took:       histogram.New(),
 		stop:       make(chan struct{}),
 		inFlight:   map[uint64]*pending{},
 		lease:      s.cfg.Lease,
@@ -297,6 +301,12 @@ func (a *appender) reply(id uint64) string {
 
 // finish reports the outcome to the caller and frees its slot.
 func (a *appender) finish(p *pending, seq uint64, err error) {
+	switch {
+	case err == nil:
+		a.took.Observe(time.Since(p.since))
+	case !fault.Has(err, fault.Conflict):
+		a.failed.Add(1)
+	}
 	p.done(seq, err)
 	<-a.slots
 	a.fullSince.Store(nil)

@@ -10,10 +10,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/histogram"
 )
 
 // SyncFailed is the reason in UNAVAILABLE errors after a failed sync: every durable operation then returns that error.
@@ -31,6 +33,8 @@ const SyncFailed = "SYNC_FAILED"
 type barrier struct {
 	root  string // the directory with one directory per stream
 	fsync syncFunc
+	// took counts how long the rounds took; nil to count nothing.
+	took *histogram.Histogram
 	// onFailure is called once, with the first failure.
 	onFailure func(*fault.Error)
 	failed    atomic.Pointer[fault.Error]
@@ -43,7 +47,7 @@ type barrier struct {
 type syncFunc func(*os.File) error
 
 func newBarrier(root string, fsync syncFunc, onFailure func(*fault.Error)) *barrier {
-	return &barrier{root: root, fsync: fsync, onFailure: onFailure, streams: map[string]*blockFiles{}}
+	return &barrier{root: root, fsync: fsync, took: histogram.New(), onFailure: onFailure, streams: map[string]*blockFiles{}}
 }
 
 func fdatasync(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
@@ -59,7 +63,7 @@ func (b *barrier) watch(stream string) error {
 	if known {
 		return nil
 	}
-	files := &blockFiles{dir: filepath.Join(b.root, stream, blockDir), fsync: b.fsync}
+	files := &blockFiles{dir: filepath.Join(b.root, stream, blockDir), fsync: b.fsync, took: b.took}
 	files.roundDone.L = &files.mu
 	if err := files.openNew(); err != nil { // without b.mu, so that callers for other streams do not wait for this one
 		return b.fail(err)
@@ -138,6 +142,7 @@ func (b *barrier) close() {
 type blockFiles struct {
 	dir   string
 	fsync syncFunc
+	took  *histogram.Histogram
 
 	mu        sync.Mutex // guards the fields below
 	roundDone sync.Cond  // signals the end of a round
@@ -163,7 +168,9 @@ func (b *blockFiles) wait() error {
 		}
 		b.rounds++
 		b.mu.Unlock()
+		began := time.Now()
 		err := b.syncRound()
+		b.took.Observe(time.Since(began))
 		b.mu.Lock()
 		b.done, b.err = b.rounds, err
 		b.roundDone.Broadcast()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/histogram"
 )
 
 // Status is the state of the store.
@@ -96,4 +97,21 @@ func (s *Store) Status(ctx context.Context) (Status, error) {
 	st.First, st.Last, st.Commits = live.State.FirstSeq, live.State.LastSeq, live.State.Msgs
 	st.Tasks, st.Bytes = live.State.NumSubjects, live.State.Bytes
 	return st, nil
+}
+
+// Timing describes how long appends to the log and its syncs took since the store was opened.
+type Timing struct {
+	// Appends are the times from appends to their acknowledgements. Syncs is nil if this process does not sync the log.
+	Appends, Syncs *histogram.Counts
+	// Failed counts the appends that failed, without those that lost a race.
+	Failed uint64
+}
+
+// Timing returns how long appends and syncs took.
+func (s *Store) Timing() Timing {
+	t := Timing{Appends: s.appender.took.Counts(), Failed: s.appender.failed.Load()}
+	if b := s.barrier(); b != nil {
+		t.Syncs = b.took.Counts()
+	}
+	return t
 }

@@ -31,7 +31,8 @@ type front struct {
 	local  atomic.Pointer[localFace]
 	remote http.Handler
 	// active sends a request to the active node once.
-	active http.RoundTripper
+	active  http.RoundTripper
+	metrics standbyMetrics
 }
 
 // localFace serves requests in this process until ctx ends.
@@ -54,6 +55,7 @@ func openFront(ctx context.Context, cfg Config, c *bus.Conn) (*front, error) {
 	}
 	active := tunnelTransport(c)
 	f := &front{origin: "http://" + listener.Addr().String(), ended: make(chan error, 1), remote: proxyToActive(active), active: active}
+	f.metrics.version = cfg.Version
 	f.web = httplimit.NewServer(f, cfg.Faces.limits())
 	f.web.ErrorLog, f.web.ConnContext = slog.NewLogLogger(cfg.logger().Handler(), slog.LevelDebug), bounded
 	go func() { f.ended <- f.web.Serve(listener) }()
@@ -70,6 +72,10 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	local := f.local.Load()
+	if local == nil && r.URL.Path == rest.MetricsPath {
+		f.serveMetrics(w, r)
+		return
+	}
 	if local == nil {
 		f.remote.ServeHTTP(w, r)
 		return

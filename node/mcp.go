@@ -166,6 +166,7 @@ func (fa *face) serveFace(face *server.Server, owner http.Handler, pages *rest.S
 	mux.Handle(httpapi.Path, fa.credentials.endingWithToken(owner))
 	mux.Handle(rest.Prefix+"/", fa.credentials.endingWithToken(pages))
 	mux.Handle(rest.Pages, pages)
+	mux.Handle(rest.MetricsPath, fa.credentials.endingWithToken(pages))
 	mux.Handle(metadataPath, server.Metadata(fa.FaceURL()))
 	cards := fa.agentDesk.cards(face)
 	mux.Handle("GET "+agents.CardPath, cards)

@@ -23,7 +23,7 @@ func (fa *face) rest(face *server.Server) (*rest.Server, error) {
 		Policy:  &restPolicy{executor: fa.executor, api: fa.orch, redact: fa.redactText},
 		Agents:  restAgents{fa.agentDesk.agents, fa.mailroom.messages.Waiting, fa.redactText},
 		Servers: restServers{NewAdmin(fa.asker), fa.entries, fa.redactText},
-		Redact:  fa.redactText, Feed: fa.feed, Logins: fa.logins, Files: web.Files(), Logger: fa.cfg.logger(),
+		Metrics: (&monitor{host: fa.host}).write, Redact: fa.redactText, Feed: fa.feed, Logins: fa.logins, Files: web.Files(), Logger: fa.cfg.logger(),
 	})
 }
 

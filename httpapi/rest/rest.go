@@ -9,6 +9,7 @@ package rest
 
 import (
 	"context"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -97,6 +98,8 @@ type Config struct {
 	Servers ServerService
 	// Blob reads a large value of the log. It is required to read large plans.
 	Blob func(ctx context.Context, ref string) ([]byte, error)
+	// Metrics writes the metrics of the node. Nil means that it has none.
+	Metrics func(ctx context.Context, w io.Writer) error
 	// Feed reports changed tasks for GET /events. Nil means that the node has none.
 	Feed *Feed
 	// Logins holds the logins of browsers. Nil means that there are none.
@@ -173,6 +176,9 @@ func (s *Server) newMux() *http.ServeMux {
 		mux.Handle(Prefix+path, s.handlePath(v))
 	}
 	mux.Handle(Prefix+"/", s.handlePath(nil))
+	if s.cfg.Metrics != nil {
+		mux.Handle(MetricsPath, s.handlePath(verbs{http.MethodGet: metricsRoute()}))
+	}
 	if s.cfg.Files != nil {
 		s.addPages(mux)
 	}

@@ -172,7 +172,7 @@ func adapters(face []string) []Row {
 		{Package: "bus/storefile"},
 		{Package: "bus/election", Imports: []string{"fault", "internal/uptime"}},
 		{Package: "bus", Imports: []string{
-			"fault", "events", "stats", "agents", "messages", "classify/secrets", "bus/storefile", "internal/failpoint", "internal/pause",
+			"fault", "events", "stats", "agents", "messages", "classify/secrets", "bus/storefile", "internal/failpoint", "internal/histogram", "internal/pause",
 		}},
 		{Package: "bus/bustest", Imports: []string{"events", "bus"}, Kit: true},
 		{Package: "rpc", Imports: []string{
@@ -185,6 +185,7 @@ func adapters(face []string) []Row {
 		{Package: "mcp/gateway", Imports: append([]string{"mcp/registry", "internal/patch", "internal/unseen", "internal/wholefile"}, face...)},
 		{Package: "mcp/*", Imports: append([]string{"internal/pause", "internal/spell", "internal/wholefile", "mcp/*"}, face...)},
 		{Package: "httpapi", Imports: append([]string{"agents", "internal/sse"}, face...)},
+		{Package: "httpapi/metrics", Imports: []string{"fault", "stats", "internal/histogram"}},
 		{Package: "httpapi/rest", Imports: []string{"fault", "events", "statemachine", "work", "api", "undo", "internal/sse"}},
 		// web contains only the files of the page; its tests compare them with the program.
 		{Package: "web"},
@@ -207,6 +208,7 @@ func leaves() []Row {
 		{Package: "internal/failpoint"},
 		{Package: "internal/config", Imports: []string{"fault", "internal/netguard", "internal/secret", "internal/spell", "classify/secrets"}},
 		{Package: "internal/gopool"},
+		{Package: "internal/histogram"},
 		{Package: "internal/httplimit"},
 		{Package: "internal/patch", Imports: []string{"fault"}},
 		{Package: "internal/goroutines", Kit: true},

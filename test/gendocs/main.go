@@ -26,7 +26,7 @@ type page struct {
 
 // pages returns the pages that are generated from the program alone.
 func pages() []page {
-	return []page{{"statemachine.md", stateMachine}, {"tools.md", catalogue}}
+	return []page{{"statemachine.md", stateMachine}, {"tools.md", catalogue}, {"metrics.md", metricsPage}}
 }
 
 func main() {
