@@ -59,13 +59,13 @@ func (op *operations) Figures() Figures {
 	for _, p := range op.pauses.list {
 		f.Paused = f.Paused || p.Kind == "node"
 	}
-	op.engine.countWaiting(&f)
+	op.countWaiting(&f)
 	return f
 }
 
 // countWaiting counts the open tasks that wait for people. mu must be held.
-func (en *engine) countWaiting(f *Figures) {
-	for _, a := range en.asleep {
+func (op *operations) countWaiting(f *Figures) {
+	for _, a := range op.engine.asleep {
 		if a.Undecided {
 			f.addApproval(a.Line.UpdatedAt)
 		}
@@ -73,7 +73,7 @@ func (en *engine) countWaiting(f *Figures) {
 			f.Questions++
 		}
 	}
-	for _, e := range en.tasks {
+	for _, e := range op.engine.tasks {
 		if !e.open || e.task == nil {
 			continue
 		}
