@@ -43,8 +43,12 @@ type Group struct {
 // Groups returns all metrics.
 func Groups() []Group {
 	return []Group{
-		{"The node", nodeFamilies()}, {"Tasks and people", taskFamilies()}, {"Calls", callFamilies()}, {"The log and its store", logFamilies()},
-		{"Models and MCP servers", outsideFamilies()}, {"The process", processFamilies()},
+		{"The node", nodeFamilies()},
+		{"Tasks and people", taskFamilies()},
+		{"Calls", callFamilies()},
+		{"The log and its store", logFamilies()},
+		{"Models and MCP servers", outsideFamilies()},
+		{"The process", processFamilies()},
 	}
 }
 
@@ -63,43 +67,73 @@ func (v *view) age(since time.Time) float64 {
 
 func nodeFamilies() []Family {
 	return []Family{
-		{"orch_build_info", Gauge, "Always 1; the labels say what runs.", []Label{{"version", "the version of orch"}, {"go_version", "the version of Go"}}, true,
-			func(v *view, t *text) { t.add(1, v.Version, goVersion()) }},
-		{"orch_active", Gauge, "1 for the active node, 0 for a process of a cluster that stands by.", nil, true,
-			func(v *view, t *text) { t.flag(v.Node != nil) }},
-		{"orch_ready", Gauge, "1 if the node accepts tasks, as /readyz says; otherwise 0.", nil, false,
-			func(v *view, t *text) { t.flag(v.Node.Unready == "") }},
-		{"orch_refusing", Gauge, "1 while the node accepts no tasks; absent while it does.", []Label{{"reason", "the reason that /readyz gives"}}, false,
+		{
+			"orch_build_info", Gauge, "Always 1; the labels say what runs.",
+			[]Label{{"version", "the version of orch"}, {"go_version", "the version of Go"}},
+			true,
+			func(v *view, t *text) { t.add(1, v.Version, goVersion()) },
+		},
+		{
+			"orch_active", Gauge, "1 for the active node, 0 for a process of a cluster that stands by.", nil, true,
+			func(v *view, t *text) { t.flag(v.Node != nil) },
+		},
+		{
+			"orch_ready", Gauge, "1 if the node accepts tasks, as /readyz says; otherwise 0.", nil, false,
+			func(v *view, t *text) { t.flag(v.Node.Unready == "") },
+		},
+		{
+			"orch_refusing", Gauge, "1 while the node accepts no tasks; absent while it does.",
+			[]Label{{"reason", "the reason that /readyz gives"}},
+			false,
 			func(v *view, t *text) {
 				if why := v.Node.Unready; why != "" {
 					t.add(1, why)
 				}
-			}},
-		{"orch_paused", Gauge, "1 while the whole node is paused.", nil, false,
-			func(v *view, t *text) { t.flag(v.Node.Paused) }},
-		{"orch_scrape_seconds", Gauge, "How long it took to collect these figures.", nil, true,
-			func(v *view, t *text) { t.add(v.Took.Seconds()) }},
+			},
+		},
+		{
+			"orch_paused", Gauge, "1 while the whole node is paused.", nil, false,
+			func(v *view, t *text) { t.flag(v.Node.Paused) },
+		},
+		{
+			"orch_scrape_seconds", Gauge, "How long it took to collect these figures.", nil, true,
+			func(v *view, t *text) { t.add(v.Took.Seconds()) },
+		},
 	}
 }
 
 func taskFamilies() []Family {
 	return []Family{
-		{"orch_tasks", Gauge, "Open tasks, without those of orch itself.", []Label{{"status", "`pending`, `assigned`, `in_progress` or `blocked`, as in GET /queue"}}, false,
+		{
+			"orch_tasks", Gauge, "Open tasks, without those of orch itself.",
+			[]Label{{"status", "`pending`, `assigned`, `in_progress` or `blocked`, as in GET /queue"}},
+			false,
 			func(v *view, t *text) {
 				for _, status := range Statuses() {
 					t.add(float64(v.Node.Tasks[status]), status)
 				}
-			}},
-		{"orch_tasks_finished", Gauge, "Finished tasks that the store still has.", nil, false,
-			func(v *view, t *text) { t.add(float64(v.Node.Finished)) }},
-		{"orch_task_oldest_age_seconds", Gauge, "Time since the oldest open task was submitted; 0 for none.", nil, false,
-			func(v *view, t *text) { t.add(v.age(v.Node.Oldest)) }},
-		{"orch_approvals_waiting", Gauge, "Tasks that wait for a decision about an approval.", nil, false,
-			func(v *view, t *text) { t.add(float64(v.Node.Approvals)) }},
-		{"orch_approval_oldest_age_seconds", Gauge, "Time since the first of these approvals was requested; 0 for none.", nil, false,
-			func(v *view, t *text) { t.add(v.age(v.Node.OldestApproval)) }},
-		{"orch_questions_waiting", Gauge, "Tasks that wait for an answer to a question.", nil, false,
-			func(v *view, t *text) { t.add(float64(v.Node.Questions)) }},
+			},
+		},
+		{
+			"orch_tasks_finished", Gauge, "Finished tasks that the store still has.", nil, false,
+			func(v *view, t *text) { t.add(float64(v.Node.Finished)) },
+		},
+		{
+			"orch_task_oldest_age_seconds", Gauge, "Time since the oldest open task was submitted; 0 for none.", nil, false,
+			func(v *view, t *text) { t.add(v.age(v.Node.Oldest)) },
+		},
+		{
+			"orch_approvals_waiting", Gauge, "Tasks that wait for a decision about an approval.", nil, false,
+			func(v *view, t *text) { t.add(float64(v.Node.Approvals)) },
+		},
+		{
+			"orch_approval_oldest_age_seconds", Gauge, "Time since the first of these approvals was requested; 0 for none.", nil, false,
+			func(v *view, t *text) { t.add(v.age(v.Node.OldestApproval)) },
+		},
+		{
+			"orch_questions_waiting", Gauge, "Tasks that wait for an answer to a question.", nil, false,
+			func(v *view, t *text) { t.add(float64(v.Node.Questions)) },
+		},
 	}
 }
 
@@ -110,35 +144,58 @@ func callFamilies() []Family {
 	tool := Label{"tool", first(MaxTools, "the name of the tool")}
 	queue := Label{"queue", first(MaxQueues, "the name of the queue")}
 	return []Family{
-		{"orch_queue_calls", Gauge, "Calls that wait for a worker or an agent.", []Label{queue}, false,
+		{
+			"orch_queue_calls", Gauge, "Calls that wait for a worker or an agent.",
+			[]Label{queue},
+			false,
 			func(v *view, t *text) {
 				for _, q := range v.queues {
 					t.add(float64(q.Calls), q.name)
 				}
-			}},
-		{"orch_queue_wait_seconds", Gauge, "How long the call has waited that waits longest of those that workers get next; 0 for none.", []Label{queue}, false,
+			},
+		},
+		{
+			"orch_queue_wait_seconds", Gauge, "How long the call has waited that waits longest of those that workers get next; 0 for none.",
+			[]Label{queue},
+			false,
 			func(v *view, t *text) {
 				for _, q := range v.queues {
 					t.add(v.age(q.Since), q.name)
 				}
-			}},
-		{"orch_calls_running", Gauge, "Calls that workers and agents have.", nil, false,
-			func(v *view, t *text) { t.add(float64(v.Node.Running)) }},
-		{"orch_calls_total", Counter, "Attempts of calls that have ended. It goes on after a restart, except for `other`.",
-			[]Label{tool, {"outcome", "`succeeded`, `failed`, `denied` (by policy, root, credential or a person), `timeout`, `lost` (its worker was lost, or it is in doubt) or `cancelled`"}}, false, writeCalls},
-		{"orch_call_seconds_total", Counter, "How long these attempts took, together.", []Label{tool}, false,
+			},
+		},
+		{
+			"orch_calls_running", Gauge, "Calls that workers and agents have.", nil, false,
+			func(v *view, t *text) { t.add(float64(v.Node.Running)) },
+		},
+		{
+			"orch_calls_total", Counter, "Attempts of calls that have ended. It goes on after a restart, except for `other`.",
+			[]Label{tool, {"outcome", "`succeeded`, `failed`, `denied` (by policy, root, credential or a person), `timeout`, `lost` (its worker was lost, or it is in doubt) or `cancelled`"}},
+			false, writeCalls,
+		},
+		{
+			"orch_call_seconds_total", Counter, "How long these attempts took, together.",
+			[]Label{tool},
+			false,
 			func(v *view, t *text) {
 				for _, calls := range v.tools {
 					t.add(calls.took.Seconds(), calls.tool)
 				}
-			}},
-		{"orch_leases_lost_total", Counter, "Attempts whose worker was lost: its lease has expired.", nil, false,
-			func(v *view, t *text) { t.add(float64(v.lost)) }},
-		{"orch_workers", Gauge, "Workers that have contacted the node lately.", []Label{{"state", "`online`, or `silent` for too long"}}, false,
+			},
+		},
+		{
+			"orch_leases_lost_total", Counter, "Attempts whose worker was lost: its lease has expired.", nil, false,
+			func(v *view, t *text) { t.add(float64(v.lost)) },
+		},
+		{
+			"orch_workers", Gauge, "Workers that have contacted the node lately.",
+			[]Label{{"state", "`online`, or `silent` for too long"}},
+			false,
 			func(v *view, t *text) {
 				t.add(float64(v.Node.Online), "online")
 				t.add(float64(v.Node.Silent), "silent")
-			}},
+			},
+		},
 	}
 }
 
@@ -162,18 +219,26 @@ func logFamilies() []Family {
 		}}
 	}
 	return []Family{
-		{"orch_commits_total", Counter, "Commits that the log has taken since it exists: the position of the newest one.", nil, false,
+		{
+			"orch_commits_total", Counter, "Commits that the log has taken since it exists: the position of the newest one.", nil, false,
 			func(v *view, t *text) {
 				if s := v.Node.Store; s != nil {
 					t.add(float64(s.Last))
 				}
-			}},
-		{"orch_commit_seconds", Histogram, "Time from a commit to its acknowledgement, since the node started.", nil, false,
-			func(v *view, t *text) { t.histogram(v.Node.Commits.Took) }},
-		{"orch_commits_failed_total", Counter, "Commits that the log did not take, without those that lost a race, since the node started.", nil, false,
-			func(v *view, t *text) { t.add(float64(v.Node.Commits.Failed)) }},
-		{"orch_sync_seconds", Histogram, "Time that a sync of the log to the disk took, since the node started. Absent if the NATS server syncs.", nil, false,
-			func(v *view, t *text) { t.histogram(v.Node.Commits.Synced) }},
+			},
+		},
+		{
+			"orch_commit_seconds", Histogram, "Time from a commit to its acknowledgement, since the node started.", nil, false,
+			func(v *view, t *text) { t.histogram(v.Node.Commits.Took) },
+		},
+		{
+			"orch_commits_failed_total", Counter, "Commits that the log did not take, without those that lost a race, since the node started.", nil, false,
+			func(v *view, t *text) { t.add(float64(v.Node.Commits.Failed)) },
+		},
+		{
+			"orch_sync_seconds", Histogram, "Time that a sync of the log to the disk took, since the node started. Absent if the NATS server syncs.", nil, false,
+			func(v *view, t *text) { t.histogram(v.Node.Commits.Synced) },
+		},
 		space("orch_log_bytes", "Size of the log of the tasks that are not archived.", false, func(s *Store) int64 { return s.Live }),
 		space("orch_archive_bytes", "Size of the archive.", false, func(s *Store) int64 { return s.Archive }),
 		space("orch_store_bytes", "Size of everything that the store holds, before compression. Absent with an external NATS server.", true, func(s *Store) int64 { return s.Used }),
@@ -200,21 +265,32 @@ func outsideFamilies() []Family {
 		money("orch_budget_limit_dollars", "What may be spent.", func(b Budget) float64 { return b.Limit }, dollars),
 		money("orch_budget_spent_tokens", "The tokens that were spent of a budget in its period.", func(b Budget) float64 { return float64(b.SpentTokens) }, tokens),
 		money("orch_budget_limit_tokens", "The tokens that may be spent.", func(b Budget) float64 { return float64(b.TokensAllowed) }, tokens),
-		{"orch_model_provider_failures", Gauge, "Failures in a row of a provider of models.", []Label{{"provider", "the provider; the first " + strconv.Itoa(MaxProviders)}}, false,
+		{
+			"orch_model_provider_failures", Gauge, "Failures in a row of a provider of models.",
+			[]Label{{"provider", "the provider; the first " + strconv.Itoa(MaxProviders)}},
+			false,
 			func(v *view, t *text) {
 				for _, name := range v.providers {
 					t.add(float64(v.Node.Providers[name]), name)
 				}
-			}},
-		{"orch_mcp_server_up", Gauge, "1 if an external MCP server answers, 0 if not. Absent for one that is disabled.", []Label{{"server", "the server; the first " + strconv.Itoa(MaxServers)}}, false,
+			},
+		},
+		{
+			"orch_mcp_server_up", Gauge, "1 if an external MCP server answers, 0 if not. Absent for one that is disabled.",
+			[]Label{{"server", "the server; the first " + strconv.Itoa(MaxServers)}},
+			false,
 			func(v *view, t *text) {
 				for _, name := range v.servers {
 					if state := v.Node.Servers[name]; state != ServerOff {
 						t.flag(state == ServerReady, name)
 					}
 				}
-			}},
-		{"orch_mcp_servers", Gauge, "All external MCP servers.", []Label{{"state", "`ready`, `degraded`, `offline` or `disabled`"}}, false,
+			},
+		},
+		{
+			"orch_mcp_servers", Gauge, "All external MCP servers.",
+			[]Label{{"state", "`ready`, `degraded`, `offline` or `disabled`"}},
+			false,
 			func(v *view, t *text) {
 				count := map[string]int{}
 				for _, state := range v.Node.Servers {
@@ -223,6 +299,7 @@ func outsideFamilies() []Family {
 				for _, state := range serverStates() {
 					t.add(float64(count[state]), state)
 				}
-			}},
+			},
+		},
 	}
 }

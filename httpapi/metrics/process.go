@@ -32,7 +32,7 @@ func ReadProcess(started time.Time) Process {
 	}
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
-		p.MaxFiles = int(min(limit.Cur, 1<<31)) //nolint:gosec // bounded
+		p.MaxFiles = int(min(limit.Cur, 1<<31))
 	}
 	p.readRuntime()
 	return p
@@ -41,8 +41,11 @@ func ReadProcess(started time.Time) Process {
 // readRuntime reads the figures of the runtime, without stopping any goroutine.
 func (p *Process) readRuntime() {
 	samples := []metrics.Sample{
-		{Name: "/sched/goroutines:goroutines"}, {Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"},
-		{Name: "/gc/cycles/total:gc-cycles"}, {Name: "/cpu/classes/gc/total:cpu-seconds"},
+		{Name: "/sched/goroutines:goroutines"},
+		{Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/total:bytes"},
+		{Name: "/gc/cycles/total:gc-cycles"},
+		{Name: "/cpu/classes/gc/total:cpu-seconds"},
 	}
 	metrics.Read(samples)
 	p.Goroutines, p.Heap, p.Mapped = samples[0].Value.Uint64(), samples[1].Value.Uint64(), samples[2].Value.Uint64()
