@@ -110,6 +110,29 @@ func TestMetricsOfANode(t *testing.T) {
 	assert.LessOrEqual(t, after["orch_sync_seconds_count"], after["orch_commit_seconds_count"]+20, "a sync serves many commits")
 }
 
+// What waits for people is counted after a restart too, although nobody has read these tasks since.
+func TestMetricsAfterARestart(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	cfg.Faces.HTTP, cfg.User = "127.0.0.1:0", "ada"
+	n := start(t, cfg)
+	run(t, n.API(), "orch: v1\nsteps: [{id: say, tool: LOG_WRITE, with: {level: INFO, message: hi}}]\n")
+	submit(t, n.API(), `{"orch": "v1", "steps": [{"id": "ok", "approve": {"description": "Ship it?"}}]}`)
+	token, err := os.ReadFile(filepath.Join(cfg.DataDir, bus.LocalTokenFile))
+	require.NoError(t, err)
+	read := func() map[string]float64 { return scrape(t, siteOf(n), strings.TrimSpace(string(token))) }
+	require.Eventually(t, func() bool { return read()["orch_approvals_waiting"] == 1 }, time.Minute, 10*time.Millisecond)
+	before := read()
+	require.NoError(t, n.Stop(t.Context()))
+	n = start(t, cfg)
+	after := read()
+	assert.InDelta(t, 1, after["orch_approvals_waiting"], 0)
+	assert.Positive(t, after["orch_approval_oldest_age_seconds"])
+	const calls = `orch_calls_total{tool="LOG_WRITE",outcome="succeeded"}`
+	assert.InDelta(t, 1, after[calls], 0, "a counter of the log goes on")
+	assert.GreaterOrEqual(t, after["orch_commits_total"], before["orch_commits_total"])
+}
+
 // A node that refuses to append still tells its metrics, and why.
 func TestMetricsOfADamagedLog(t *testing.T) {
 	t.Parallel()
