@@ -107,7 +107,6 @@ func TestMetricsOfANode(t *testing.T) {
 	}
 	assert.GreaterOrEqual(t, after["orch_commits_total"]-before["orch_commits_total"], 6.0)
 	assert.GreaterOrEqual(t, after["orch_commit_seconds_count"], 6.0)
-	assert.LessOrEqual(t, after["orch_sync_seconds_count"], after["orch_commit_seconds_count"]+20, "a sync serves many commits")
 }
 
 // What waits for people is counted after a restart too, although nobody has read these tasks since.
