@@ -48,7 +48,7 @@ func Orch() Table { return Table{Layers: layers(), Libraries: libraries(), Rooms
 
 func rooms() []string {
 	return []string{
-		"fault", "classify", "events", "internal", "statemachine", "export", "work", "costs", "api", "plan", "undo", "index", "compare", "evals", "stats", "messages", "agents", "models", "tools", "policy",
+		"fault", "classify", "events", "internal", "statemachine", "export", "work", "costs", "api", "plan", "undo", "index", "compare", "evals", "stats", "messages", "schedules", "agents", "models", "tools", "policy",
 		"bus", "rpc", "orchestrator", "worker", "mcp", "httpapi", "web", "node", "plantest", "bench", "test", "cmd",
 	}
 }
@@ -113,6 +113,7 @@ func domain(family []string) []Row {
 		{Package: "plan", Imports: []string{"fault", "classify/secrets"}},
 		{Package: "messages", Imports: []string{"fault", "events"}},
 		{Package: "messages/messagestest", Imports: []string{"fault", "events", "messages"}, Kit: true},
+		{Package: "schedules", Imports: []string{"fault"}, Pure: true},
 		{Package: "agents", Imports: []string{"fault", "events", "work"}},
 		{Package: "agents/peer", Imports: []string{"fault", "events", "work", "agents", "internal/pause"}},
 		{Package: "index", Imports: []string{"fault", "events", "statemachine", "work", "api"}},
@@ -266,7 +267,7 @@ func libraries() []Library {
 		{Path: "github.com/oklog/ulid/v2", Users: []string{"events", "index"}},
 		{Path: "github.com/santhosh-tekuri/jsonschema/v6", Users: []string{"plan", "tools", "agents", "tools/toolstest", "mcp/*"}},
 		{Path: "github.com/spf13", Users: []string{"cmd/orch", "test/gendocs"}},
-		{Path: "go.yaml.in/yaml/v3", Users: []string{"plan", "policy", "internal/config", "plantest", "evals", "mcp/registry", "models/script", "cmd/orch", "test/requirements"}},
+		{Path: "go.yaml.in/yaml/v3", Users: []string{"plan", "policy", "internal/config", "plantest", "evals", "mcp/registry", "models/script", "schedules", "cmd/orch", "test/requirements"}},
 		{Path: "golang.org/x/net/bpf", Users: []string{"internal/proc"}},
 		{Path: "golang.org/x/net", Users: []string{"internal/netguard", "tools/web"}},
 		{Path: "golang.org/x/oauth2", Users: []string{"tools/firebase/account"}, Hidden: true},
