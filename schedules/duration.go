@@ -2,6 +2,7 @@ package schedules
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -35,7 +36,7 @@ func ParseDuration(text string) (Duration, error) {
 		return 0, fmt.Errorf("%q is not between 0 and ten years", clip(text))
 	}
 	if text == "" {
-		return 0, fmt.Errorf("is empty")
+		return 0, errors.New("is empty")
 	}
 	return Duration(d), nil
 }
@@ -53,7 +54,7 @@ func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil
 func (d *Duration) UnmarshalJSON(data []byte) error {
 	var text string
 	if json.Unmarshal(data, &text) != nil {
-		return fmt.Errorf("is not a duration such as 90s, 15m or 1d12h")
+		return errors.New("is not a duration such as 90s, 15m or 1d12h")
 	}
 	parsed, err := ParseDuration(text)
 	*d = parsed

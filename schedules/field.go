@@ -2,6 +2,7 @@ package schedules
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -27,7 +28,7 @@ func (f *Field) UnmarshalJSON(data []byte) error {
 		case json.Unmarshal(raw, &n) == nil && n != "":
 			parts[i] = n.String()
 		default:
-			return fmt.Errorf("is not a text, a number or a list of them")
+			return errors.New("is not a text, a number or a list of them")
 		}
 	}
 	*f = Field(strings.Join(parts, ","))
@@ -197,5 +198,5 @@ func (d domain) alternatives() string {
 // number reads a number without a sign.
 func number(text string) (int, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
-	return int(n), err //nolint:gosec // 16 bits
+	return int(n), err
 }

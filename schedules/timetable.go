@@ -167,7 +167,7 @@ func (t *Timetable) Delay(id string, instant time.Time) time.Duration {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id)) // never fails
 	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(instant.UnixNano())))
-	return time.Duration(mix(h.Sum64()) % uint64(limit))
+	return time.Duration(mix(h.Sum64()) % uint64(limit)) //nolint:gosec // less than limit
 }
 
 // mix spreads the bits of a hash: those of FNV differ little for inputs that differ in their last bytes.

@@ -33,95 +33,111 @@ func cron(zone string, expressions ...string) schedules.Spec {
 	return schedules.Spec{Cron: expressions, Timezone: zone}
 }
 
-func TestInstants(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		spec  schedules.Spec
-		after string
-		want  []string
-	}{
-		"a daily rule runs right after a gap": {
-			cron("Europe/Berlin", "30 2 * * *"), "2026-03-28T00:00:00Z",
-			[]string{"2026-03-28T02:30:00+01:00", "2026-03-29T03:00:00+02:00", "2026-03-30T02:30:00+02:00"},
-		},
-		"several times in one gap are one run": {
-			cron("Europe/Berlin", "*/15 2-3 * * *"), "2026-03-29T00:59:00Z",
-			[]string{"2026-03-29T03:00:00+02:00", "2026-03-29T03:15:00+02:00"},
-		},
-		"a daily rule runs the first time in a repeated hour": {
-			cron("Europe/Berlin", "30 2 * * *"), "2026-10-24T12:00:00Z",
-			[]string{"2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"},
-		},
-		"a rule for every hour follows elapsed time in a repeated hour": {
-			cron("Europe/Berlin", "0 * * * *"), "2026-10-24T23:30:00Z",
-			[]string{"2026-10-25T02:00:00+02:00", "2026-10-25T02:00:00+01:00", "2026-10-25T03:00:00+01:00"},
-		},
-		"a rule for every hour has nothing to make up in a gap": {
-			cron("Europe/Berlin", "30 0-23 * * *"), "2026-03-28T23:45:00Z",
-			[]string{"2026-03-29T01:30:00+01:00", "2026-03-29T03:30:00+02:00"},
-		},
-		"half an hour is skipped": {
-			cron("Australia/Lord_Howe", "15 2 * * *"), "2026-10-03T00:00:00Z",
-			[]string{"2026-10-04T02:30:00+11:00", "2026-10-05T02:15:00+11:00"},
-		},
-		"a day that a country left out": {
-			cron("Pacific/Apia", "0 9 * * *"), "2011-12-29T12:00:00Z",
-			[]string{"2011-12-29T09:00:00-10:00", "2011-12-31T00:00:00+14:00", "2011-12-31T09:00:00+14:00"},
-		},
-		"clocks are set at midnight": {
-			cron("America/Sao_Paulo", "0 0 * * *"), "2018-11-03T12:00:00Z",
-			[]string{"2018-11-04T01:00:00-02:00", "2018-11-05T00:00:00-02:00"},
-		},
-		"a day of cron is one of the month or of the week": {
-			cron("", "0 0 13 * fri"), "2026-02-01T00:00:00Z",
-			[]string{"2026-02-06T00:00:00+00:00", "2026-02-13T00:00:00+00:00", "2026-02-20T00:00:00+00:00"},
-		},
-		"a day of a calendar is both": {
-			schedules.Spec{Calendar: []schedules.Calendar{{Day: "13", Weekday: "fri"}}}, "2026-01-01T00:00:00Z",
-			[]string{"2026-02-13T00:00:00+00:00", "2026-03-13T00:00:00+00:00", "2026-11-13T00:00:00+00:00"},
-		},
-		"the last day of the month": {
-			schedules.Spec{Calendar: []schedules.Calendar{{Day: "last", Hour: "18"}}}, "2028-01-31T18:00:00Z",
-			[]string{"2028-02-29T18:00:00+00:00", "2028-03-31T18:00:00+00:00"},
-		},
-		"a calendar ends with its years": {
-			schedules.Spec{Calendar: []schedules.Calendar{{Year: "2026-2027", Month: "jun", Day: "1"}}}, "2026-01-01T00:00:00Z",
-			[]string{"2026-06-01T00:00:00+00:00", "2027-06-01T00:00:00+00:00"},
-		},
-		"weekdays by name, range and number": {
-			cron("", "0 0 * * fri-sun,7"), "2026-06-01T00:00:00Z",
-			[]string{"2026-06-05T00:00:00+00:00", "2026-06-06T00:00:00+00:00", "2026-06-07T00:00:00+00:00", "2026-06-12T00:00:00+00:00"},
-		},
-		"a leap day on a Monday is years away": {
-			schedules.Spec{Calendar: []schedules.Calendar{{Month: "2", Day: "29", Weekday: "mon"}}}, "2026-01-01T00:00:00Z",
-			[]string{"2044-02-29T00:00:00+00:00", "2072-02-29T00:00:00+00:00"},
-		},
-		"an interval counts from 1970": {
-			schedules.Spec{Interval: []schedules.Interval{{Every: schedules.Duration(90 * time.Second), Offset: schedules.Duration(time.Second)}}}, "2026-01-01T00:00:00Z",
-			[]string{"2026-01-01T00:00:01+00:00", "2026-01-01T00:01:31+00:00"},
-		},
-		"an interval before 1970": {
-			schedules.Spec{Interval: []schedules.Interval{{Every: schedules.Duration(time.Hour)}}}, "1969-12-31T22:30:00Z",
-			[]string{"1969-12-31T23:00:00+00:00", "1970-01-01T00:00:00+00:00"},
-		},
-		"rules that name one instant fire once": {
-			cron("", "0 0 * * *", "@daily", "0 12 * * *"), "2026-01-01T00:00:00Z",
-			[]string{"2026-01-01T12:00:00+00:00", "2026-01-02T00:00:00+00:00"},
-		},
-		"from and until are included": {
-			schedules.Spec{Cron: []string{"0 * * * *"}, From: day(1, 2), Until: day(1, 3)}, "2026-01-01T00:00:00Z",
-			[]string{"2026-01-01T02:00:00+00:00", "2026-01-01T03:00:00+00:00"},
-		},
-	} {
+// instantTest expects the local times of the first instants of a definition after a time.
+type instantTest struct {
+	spec  schedules.Spec
+	after string
+	want  []string
+	// ends is set if there are no further instants.
+	ends bool
+}
+
+func checkInstants(t *testing.T, tests map[string]instantTest) {
+	t.Helper()
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			count := len(test.want)
-			if test.spec.Until != nil || len(test.spec.Calendar) > 0 && test.spec.Calendar[0].Year != "" {
+			if test.ends {
 				count++
 			}
 			require.Equal(t, test.want, instants(t, test.spec, test.after, count))
 		})
 	}
+}
+
+func TestInstantsWhereClocksAreSet(t *testing.T) {
+	t.Parallel()
+	checkInstants(t, map[string]instantTest{
+		"a daily rule runs right after a gap": {
+			spec: cron("Europe/Berlin", "30 2 * * *"), after: "2026-03-28T00:00:00Z",
+			want: []string{"2026-03-28T02:30:00+01:00", "2026-03-29T03:00:00+02:00", "2026-03-30T02:30:00+02:00"},
+		},
+		"several times in one gap are one run": {
+			spec: cron("Europe/Berlin", "*/15 2-3 * * *"), after: "2026-03-29T00:59:00Z",
+			want: []string{"2026-03-29T03:00:00+02:00", "2026-03-29T03:15:00+02:00"},
+		},
+		"a daily rule runs the first time in a repeated hour": {
+			spec: cron("Europe/Berlin", "30 2 * * *"), after: "2026-10-24T12:00:00Z",
+			want: []string{"2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"},
+		},
+		"a rule for every hour follows elapsed time in a repeated hour": {
+			spec: cron("Europe/Berlin", "0 * * * *"), after: "2026-10-24T23:30:00Z",
+			want: []string{"2026-10-25T02:00:00+02:00", "2026-10-25T02:00:00+01:00", "2026-10-25T03:00:00+01:00"},
+		},
+		"a rule for every hour has nothing to make up in a gap": {
+			spec: cron("Europe/Berlin", "30 0-23 * * *"), after: "2026-03-28T23:45:00Z",
+			want: []string{"2026-03-29T01:30:00+01:00", "2026-03-29T03:30:00+02:00"},
+		},
+		"half an hour is skipped": {
+			spec: cron("Australia/Lord_Howe", "15 2 * * *"), after: "2026-10-03T00:00:00Z",
+			want: []string{"2026-10-04T02:30:00+11:00", "2026-10-05T02:15:00+11:00"},
+		},
+		"a day that a country left out": {
+			spec: cron("Pacific/Apia", "0 9 * * *"), after: "2011-12-29T12:00:00Z",
+			want: []string{"2011-12-29T09:00:00-10:00", "2011-12-31T00:00:00+14:00", "2011-12-31T09:00:00+14:00"},
+		},
+		"clocks are set at midnight": {
+			spec: cron("America/Sao_Paulo", "0 0 * * *"), after: "2018-11-03T12:00:00Z",
+			want: []string{"2018-11-04T01:00:00-02:00", "2018-11-05T00:00:00-02:00"},
+		},
+	})
+}
+
+func TestInstantsOfRules(t *testing.T) {
+	t.Parallel()
+	checkInstants(t, map[string]instantTest{
+		"a day of cron is one of the month or of the week": {
+			spec: cron("", "0 0 13 * fri"), after: "2026-02-01T00:00:00Z",
+			want: []string{"2026-02-06T00:00:00+00:00", "2026-02-13T00:00:00+00:00", "2026-02-20T00:00:00+00:00"},
+		},
+		"a day of a calendar is both": {
+			spec: schedules.Spec{Calendar: []schedules.Calendar{{Day: "13", Weekday: "fri"}}}, after: "2026-01-01T00:00:00Z",
+			want: []string{"2026-02-13T00:00:00+00:00", "2026-03-13T00:00:00+00:00", "2026-11-13T00:00:00+00:00"},
+		},
+		"the last day of the month": {
+			spec: schedules.Spec{Calendar: []schedules.Calendar{{Day: "last", Hour: "18"}}}, after: "2028-01-31T18:00:00Z",
+			want: []string{"2028-02-29T18:00:00+00:00", "2028-03-31T18:00:00+00:00"},
+		},
+		"a calendar ends with its years": {
+			spec: schedules.Spec{Calendar: []schedules.Calendar{{Year: "2026-2027", Month: "jun", Day: "1"}}}, after: "2026-01-01T00:00:00Z",
+			want: []string{"2026-06-01T00:00:00+00:00", "2027-06-01T00:00:00+00:00"}, ends: true,
+		},
+		"weekdays by name, range and number": {
+			spec: cron("", "0 0 * * fri-sun,7"), after: "2026-06-01T00:00:00Z",
+			want: []string{"2026-06-05T00:00:00+00:00", "2026-06-06T00:00:00+00:00", "2026-06-07T00:00:00+00:00", "2026-06-12T00:00:00+00:00"},
+		},
+		"a leap day on a Monday is years away": {
+			spec: schedules.Spec{Calendar: []schedules.Calendar{{Month: "2", Day: "29", Weekday: "mon"}}}, after: "2026-01-01T00:00:00Z",
+			want: []string{"2044-02-29T00:00:00+00:00", "2072-02-29T00:00:00+00:00"},
+		},
+		"an interval counts from 1970": {
+			spec: schedules.Spec{Interval: []schedules.Interval{{Every: schedules.Duration(90 * time.Second), Offset: schedules.Duration(time.Second)}}}, after: "2026-01-01T00:00:00Z",
+			want: []string{"2026-01-01T00:00:01+00:00", "2026-01-01T00:01:31+00:00"},
+		},
+		"an interval before 1970": {
+			spec: schedules.Spec{Interval: []schedules.Interval{{Every: schedules.Duration(time.Hour)}}}, after: "1969-12-31T22:30:00Z",
+			want: []string{"1969-12-31T23:00:00+00:00", "1970-01-01T00:00:00+00:00"},
+		},
+		"rules that name one instant fire once": {
+			spec: cron("", "0 0 * * *", "@daily", "0 12 * * *"), after: "2026-01-01T00:00:00Z",
+			want: []string{"2026-01-01T12:00:00+00:00", "2026-01-02T00:00:00+00:00"},
+		},
+		"from and until are included": {
+			spec: schedules.Spec{Cron: []string{"0 * * * *"}, From: day(1, 2), Until: day(1, 3)}, after: "2026-01-01T00:00:00Z",
+			want: []string{"2026-01-01T02:00:00+00:00", "2026-01-01T03:00:00+00:00"}, ends: true,
+		},
+	})
 }
 
 func day(day, hour int) *time.Time {
