@@ -205,7 +205,7 @@ func inSteps(field string, day int) bool {
 // ORCH_SCHEDULES_ORACLE=all there are 1,000 schedules and twenty years, else a sample of both.
 func TestOracle(t *testing.T) {
 	t.Parallel()
-	first, count, years := time.Date(2010, 1, 1, 0, 0, 0, 0, time.UTC), 20, 3
+	first, count, years := time.Date(2010, 1, 1, 0, 0, 0, 0, time.UTC), 60, 3
 	if os.Getenv("ORCH_SCHEDULES_ORACLE") == "all" {
 		count, years = 1000, 20
 	}
