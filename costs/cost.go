@@ -31,19 +31,19 @@ type Sum struct {
 // Add adds another sum.
 func (s *Sum) Add(more Sum) {
 	s.Turns += more.Turns
-	s.NanoUSD += more.NanoUSD
-	s.Input += more.Input
-	s.CacheRead += more.CacheRead
-	s.CacheWrite += more.CacheWrite
-	s.Output += more.Output
+	s.NanoUSD = events.Add(s.NanoUSD, more.NanoUSD)
+	s.Input = events.Add(s.Input, more.Input)
+	s.CacheRead = events.Add(s.CacheRead, more.CacheRead)
+	s.CacheWrite = events.Add(s.CacheWrite, more.CacheWrite)
+	s.Output = events.Add(s.Output, more.Output)
 	s.Lost += more.Lost
-	s.LostNanoUSD += more.LostNanoUSD
-	s.LostTokens += more.LostTokens
+	s.LostNanoUSD = events.Add(s.LostNanoUSD, more.LostNanoUSD)
+	s.LostTokens = events.Add(s.LostTokens, more.LostTokens)
 }
 
 // Most returns the most that the requests can have cost: what their answers cost, and what was lost.
 func (s Sum) Most() events.Spent {
-	return events.Spent{NanoUSD: s.NanoUSD + s.LostNanoUSD, Tokens: s.Request() + s.Output + s.LostTokens}
+	return events.Spent{NanoUSD: events.Add(s.NanoUSD, s.LostNanoUSD), Tokens: events.Add(s.Total(), s.LostTokens)}
 }
 
 // Cost is what a request to a model has cost, or can have cost if its answer was lost.

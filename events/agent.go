@@ -99,12 +99,12 @@ type Price struct {
 
 // Of returns the cost of the tokens, in billionths of a US dollar.
 func (p Price) Of(u Usage) int64 {
-	return p.Input*u.Input + p.CacheRead*u.CacheRead + p.CacheWrite*u.CacheWrite + p.Output*u.Output
+	return sum(times(p.Input, u.Input), times(p.CacheRead, u.CacheRead), times(p.CacheWrite, u.CacheWrite), times(p.Output, u.Output))
 }
 
 // Highest returns the cost of a request of at most input tokens with an answer of at most output tokens.
 func (p Price) Highest(input, output int64) int64 {
-	return max(p.Input, p.CacheRead, p.CacheWrite)*input + p.Output*output
+	return Add(times(max(p.Input, p.CacheRead, p.CacheWrite), input), times(p.Output, output))
 }
 
 // Usage counts the tokens of a request and its answer.
@@ -117,7 +117,10 @@ type Usage struct {
 }
 
 // Request returns the number of the tokens of the request.
-func (u Usage) Request() int64 { return u.Input + u.CacheRead + u.CacheWrite }
+func (u Usage) Request() int64 { return sum(u.Input, u.CacheRead, u.CacheWrite) }
+
+// Total returns the number of the tokens of the request and its answer.
+func (u Usage) Total() int64 { return Add(u.Request(), u.Output) }
 
 // Spent is what requests to models cost.
 type Spent struct {
@@ -136,7 +139,7 @@ func Dollars(nano int64) string {
 
 // Plus returns the sum.
 func (s Spent) Plus(more Spent) Spent {
-	return Spent{NanoUSD: s.NanoUSD + more.NanoUSD, Tokens: s.Tokens + more.Tokens, Calls: s.Calls + more.Calls}
+	return Spent{NanoUSD: Add(s.NanoUSD, more.NanoUSD), Tokens: Add(s.Tokens, more.Tokens), Calls: s.Calls + more.Calls}
 }
 
 // Minus returns the difference.
@@ -193,7 +196,7 @@ type Answered struct {
 
 // Cost returns what the turn has cost.
 func (d *Answered) Cost() Spent {
-	return Spent{NanoUSD: d.NanoUSD, Tokens: d.Usage.Request() + d.Usage.Output, Calls: d.Calls}
+	return Spent{NanoUSD: d.NanoUSD, Tokens: d.Usage.Total(), Calls: d.Calls}
 }
 
 // LostTurn is the data of turn.lost.

@@ -123,7 +123,7 @@ type Opaque struct {
 	Data json.RawMessage `json:"data"`
 }
 
-// Delta is a piece of an answer.
+// Delta is a piece of an answer. Without a field it is a piece of the reasoning before it.
 type Delta struct {
 	// Text continues the text of the answer.
 	Text string
@@ -183,6 +183,8 @@ const (
 	Unauthorized Kind = "unauthorized"
 	// TooLong means that the request does not fit into the context of the model.
 	TooLong Kind = "too_long"
+	// Overrun means that the context of the model was full while it answered. The provider may have billed the request.
+	Overrun Kind = "overrun"
 	// TooLarge means that the answer exceeds a limit, so that it is not read to its end. The provider may have billed the request.
 	TooLarge Kind = "too_large"
 	// Invalid means that the provider refused the request for another reason. Another attempt would end in the same way.

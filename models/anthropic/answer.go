@@ -35,10 +35,16 @@ type delta struct {
 
 // usage counts tokens so far. What is not said has not changed.
 type usage struct {
-	Input      *int64 `json:"input_tokens"`
-	CacheRead  *int64 `json:"cache_read_input_tokens"`
-	CacheWrite *int64 `json:"cache_creation_input_tokens"`
-	Output     *int64 `json:"output_tokens"`
+	Input      *wire.Tokens `json:"input_tokens"`
+	CacheRead  *wire.Tokens `json:"cache_read_input_tokens"`
+	CacheWrite *wire.Tokens `json:"cache_creation_input_tokens"`
+	Output     *wire.Tokens `json:"output_tokens"`
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (u *usage) UnmarshalJSON(data []byte) error {
+	type fields usage
+	return wire.Lenient(data, (*fields)(u))
 }
 
 // content is the beginning of a block.
@@ -113,9 +119,9 @@ func (f *fold) count(u usage) {
 	set(&f.usage.Output, u.Output)
 }
 
-func set(to, from *int64) {
+func set(to *int64, from *wire.Tokens) {
 	if from != nil {
-		*to = max(0, *from)
+		*to = int64(*from)
 	}
 }
 
@@ -149,7 +155,7 @@ func (f *fold) delta(d delta) error {
 		return f.answer.Args(f.number, d.PartialJSON)
 	case "thinking thinking_delta":
 		f.text = append(f.text, d.Thinking...)
-		return f.answer.Count(len(d.Thinking))
+		return f.answer.Reasoning(d.Thinking)
 	case "thinking signature_delta":
 		f.signature = append(f.signature, d.Signature...)
 		return f.answer.Count(len(d.Signature))

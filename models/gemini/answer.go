@@ -26,11 +26,17 @@ type chunk struct {
 }
 
 type usage struct {
-	Prompt     int64 `json:"promptTokenCount"`
-	ToolPrompt int64 `json:"toolUsePromptTokenCount"`
-	Cached     int64 `json:"cachedContentTokenCount"`
-	Candidates int64 `json:"candidatesTokenCount"`
-	Thoughts   int64 `json:"thoughtsTokenCount"`
+	Prompt     wire.Tokens `json:"promptTokenCount"`
+	ToolPrompt wire.Tokens `json:"toolUsePromptTokenCount"`
+	Cached     wire.Tokens `json:"cachedContentTokenCount"`
+	Candidates wire.Tokens `json:"candidatesTokenCount"`
+	Thoughts   wire.Tokens `json:"thoughtsTokenCount"`
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (u *usage) UnmarshalJSON(data []byte) error {
+	type fields usage
+	return wire.Lenient(data, (*fields)(u))
 }
 
 // fold builds an answer from chunks.
@@ -92,7 +98,9 @@ func (f *fold) part(p *part) error {
 			return err
 		}
 		return f.answer.Args(number, string(p.FunctionCall.Args))
-	case p.Text != nil && !p.Thought:
+	case p.Text != nil && p.Thought:
+		return f.answer.Reasoning(*p.Text)
+	case p.Text != nil:
 		return f.answer.Text(*p.Text)
 	default:
 		return nil
@@ -109,7 +117,7 @@ func (f *fold) result(r models.Request) (models.Answer, error) {
 	return models.Answer{
 		Message: message, Stop: f.stop(), Model: f.model, ID: f.id,
 		Usage: models.Usage{
-			Input: max(0, u.Prompt+u.ToolPrompt-u.Cached), CacheRead: max(0, u.Cached), Output: max(0, u.Candidates+u.Thoughts),
+			Input: int64(max(0, u.Prompt+u.ToolPrompt-u.Cached)), CacheRead: int64(u.Cached), Output: int64(u.Candidates + u.Thoughts),
 		},
 	}, nil
 }

@@ -43,12 +43,18 @@ type callDelta struct {
 }
 
 type usage struct {
-	Prompt     int64 `json:"prompt_tokens"`
-	Completion int64 `json:"completion_tokens"`
+	Prompt     wire.Tokens `json:"prompt_tokens"`
+	Completion wire.Tokens `json:"completion_tokens"`
 	Details    struct {
-		Cached  int64 `json:"cached_tokens"`
-		Written int64 `json:"cache_write_tokens"`
+		Cached  wire.Tokens `json:"cached_tokens"`
+		Written wire.Tokens `json:"cache_write_tokens"`
 	} `json:"prompt_tokens_details"`
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (u *usage) UnmarshalJSON(data []byte) error {
+	type fields usage
+	return wire.Lenient(data, (*fields)(u))
 }
 
 // fold builds an answer from chunks.
@@ -108,7 +114,7 @@ func (f *fold) Event(e sse.Event) (over bool, err error) {
 func (f *fold) delta(d delta) error {
 	f.refused = f.refused || d.Refusal != ""
 	f.reasoning = append(f.reasoning, d.Reasoning...)
-	if err := errors.Join(f.answer.Count(len(d.Reasoning)), f.answer.Text(d.Content+d.Refusal)); err != nil {
+	if err := errors.Join(f.answer.Reasoning(d.Reasoning), f.answer.Text(d.Content+d.Refusal)); err != nil {
 		return err
 	}
 	for _, call := range d.ToolCalls {
@@ -168,8 +174,8 @@ func (f *fold) result(r models.Request) (models.Answer, error) {
 	}
 	if u := f.usage; u != nil {
 		a.Usage = models.Usage{
-			Input:     max(0, u.Prompt-u.Details.Cached-u.Details.Written),
-			CacheRead: max(0, u.Details.Cached), CacheWrite: max(0, u.Details.Written), Output: max(0, u.Completion),
+			Input:     int64(max(0, u.Prompt-u.Details.Cached-u.Details.Written)),
+			CacheRead: int64(u.Details.Cached), CacheWrite: int64(u.Details.Written), Output: int64(u.Completion),
 		}
 	}
 	return a, nil

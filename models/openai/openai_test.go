@@ -123,6 +123,11 @@ func TestUsage(t *testing.T) {
 		`{"prompt_tokens":100,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":60,"cache_write_tokens":30}}`: {Input: 10, CacheRead: 60, CacheWrite: 30, Output: 7},
 		`{"prompt_tokens":100,"completion_tokens":7,"prompt_tokens_details":null}`:                                         {Input: 100, Output: 7},
 		`{"prompt_tokens":1,"completion_tokens":-7,"prompt_tokens_details":{"cached_tokens":60}}`:                          {CacheRead: 60},
+		`{"prompt_tokens":10.0,"completion_tokens":1e3}`:                                                                  {Input: 10, Output: 1000},
+		`{"prompt_tokens":"10","completion_tokens":"many"}`:                                                               {Input: 10},
+		`{"prompt_tokens":4611686018427387904,"completion_tokens":9223372036854775808}`:                                   {Input: 1 << 40, Output: 1 << 40},
+		`{"prompt_tokens":10,"prompt_tokens_details":{"cached_tokens":-9223372036854775808}}`:                             {Input: 10},
+		`[]`:   {},
 		`null`: {},
 	} {
 		a, err := modelstest.Canned{Body: `data: {"choices":[{"delta":{},"finish_reason":"stop"}],"usage":` + usage + "}\n\n"}.Ask(t, kit())

@@ -68,6 +68,15 @@ func (a *Answer) Identify(number int, id, name string) error {
 // Args continues the arguments of a call.
 func (a *Answer) Args(number int, text string) error { return a.grow(a.parts[number], text) }
 
+// Reasoning counts a piece of reasoning. Nobody sees it, but it is billed: it begins the answer as a text does.
+func (a *Answer) Reasoning(text string) error {
+	if text == "" {
+		return nil
+	}
+	a.hear(models.Delta{})
+	return a.Count(len(text))
+}
+
 // Opaque adds an opaque part.
 func (a *Answer) Opaque(wire string, data json.RawMessage) error {
 	a.parts = append(a.parts, &part{opaque: &models.Opaque{Wire: wire, Data: data}})

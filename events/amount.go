@@ -1,0 +1,38 @@
+package events
+
+import (
+	"math"
+	"math/bits"
+)
+
+// Amounts of tokens and dollars come from providers, which can say anything. A sum or a product that does not fit is the greatest amount:
+// it exceeds every limit, where an overflow would be a gain.
+
+// Add returns the sum of two amounts, at most math.MaxInt64 and at least math.MinInt64.
+func Add(a, b int64) int64 {
+	switch sum := a + b; {
+	case a > 0 && b > 0 && sum < 0:
+		return math.MaxInt64
+	case a < 0 && b < 0 && sum >= 0:
+		return math.MinInt64
+	default:
+		return sum
+	}
+}
+
+// times returns the cost of tokens at a price, both at least 0, at most math.MaxInt64.
+func times(price, tokens int64) int64 {
+	high, low := bits.Mul64(uint64(max(price, 0)), uint64(max(tokens, 0)))
+	if high > 0 || low > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(low)
+}
+
+// sum returns the sum of amounts.
+func sum(amounts ...int64) (all int64) {
+	for _, a := range amounts {
+		all = Add(all, a)
+	}
+	return all
+}
