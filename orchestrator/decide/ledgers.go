@@ -92,7 +92,14 @@ func needsPrice(facts Facts, model string) error {
 func (t *Turn) standing() ([]Ledger, bool) {
 	t.drawLedgers()
 	above, known := t.Facts.Above()
-	return slices.Concat(t.ledgers.all, above), known && t.ledgers.known
+	all := slices.Concat(t.ledgers.all, above)
+	for i := range above { // they do not know yet what this decision has paid
+		l := &all[len(t.ledgers.all)+i]
+		for _, c := range t.Paid {
+			l.Spent = l.Spent.Plus(c.Most())
+		}
+	}
+	return all, known && t.ledgers.known
 }
 
 // Charge records what a child task has cost, unless the history contains that already.

@@ -152,6 +152,26 @@ func TestBudgetOfAnAgentAbove(t *testing.T) {
 	assert.Equal(t, "the price of the model m/free is not known, so the budget of the agent of step boss cannot be kept", w.task.Steps["a"].Error.Message)
 }
 
+// The budget of an agent above counts an answer also in the decision that records it, which may begin the next turn.
+func TestBudgetOfAnAgentAboveAfterAnAnswer(t *testing.T) {
+	t.Parallel()
+	const cost = 110 // of the answer
+	next := func(limit int64) (events string, reserved int64) {
+		w := agentWorld(t, "tools: [FILE_READ], max_tokens: 100")
+		l := ledger(limit, 0, 0)
+		l.Above = true
+		w.wake()
+		w.above = []decide.Ledger{l}
+		events = w.hears(1, says("", "NO_TOOL {}"))
+		return events, w.task.Steps["a"].Agent.Reserved.Tokens
+	}
+	_, reserved := next(1_000_000)
+	begun, _ := next(reserved + cost)
+	assert.Equal(t, "step.succeeded a.t1.m, turn.answered a, step.failed a.t1.c1, turn.requested a, step.ready a.t2.m", begun)
+	begun, _ = next(reserved + cost - 1)
+	assert.Equal(t, "step.succeeded a.t1.m, turn.answered a, step.failed a.t1.c1, step.failed a, task.ending, task.failed", begun)
+}
+
 // A node that starts does not know at first what answers have cost that were lost with the node before. A request is not repeated until it
 // does, and not at all if they have used up the budget.
 func TestBudgetsOfTheNodeAfterARestart(t *testing.T) {
