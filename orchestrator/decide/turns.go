@@ -21,6 +21,8 @@ const (
 	purposeAgent = "agent"
 	// maxTurnCalls limits the calls that a model can request in one turn.
 	maxTurnCalls = 32
+	// maxNesting limits how deep the arguments of a call are nested. A commit has a limit too, and an answer that exceeds it would be lost.
+	maxNesting = 1_000
 	// modelAttempts is how often a model is asked before its turn fails.
 	modelAttempts = 8
 )
@@ -326,6 +328,8 @@ func (t turns) call(key string, i int, call *models.Call, offered []offeredTool)
 		t.deny(key, call.Name, call.Args, fault.New(fault.NotFound, "there is no tool %q here", brief(call.Name)).WithHint("the tools are %s", names(offered)))
 	case !json.Valid(args):
 		t.deny(key, offered[at].name(), call.Args, fault.New(fault.InvalidFormat, "the arguments are not valid JSON"))
+	case events.Nesting(args) > maxNesting:
+		t.deny(key, offered[at].name(), call.Args, fault.New(fault.InvalidFormat, "the arguments are nested more than %d deep", maxNesting))
 	case offered[at].name() == plan.ResultReadTool:
 		t.readOn(key, args)
 	case offered[at].name() == plan.HandoffTool:
@@ -375,10 +379,10 @@ func (t turns) callTool(key, name string, args json.RawMessage) {
 	})
 }
 
-// deny records a call that is not made. Arguments that are not valid JSON are recorded as a text.
+// deny records a call that is not made. Arguments that are not valid JSON, or nested too deeply, are recorded as a text.
 func (t turns) deny(key, tool, args string, why *fault.Error) {
 	raw := json.RawMessage(args)
-	if !json.Valid(raw) {
+	if !json.Valid(raw) || events.Nesting(raw) > maxNesting {
 		raw = MustJSON(args)
 	}
 	t.Emit(events.StepFailed, &events.StepError{
