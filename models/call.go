@@ -8,6 +8,14 @@ const CallTool = "MODEL_CALL"
 // ReasonTooLong is the reason of the error of CallTool when a request does not fit into the context of the model.
 const ReasonTooLong = "CONTEXT_TOO_LONG"
 
+// The reasons of errors of CallTool about answers that may be billed, and that nobody asks for again in the same way.
+const (
+	// ReasonOverrun means that the context of the model was full while it answered.
+	ReasonOverrun = "CONTEXT_OVERRUN"
+	// ReasonTooLarge means that the answer exceeds a limit.
+	ReasonTooLarge = "SIZE_LIMIT_EXCEEDED"
+)
+
 // CallTimeout is the time limit of a call of CallTool. A provider ends answers that stand still much earlier.
 const CallTimeout = 15 * time.Minute
 

@@ -24,13 +24,13 @@ const (
 	summarizeExcerpts = summarize + " Use at most %d words."
 )
 
-// refused records that the request of the current turn is too long for the model, so that the conversation is shortened. It returns false
+// refused records that the request of the current turn is too long for the model, with its answer or without, so that the conversation is shortened. It returns false
 // if that is not why the model did not answer, or if a shorter conversation does not help.
 func (t turns) refused(err *fault.Error) bool {
 	a := t.agent()
 	limit := a.Limit()
 	switch before := refusedInRow(a.Turns[:len(a.Turns)-1]); {
-	case err == nil || err.Reason != models.ReasonTooLong, a.Turns[0].Answered == nil, before == maxRefused-1:
+	case err == nil || err.Reason != models.ReasonTooLong && err.Reason != models.ReasonOverrun, a.Turns[0].Answered == nil, before == maxRefused-1:
 		return false
 	case limit != nil && limit.CompactAt <= leastLimit:
 		return false

@@ -5,6 +5,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/models"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 )
@@ -75,7 +76,7 @@ func (t Attempts) loseAnswer(s *statemachine.Step, err *fault.Error, class strin
 	}
 	t.emitLost(s)
 	if tooLarge(err) {
-		return nil // nobody asks again
+		return nil // nobody asks again in this turn
 	}
 	agent := t.agentOf(s).Agent
 	if err := exceeded(agent, agent.Reserved); err != nil {
@@ -108,8 +109,10 @@ func (t Attempts) failUnheard(s *statemachine.Step, err *fault.Error, class stri
 	t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took})
 }
 
-// tooLarge reports whether an answer came, and exceeds a limit of the wire or of the results of calls.
-func tooLarge(err *fault.Error) bool { return err.Reason == "SIZE_LIMIT_EXCEEDED" }
+// tooLarge reports whether an answer came, and exceeds the context of its model or a limit of the wire or of the results of calls.
+func tooLarge(err *fault.Error) bool {
+	return err.Reason == models.ReasonTooLarge || err.Reason == models.ReasonOverrun
+}
 
 // maybeBilled reports whether a provider may have billed a request that failed: it was sent, and the provider has not refused it.
 func maybeBilled(err *fault.Error, class string) bool {

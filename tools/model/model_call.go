@@ -77,11 +77,12 @@ func (cfg Config) call(ctx context.Context, env *tools.Env, in models.CallArgs) 
 	return models.Called{}, failed
 }
 
-// ends reports whether no other model is asked after an error. The next attempt asks the next model, if the budget permits it; a
-// question waits for its answer.
+// ends reports whether no other model is asked after an error. An answer that has begun may be billed, so the budget has to permit another
+// request; a question waits for its answer.
 func ends(ctx context.Context, err error) bool {
 	_, waits := errors.AsType[*tools.Asking](err)
-	return ctx.Err() != nil || waits || fault.Has(err, fault.NetworkError)
+	reason := fault.From(err).Reason
+	return ctx.Err() != nil || waits || fault.Has(err, fault.NetworkError) || reason == models.ReasonOverrun || reason == models.ReasonTooLarge
 }
 
 // ask asks one model. Observers of the call see the text of the answer as it arrives.
@@ -97,7 +98,9 @@ func ask(ctx context.Context, env *tools.Env, node Node, name string, r models.R
 	begun := false
 	answer, err := provider.Stream(ctx, r, func(d models.Delta) {
 		begun = true
-		env.Output([]byte(d.Text))
+		if d.Text != "" {
+			env.Output([]byte(d.Text))
+		}
 	})
 	if err != nil {
 		return models.Answer{}, Fault(name, broken(err, begun), env.Now())
@@ -105,15 +108,18 @@ func ask(ctx context.Context, env *tools.Env, node Node, name string, r models.R
 	return answer, nil
 }
 
-// broken returns the error of an answer that has begun when a provider gives it up for a temporary reason: it may be billed, as one
-// whose connection breaks.
+// broken returns the error of an answer that has begun when a provider gives it up, for whatever reason: it may be billed, as one whose
+// connection breaks.
 func broken(err error, begun bool) error {
 	e, ok := errors.AsType[*models.Error](err)
-	if !ok || !begun || !e.Temporary() {
+	if !ok || !begun || e.Kind == models.TooLarge {
 		return err
 	}
 	cut := *e
 	cut.Kind = models.Transport
+	if e.Kind == models.TooLong {
+		cut.Kind = models.Overrun
+	}
 	return &cut
 }
 
@@ -144,14 +150,16 @@ func Fault(model string, err error, now time.Time) *fault.Error {
 	}
 	codes := map[models.Kind]fault.Code{
 		models.RateLimited: fault.RateLimited, models.Overloaded: fault.Unavailable, models.Unreachable: fault.Unavailable, models.Transport: fault.NetworkError,
-		models.Unauthorized: fault.Unauthorized, models.TooLong: fault.ValidationError, models.TooLarge: fault.ValidationError, models.Invalid: fault.ValidationError,
+		models.Unauthorized: fault.Unauthorized, models.TooLong: fault.ValidationError, models.Overrun: fault.ValidationError, models.TooLarge: fault.ValidationError, models.Invalid: fault.ValidationError,
 	}
 	f := fault.New(codes[e.Kind], "the model %s: %s", model, e.Message)
 	switch e.Kind {
 	case models.TooLong:
 		f = f.WithReason(models.ReasonTooLong).WithHint("shorten the prompt, the instructions or the list of tools, or name a model that accepts more in fallback")
+	case models.Overrun:
+		f = f.WithReason(models.ReasonOverrun).WithHint("shorten the prompt, the instructions or the list of tools, or lower max_tokens of the agent")
 	case models.TooLarge:
-		f = f.WithReason("SIZE_LIMIT_EXCEEDED").WithHint("lower max_tokens of the agent")
+		f = f.WithReason(models.ReasonTooLarge).WithHint("lower max_tokens of the agent")
 	case models.Unauthorized:
 		f = f.WithHint("check the key of the provider under models in the settings: orch models test %s", model)
 	case models.RateLimited, models.Overloaded, models.Unreachable, models.Transport, models.Invalid: // the message says all
