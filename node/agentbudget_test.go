@@ -142,3 +142,24 @@ func TestBudgetAboveSurvivesARestart(t *testing.T) {
 	assert.Greater(t, lost, int64(4000), "the answers that the restart has lost count")
 	assert.Equal(t, 4*1100+lost, boss.Spent.Tokens)
 }
+
+// What the children of an agent may have cost when its task is cancelled counts against its budget, also in a retry.
+func TestCancelledChildrenCountAgainstTheBudgetAbove(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, 2, -1, "model: test/x\nmax_tokens: 1000\n")
+	defer close(o.full)
+	n := start(t, o.cfg)
+	id := submit(t, n.API(), bossPlan(12_000))
+	require.Eventually(t, func() bool { o.mu.Lock(); defer o.mu.Unlock(); return o.most == 2 }, time.Minute, 10*time.Millisecond)
+	require.NoError(t, n.API().Cancel(t.Context(), api.CancelRequest{Request: api.Request{Actor: "user:ada"}, Task: id}))
+	require.Equal(t, statemachine.Cancelled, result(t, n.API(), id).State)
+	task := replayed(t, n, id)
+	boss := task.Steps["boss"].Agent
+	assert.Empty(t, task.Children)
+	assert.Greater(t, boss.Spent.Tokens, int64(1100+2*2000), "both clerks may be billed for what they have asked")
+
+	again, err := n.API().Retry(t.Context(), api.RetryRequest{Request: api.Request{Actor: "user:ada"}, Task: id})
+	require.NoError(t, err)
+	next := replayed(t, n, again.ID).Steps["boss"].Agent
+	assert.Equal(t, boss.Spent.Tokens-1100, next.Spec.Carried.Tokens)
+}

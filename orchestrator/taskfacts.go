@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/plan"
 )
@@ -41,6 +42,19 @@ func (k *taskFacts) Above() ([]decide.Ledger, bool) {
 	}
 	all, known := tree(k.owner.tasks).above((*entry)(k))
 	return all, known && closed(k.owner.ready)
+}
+
+// Children implements decide.Facts.
+func (k *taskFacts) Children() map[events.TaskID]events.Spent {
+	costs := map[events.TaskID]events.Spent{}
+	for child := range k.task.Children {
+		if c := k.owner.tasks[child]; c != nil {
+			if u, known := tree(k.owner.tasks).used(c); known {
+				costs[child] = u.spent.Plus(u.held)
+			}
+		}
+	}
+	return costs
 }
 
 // AwaitLedgers implements decide.Facts.

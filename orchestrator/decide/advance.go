@@ -99,6 +99,7 @@ func (t *Turn) windDown() {
 		return
 	}
 	t.dropProbes()
+	t.chargeOpen()
 	switch {
 	case t.Task.Cancelling:
 		t.Emit(events.TaskCancelled, &events.Moved{Reason: t.Task.CancelReason})

@@ -143,6 +143,8 @@ type Facts interface {
 	// Above returns the budgets of the agents above that count the task: those whose calls have started it, or a task above it. It returns
 	// false while it is not known what was spent of them.
 	Above() ([]Ledger, bool)
+	// Children returns what the child tasks whose costs the history does not contain have cost at most, as far as it is known.
+	Children() map[events.TaskID]events.Spent
 	// AwaitLedgers lets the task be decided about again when a turn of another one has been answered, or soon.
 	AwaitLedgers(now time.Time)
 	// Overdue returns how long the ready call of a step may be queued, if it has been queued that long; 0 before. It sets a timer

@@ -45,6 +45,8 @@ type world struct {
 	unknownLedgers bool
 	// above are the budgets of the agents above.
 	above []decide.Ledger
+	// children are the costs of the child tasks.
+	children map[events.TaskID]events.Spent
 	// wakes are the timers that the task has set.
 	wakes []time.Time
 }
@@ -63,6 +65,8 @@ func (w *world) Holder(step string) (worker string, held bool) {
 func (w *world) Ledgers() ([]decide.Ledger, bool) { return slices.Clone(w.ledgers), !w.unknownLedgers }
 
 func (w *world) Above() ([]decide.Ledger, bool) { return slices.Clone(w.above), true }
+
+func (w *world) Children() map[events.TaskID]events.Spent { return w.children }
 
 func (w *world) AwaitLedgers(now time.Time) { w.wakes = append(w.wakes, now) }
 

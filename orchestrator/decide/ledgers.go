@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -106,6 +107,18 @@ func (t *Turn) standing() ([]Ledger, bool) {
 func (t *Turn) Charge(d *events.Charged) {
 	if _, open := t.Task.Children[d.Child]; open && !t.Task.State.Terminal() && d.Cost != (events.Spent{}) {
 		t.Emit(events.TaskCharged, d)
+	}
+}
+
+// chargeOpen records what the child tasks that have not ended have cost, and the most that their turns in flight can cost: a task that has
+// ended records nothing, and a task that continues this one counts it against the budget.
+func (t *Turn) chargeOpen() {
+	if len(t.Task.Children) == 0 {
+		return
+	}
+	costs := t.Facts.Children()
+	for _, child := range slices.Sorted(maps.Keys(costs)) {
+		t.Charge(&events.Charged{Step: t.Task.Children[child], Child: child, Cost: costs[child]})
 	}
 }
 

@@ -31,6 +31,22 @@ func bytesOf(r models.Request) int {
 	return len(raw)
 }
 
+// A model whose context is full while it answers is asked again like one that refuses the request. What came of the answer may be billed.
+func TestOverrunTurnIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	w := agentWorld(t, "instructions: Be brief., tools: [FILE_READ], budget: {usd: 1}")
+	w.wake()
+	w.hears(1, costs(5000, says("answer", `FILE_READ {"path":"x"}`)))
+	w.calls(1, 1, work.Outcome{Output: json.RawMessage(`"` + strings.Repeat("0123456789", 600) + `"`)})
+	agent := w.task.Steps["a"].Agent
+	reserved := agent.Reserved
+	overrun := tooLong()
+	overrun.Error = overrun.Error.WithReason(models.ReasonOverrun)
+	assert.Equal(t, "turn.lost a, step.failed a.t2.m, turn.refused a, turn.requested a, step.ready a.t3.m", w.hears(2, overrun))
+	assert.Equal(t, reserved, agent.Lost)
+	assert.Positive(t, agent.Last().Requested.Summarizes)
+}
+
 // A refused request costs nothing, and is asked again after a summary of excerpts that is shorter.
 func TestRefusedTurnIsAskedAgain(t *testing.T) {
 	t.Parallel()
