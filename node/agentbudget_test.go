@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/models"
@@ -151,14 +152,15 @@ func TestCancelledChildrenCountAgainstTheBudgetAbove(t *testing.T) {
 	n := start(t, o.cfg)
 	id := submit(t, n.API(), bossPlan(12_000))
 	require.Eventually(t, func() bool { o.mu.Lock(); defer o.mu.Unlock(); return o.most == 2 }, time.Minute, 10*time.Millisecond)
-	require.NoError(t, n.API().Cancel(t.Context(), api.CancelRequest{Request: api.Request{Actor: "user:ada"}, Task: id}))
+	_, err := n.API().Cancel(t.Context(), api.CancelRequest{ID: id})
+	require.NoError(t, err)
 	require.Equal(t, statemachine.Cancelled, result(t, n.API(), id).State)
 	task := replayed(t, n, id)
 	boss := task.Steps["boss"].Agent
 	assert.Empty(t, task.Children)
 	assert.Greater(t, boss.Spent.Tokens, int64(1100+2*2000), "both clerks may be billed for what they have asked")
 
-	again, err := n.API().Retry(t.Context(), api.RetryRequest{Request: api.Request{Actor: "user:ada"}, Task: id})
+	again, err := n.API().Retry(t.Context(), api.RetryRequest{ID: id})
 	require.NoError(t, err)
 	next := replayed(t, n, again.ID).Steps["boss"].Agent
 	assert.Equal(t, boss.Spent.Tokens-1100, next.Spec.Carried.Tokens)

@@ -69,7 +69,7 @@ func TestUsage(t *testing.T) {
 		`{"input_tokens":12,"cache_read_input_tokens":5,"cache_creation_input_tokens":null,"output_tokens":7}`: {Input: 12, CacheRead: 5, Output: 7},
 		`{"output_tokens":-7}`: {Input: 10},
 		`null`:                 {Input: 10, Output: 1},
-		`{"input_tokens":12.0,"output_tokens":7e0}`:                  {Input: 12, Output: 7},
+		`{"input_tokens":12.0,"output_tokens":7e0}`:                   {Input: 12, Output: 7},
 		`{"input_tokens":9223372036854775808,"output_tokens":"many"}`: {Input: 1 << 40},
 		`[]`: {Input: 10, Output: 1},
 	} {

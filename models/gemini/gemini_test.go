@@ -108,10 +108,10 @@ func TestUsage(t *testing.T) {
 	t.Parallel()
 	for usage, want := range map[string]models.Usage{
 		`{"promptTokenCount":100,"cachedContentTokenCount":60,"toolUsePromptTokenCount":5,"candidatesTokenCount":7,"thoughtsTokenCount":20}`: {Input: 45, CacheRead: 60, Output: 27},
-		`{"promptTokenCount":-1,"candidatesTokenCount":-7}`: {},
+		`{"promptTokenCount":-1,"candidatesTokenCount":-7}`:   {},
 		`{"promptTokenCount":9.5,"candidatesTokenCount":"7"}`: {Input: 10, Output: 7},
-		`{"promptTokenCount":4611686018427387904}`: {Input: 1 << 40},
-		`[]`: {},
+		`{"promptTokenCount":4611686018427387904}`:            {Input: 1 << 40},
+		`[]`:   {},
 		`null`: {},
 	} {
 		a, err := modelstest.Canned{Body: `data: {"candidates":[{"finishReason":"STOP"}],"usageMetadata":` + usage + "}\n\n"}.Ask(t, kit())
