@@ -1,9 +1,6 @@
 package events
 
-import (
-	"math"
-	"math/bits"
-)
+import "math"
 
 // Amounts of tokens and dollars come from providers, which can say anything. A sum or a product that does not fit is the greatest amount:
 // it exceeds every limit, where an overflow would be a gain.
@@ -22,11 +19,11 @@ func Add(a, b int64) int64 {
 
 // times returns the cost of tokens at a price, both at least 0, at most math.MaxInt64.
 func times(price, tokens int64) int64 {
-	high, low := bits.Mul64(uint64(max(price, 0)), uint64(max(tokens, 0)))
-	if high > 0 || low > math.MaxInt64 {
+	price, tokens = max(price, 0), max(tokens, 0)
+	if price > 0 && tokens > math.MaxInt64/price {
 		return math.MaxInt64
 	}
-	return int64(low)
+	return price * tokens
 }
 
 // sum returns the sum of amounts.

@@ -2,11 +2,13 @@ package decide_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/work"
@@ -62,4 +64,17 @@ func TestAgentInjectedResults(t *testing.T) {
 		assert.Equal(t, before.System, after.System)
 		assert.Equal(t, text, after.Messages[2].Parts[0].Result.Content)
 	}
+}
+
+// A call whose arguments are nested too deeply for the history is an error for the model too.
+func TestAgentCallWithDeepArguments(t *testing.T) {
+	t.Parallel()
+	w := agentWorld(t, "tools: [FILE_READ]")
+	w.wake()
+	deep := strings.Repeat("[", 6_000) + strings.Repeat("]", 6_000)
+	assert.Equal(t, "step.succeeded a.t1.m, turn.answered a, step.failed a.t1.c1, turn.requested a, step.ready a.t2.m",
+		w.hears(1, says("", `FILE_READ {"path":`+deep+`}`)))
+	denied := w.task.Steps["a.t1.c1"]
+	assert.Equal(t, `INVALID_FORMAT: the arguments are nested more than 1000 deep`, denied.Error.Error())
+	assert.Zero(t, events.Nesting(denied.Args.Raw), "they are a text in the history")
 }

@@ -198,19 +198,6 @@ func TestAgentCallsThatAreNotMade(t *testing.T) {
 	assert.Equal(t, 32, strings.Count(w.hears(2, says("", many...)), "step.ready"))
 }
 
-// A call whose arguments are nested too deeply for the history is an error for the model too.
-func TestAgentCallWithDeepArguments(t *testing.T) {
-	t.Parallel()
-	w := agentWorld(t, "tools: [FILE_READ]")
-	w.wake()
-	deep := strings.Repeat("[", 6_000) + strings.Repeat("]", 6_000)
-	assert.Equal(t, "step.succeeded a.t1.m, turn.answered a, step.failed a.t1.c1, turn.requested a, step.ready a.t2.m",
-		w.hears(1, says("", `FILE_READ {"path":`+deep+`}`)))
-	denied := w.task.Steps["a.t1.c1"]
-	assert.Equal(t, `INVALID_FORMAT: the arguments are nested more than 1000 deep`, denied.Error.Error())
-	assert.Zero(t, events.Nesting(denied.Args.Raw), "they are a text in the history")
-}
-
 func TestAgentResult(t *testing.T) {
 	t.Parallel()
 	const form = "result: {type: object, required: [n], properties: {n: {type: integer}}}"
