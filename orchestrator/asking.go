@@ -6,6 +6,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
@@ -14,11 +15,11 @@ import (
 // A call that asks questions is parked and dispatched again with the answers. No worker holds it meanwhile, and a restart
 // changes nothing.
 
-// answersOf returns the answered questions of the call of a step.
+// answersOf returns the answered questions of the call of a step, and those that count as declined.
 func answersOf(t *statemachine.Task, step string) []*statemachine.Question {
 	var answered []*statemachine.Question
 	for _, q := range t.Questions {
-		if q.Step == step && q.Answer != nil {
+		if q.Step == step && (q.Answer != nil || decide.Declined(q)) {
 			answered = append(answered, q)
 		}
 	}
@@ -32,6 +33,10 @@ func (bs *blobStore) fetchAnswers(ctx context.Context, answered []*statemachine.
 	}
 	answers := make(map[string]json.RawMessage, len(answered))
 	for _, q := range answered {
+		if q.Answer == nil {
+			answers[q.Key] = declined(q.Kind)
+			continue
+		}
 		raw, err := bs.fetch(ctx, q.Answer.Response)
 		if err != nil {
 			return nil, err

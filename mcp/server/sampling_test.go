@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/statemachine"
 )
@@ -343,6 +345,7 @@ func TestClientAmongModels(t *testing.T) {
 		{"without sampling", "model: 'sampling:'\nfallback: [test/x]\n", "from the provider", nil},
 		{"refused", "model: 'sampling:'\nfallback: [test/x]\n", "from the provider", refuses},
 		{"last", "model: test/refuses\nfallback: ['sampling:']\n", "from the client", answers},
+		{"refused between others", "model: test/refuses\nfallback: ['sampling:', test/x]\n", "from the provider", refuses},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -351,6 +354,45 @@ func TestClientAmongModels(t *testing.T) {
 			got := n.sampling("http", "2025-11-25", false, test.answer).spawn(t, "plain")
 			assert.Contains(t, shown(t, got), test.want)
 			assert.LessOrEqual(t, n.refused.Load(), int64(1))
+		})
+	}
+}
+
+// A client that does not answer within an hour leaves the turn to the other models, however many are before it in the list. Without
+// others the agent fails.
+func TestClientDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		models string
+		want   statemachine.State
+	}{
+		"first":   {"model: 'sampling:'\nfallback: [test/x]\n", statemachine.Done},
+		"between": {"model: test/refuses\nfallback: ['sampling:', test/x]\n", statemachine.Done},
+		"alone":   {"model: 'sampling:'\n", statemachine.Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				n := startNode(t)
+				n.agentFile("plain", test.models)
+				over := make(chan struct{})
+				c := n.sampling("stdio", "2025-11-25", false, func(int64, *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
+					<-over
+					return nil, errors.New("too late")
+				})
+				c.spawn(t, "plain") // returns the handle of a task that works on
+				r, err := n.owner.Result(t.Context(), api.ResultRequest{ID: n.agentTask().ID, Wait: 2 * time.Hour})
+				require.NoError(t, err)
+				close(over)
+				assert.LessOrEqual(t, n.refused.Load(), int64(1))
+				assert.EqualValues(t, 1, c.asked.Load())
+				require.Equal(t, test.want, r.State, "%v", r.Error)
+				if test.want == statemachine.Done {
+					assert.Contains(t, string(r.Output), "from the provider")
+				} else {
+					assert.Equal(t, fault.Timeout, r.Error.Code)
+				}
+			})
 		})
 	}
 }

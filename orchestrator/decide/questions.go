@@ -87,11 +87,12 @@ func (t Questions) expireQuestion(q *statemachine.Question, reason string) {
 }
 
 // resumeIfAnswered makes the call of a step ready again when all of its questions are answered, and fails it when one of them
-// has expired.
+// has expired, unless another model can answer instead.
 func (t Questions) resumeIfAnswered(s *statemachine.Step) {
 	open := false
 	for _, id := range s.Questions {
 		switch q := t.Task.Question(id); {
+		case q != nil && Declined(q) && t.hasOtherModels(s): // the call asks them
 		case q == nil || q.Status == statemachine.QuestionExpired:
 			t.unblock(s)
 			t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: unanswered(id, q), Class: fault.ClassExpired})
@@ -104,6 +105,17 @@ func (t Questions) resumeIfAnswered(s *statemachine.Step) {
 		t.unblock(s)
 		t.Approvals().readyAgain(s, GrantOf(t.Task, s, t.Now))
 	}
+}
+
+// Declined reports whether a question to the model of a client has expired. The call that asks it is made again only if it can do
+// without the answer.
+func Declined(q *statemachine.Question) bool {
+	return q.Kind == events.Sampling && q.Status == statemachine.QuestionExpired
+}
+
+// hasOtherModels reports whether a call asks the model of an agent that has more than one.
+func (t Questions) hasOtherModels(s *statemachine.Step) bool {
+	return AsksModel(s) && len(t.Attempts().agentOf(s).Agent.Spec.Models) > 1
 }
 
 // unblock unblocks the task if a question has blocked it. A single call never changes the state of its task.

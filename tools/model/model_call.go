@@ -5,7 +5,6 @@ package model
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -59,9 +58,7 @@ func (cfg Config) call(ctx context.Context, env *tools.Env, in models.CallArgs) 
 	if err != nil {
 		return models.Called{}, err
 	}
-	if at := slices.IndexFunc(names, sampling.Named); at >= 0 && hasAnswer(env) { // the models before it were asked already
-		first = at
-	}
+	first = goesOn(env, names, first)
 	var failed error
 	for i := range names {
 		at := (first + i) % len(names)

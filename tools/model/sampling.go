@@ -1,6 +1,8 @@
 package model
 
 import (
+	"slices"
+
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/models"
@@ -40,15 +42,25 @@ func askClient(env *tools.Env, name string, r models.Request) (models.Answer, er
 		}
 		return answer, nil
 	default:
-		return models.Answer{}, fault.New(fault.Forbidden, "the MCP client gives no answer for the model %s: it or its user has refused, or its answer was not accepted", name).
+		return models.Answer{}, fault.New(fault.Forbidden, "the MCP client gives no answer for the model %s: it or its user has refused, its answer was not accepted, or none came in time", name).
 			WithHint("orch history %s shows the question; start the agent again, or name a model of a provider", env.Task)
 	}
 }
 
-// hasAnswer reports whether the client has answered. The answer null means that it has declined.
+// hasAnswer reports whether the client has answered. The answer null means that it has declined, or has not answered in time.
 func hasAnswer(env *tools.Env) bool {
 	raw, answered := env.Answer(questionKey)
 	return answered && len(raw) > 0 && string(raw) != "null"
+}
+
+// goesOn returns the position of the model to ask first, which is first until the client was asked. Then it is that of the client: the
+// models before it were asked already. If the client has declined and another model has failed after it, it is first again.
+func goesOn(env *tools.Env, names []string, first int) int {
+	_, asked := env.Answer(questionKey)
+	if at := slices.IndexFunc(names, sampling.Named); at >= 0 && asked && (first == 0 || hasAnswer(env)) {
+		return at
+	}
+	return first
 }
 
 // question returns the question to the client. It has only an excerpt of the conversation, which is in the history already.
