@@ -16,7 +16,8 @@ import (
 type Models struct {
 	// Providers are the providers by name.
 	Providers map[string]ModelProvider
-	// Prices are the prices by model, PROVIDER/NAME, or PROVIDER/BEGINNING* for several.
+	// Prices are the prices by model, PROVIDER/NAME, or PROVIDER/BEGINNING* for several. That of an MCP client is sampling:,
+	// sampling:HINT, or sampling:* for all.
 	Prices map[string]ModelPrice
 	// Budgets limit what all agents of the node may use.
 	Budgets []ModelBudget
@@ -88,11 +89,24 @@ func (p place) models(text string) (Models, error) {
 	return m, err
 }
 
+// clientModel matches the names of models of MCP clients, as agents give them, and beginnings of these.
+var clientModel = regexp.MustCompile(`^sampling:[A-Za-z0-9._:/-]{0,100}\*?$`)
+
+// isPriced reports whether a name is that of a model that can have a price, or a beginning of such names.
+func isPriced(name string) bool {
+	if strings.HasPrefix(name, "sampling:") {
+		return clientModel.MatchString(name)
+	}
+	provider, model, ok := strings.Cut(name, "/")
+	return ok && provider != "" && model != ""
+}
+
 // price checks a price.
 func (p place) price(name string, g givenPrice) (ModelPrice, error) {
 	price := ModelPrice{AsOf: g.AsOf}
-	if provider, model, ok := strings.Cut(name, "/"); !ok || provider == "" || model == "" {
-		return price, p.invalid("%q is no name of a model", name).WithHint("write PROVIDER/NAME, or PROVIDER/* for all of a provider")
+	if !isPriced(name) {
+		return price, p.invalid("%q is no name of a model with a price", name).
+			WithHint("write PROVIDER/NAME, or PROVIDER/* for all of a provider; sampling:HINT, or sampling:* for the models of MCP clients")
 	}
 	if _, err := time.Parse(time.DateOnly, g.AsOf); err != nil {
 		return price, p.invalid("the price of %s needs its date in `as_of`, such as 2026-11-01", name)

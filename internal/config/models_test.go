@@ -26,6 +26,9 @@ prices:
   local/*: {input: 0.5, output: 1, as_of: 2026-11-01}
   free/*: {input: 0.5, cache_read: 0, cache_write: 0, output: 1, as_of: 2026-11-01}
   claude/big: {input: 15, cache_read: 1.5, cache_write: 18.75, output: 75, as_of: 2026-11-02}
+  'sampling:': {input: 1, output: 2, as_of: 2026-11-01}
+  sampling:claude-4.5/x: {input: 3, output: 4, as_of: 2026-11-01}
+  sampling:*: {input: 5, output: 6, as_of: 2026-11-01}
 `)
 	require.NoError(t, err)
 	assert.Equal(t, map[string]ModelProvider{
@@ -44,6 +47,9 @@ prices:
 	assert.Equal(t, map[string]ModelPrice{
 		"local/*": {Input: 500, CacheRead: 500, CacheWrite: 500, Output: 1000, AsOf: "2026-11-01"},
 		"free/*":  {Input: 500, Output: 1000, AsOf: "2026-11-01"}, "claude/big": {Input: 15000, CacheRead: 1500, CacheWrite: 18750, Output: 75000, AsOf: "2026-11-02"},
+		"sampling:":             {Input: 1000, CacheRead: 1000, CacheWrite: 1000, Output: 2000, AsOf: "2026-11-01"},
+		"sampling:claude-4.5/x": {Input: 3000, CacheRead: 3000, CacheWrite: 3000, Output: 4000, AsOf: "2026-11-01"},
+		"sampling:*":            {Input: 5000, CacheRead: 5000, CacheWrite: 5000, Output: 6000, AsOf: "2026-11-01"},
 	}, m.Prices)
 }
 
@@ -85,7 +91,10 @@ func TestModelsThatAreWrong(t *testing.T) {
 		"providers: {a: {wire: openai, headers: sk-secret}}":                      "cannot unmarshal !!str into map",
 		"providers: {a: {wire: openai, url: 'https://x/?k=sk-secret'}}":           "contains a query or a fragment",
 		"providers: {a: {wire: openai, idle: soon}}":                              `the idle time "soon"`,
-		"prices: {gpt: {input: 1, as_of: 2026-11-01}}":                            `"gpt" is no name of a model`,
+		"prices: {gpt: {input: 1, as_of: 2026-11-01}}":                            `"gpt" is no name of a model with a price`,
+		"prices: {'sampling:a b': {input: 1, as_of: 2026-11-01}}":                 `"sampling:a b" is no name of a model with a price`,
+		"prices: {'sampling:*x': {input: 1, as_of: 2026-11-01}}":                  `"sampling:*x" is no name of a model with a price`,
+		"prices: {'script:demo': {input: 1, as_of: 2026-11-01}}":                  `"script:demo" is no name of a model with a price`,
 		"prices: {a/b: {input: 1}}":                                               "needs its date",
 		"prices: {a/b: {input: -1, as_of: 2026-11-01}}":                           "is not between 0 and 1000000",
 	} {

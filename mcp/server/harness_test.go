@@ -66,7 +66,10 @@ func startNode(tb testing.TB, change ...func(*builtin.Config)) *node {
 	exec, err := proc.New(proc.Config{Sandbox: proc.Off})
 	require.NoError(tb, err)
 	n := &node{t: tb, root: root.Name(), tree: tree}
-	n.models = directory.New(directory.Config{Open: map[string]func() (models.Provider, error){"test": func() (models.Provider, error) { return n, nil }}})
+	n.models = directory.New(directory.Config{
+		Open:   map[string]func() (models.Provider, error){"test": func() (models.Provider, error) { return n, nil }},
+		Prices: map[string]directory.Price{"sampling:paid*": {Input: 1000, Output: 2000, AsOf: "2026-11-01"}},
+	})
 	families := builtin.Config{Model: model.Config{Node: func() model.Node { return n }}}
 	for _, c := range change {
 		c(&families)

@@ -174,6 +174,34 @@ func TestClientAnswersAgent(t *testing.T) {
 	})
 }
 
+// With a price the estimated tokens of a client cost something, and count against a budget in dollars.
+func TestClientWithPrice(t *testing.T) {
+	t.Parallel()
+	n := startNode(t)
+	n.agentFile("rich", "model: 'sampling:paid-1'\nmax_tokens: 300\nbudget: {usd: 1}\n")
+	n.agentFile("poor", "model: 'sampling:paid-1'\nmax_tokens: 300\nbudget: {usd: 0.000001}\n")
+	c := n.sampling("stdio", "2025-11-25", false, func(int64, *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
+		return saysText("Buy milk."), nil
+	})
+	require.False(t, c.spawn(t, "rich").IsError)
+	history, err := n.owner.History(t.Context(), api.HistoryRequest{ID: n.agentTask().ID})
+	require.NoError(t, err)
+	cost := int64(0)
+	for _, commit := range history.Commits {
+		for _, e := range commit.Events {
+			if a, ok := e.Data.(*events.Answered); ok {
+				cost = a.NanoUSD
+				assert.Equal(t, 1000*a.Usage.Input+2000*a.Usage.Output, cost)
+			}
+		}
+	}
+	assert.Positive(t, cost)
+	got := c.spawn(t, "poor")
+	assert.True(t, got.IsError)
+	assert.Contains(t, shown(t, got), "more than $0.000001")
+	assert.EqualValues(t, 1, c.asked.Load())
+}
+
 // A client that accepts tools gets those of the agent, and the results of the calls that its model requests.
 func TestClientCallsTools(t *testing.T) {
 	t.Parallel()

@@ -32,7 +32,7 @@ type Config struct {
 	Open map[string]func() (models.Provider, error)
 	// Script opens the model of a script. It is called for each request. Nil means that there are none.
 	Script func(name string) (models.Provider, error)
-	// Prices are the prices by name of the model. A name that ends with * is that of all models with this beginning; the
+	// Prices are the prices by name of the model, as agents give it. A name that ends with * is that of all models with this beginning; the
 	// longest one that fits counts.
 	Prices map[string]Price
 }

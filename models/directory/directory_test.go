@@ -73,7 +73,7 @@ func TestPrice(t *testing.T) {
 	assert.Equal(t, fault.NotFound, fault.CodeOf(err))
 }
 
-// The model of an MCP client has no provider here, and no price.
+// The model of an MCP client has no provider here, and a price only by the name that the agent gives it.
 func TestClientModels(t *testing.T) {
 	t.Parallel()
 	d := directory.New(directory.Config{})
@@ -82,6 +82,13 @@ func TestClientModels(t *testing.T) {
 	_, known, err := d.Price("sampling:")
 	require.NoError(t, err)
 	assert.False(t, known)
+	priced := directory.New(directory.Config{Prices: map[string]directory.Price{"sampling:": {Input: 1}, "sampling:c*": {Input: 2}, "sampling:*": {Input: 3}}})
+	for model, want := range map[string]int64{"sampling:": 1, "sampling:claude": 2, "sampling:gpt/5": 3} {
+		price, known, err := priced.Price(model)
+		require.NoError(t, err)
+		assert.True(t, known)
+		assert.Equal(t, want, price.Input, model)
+	}
 	_, _, err = d.Price("sampling:no hint")
 	require.ErrorContains(t, err, "is no hint for a model")
 }
