@@ -53,7 +53,7 @@ func newModelsTest(c *modelCommands) *cobra.Command {
 		Long: `Ask a model, PROVIDER/NAME or script:NAME, and show each step with its time: the settings, the key, the connection, the
 first byte of the answer and all of it. Then offer the model a tool that does nothing, ask it to call it, and give it a
 result, since agents need that. These are three short requests, which a provider may bill; with --no-tools it is one.
-A script is asked for its first turn. Only MCP clients answer sampling: and it is not tested.`,
+A script is asked for its first turn. The model sampling: is that of an MCP client, which alone can ask it; it is not tested.`,
 		Example:           "  orch models test openai/gpt-5\n  orch models test script:answers --prompt 'review it'",
 		Args:              takes("MODEL"),
 		ValidArgsFunction: c.completeModels,

@@ -70,11 +70,12 @@ func (d *Directory) Provider(model string) (models.Provider, string, error) {
 		return nil, "", err
 	}
 	if Recorded(model) {
-		return nil, "", fault.New(fault.ValidationError, "%s answers only the agent steps of a node", model).WithField("agent.model")
+		return nil, "", fault.New(fault.ValidationError, "%s answers only the agent steps of a node", model).WithField("agent.model").
+			WithHint("run an agent with it: orch agent ask NAME PROMPT --model %s", model)
 	}
 	if sampling.Named(model) {
-		return nil, "", fault.New(fault.ValidationError, "only the MCP client that has started an agent answers %s", model).WithField("agent.model").
-			WithHint("start an agent with this model from an MCP client that offers sampling: TASK_SPAWN")
+		return nil, "", fault.New(fault.ValidationError, "only the MCP client that starts an agent can ask %s, which is its own model", model).WithField("agent.model").
+			WithHint("connect a client that offers sampling (orch mcp install), and start an agent with this model from it: TASK_SPAWN")
 	}
 	if name, ok := strings.CutPrefix(model, scriptScheme); ok {
 		p, err := d.cfg.Script(name)

@@ -78,7 +78,7 @@ func TestClientModels(t *testing.T) {
 	t.Parallel()
 	d := directory.New(directory.Config{})
 	_, _, err := d.Provider("sampling:claude")
-	require.ErrorContains(t, err, "only the MCP client that has started an agent answers sampling:claude")
+	require.ErrorContains(t, err, "only the MCP client that starts an agent can ask sampling:claude")
 	_, known, err := d.Price("sampling:")
 	require.NoError(t, err)
 	assert.False(t, known)
