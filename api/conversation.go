@@ -74,6 +74,7 @@ type ConversationReply struct {
 type ConversationLimits struct {
 	events.Spent
 
+	// MaxTurns limits the turns, with those that were refused.
 	MaxTurns int `json:"max_turns"`
 	// MaxTokens limits the tokens of one answer.
 	MaxTokens int64      `json:"max_tokens"`

@@ -113,6 +113,7 @@ func TestAgentIsShorterThanItsModel(t *testing.T) {
 			}
 			assert.Equal(t, map[api.TurnState]int{api.TurnRefused: refused, api.TurnAnswered: talk.Total - refused}, states)
 			assert.Positive(t, talk.Limits.Context.CompactAt)
+			assert.Equal(t, 50+refused, talk.Limits.MaxTurns)
 		})
 	}
 }

@@ -166,7 +166,7 @@ func (p *turnPage) head(reply *api.ConversationReply) {
 	reply.Instructions, reply.Prompt = p.cut(opening.Instructions), p.cut(opening.Prompt)
 	reply.Tools = append(reply.Tools, opening.Tools...)
 	reply.Limits = api.ConversationLimits{
-		Spent: a.Spec.Limit, MaxTurns: a.Spec.MaxTurns, MaxTokens: a.Spec.MaxTokens, Until: a.Spec.Until, OnExceeded: a.Spec.OnExceeded,
+		Spent: a.Spec.Limit, MaxTurns: a.Spec.MaxTurns + a.Refused, MaxTokens: a.Spec.MaxTokens, Until: a.Spec.Until, OnExceeded: a.Spec.OnExceeded,
 		Context: a.Limit(),
 	}
 	reply.Used, reply.Carried, reply.Lost, reply.Total = a.Spent, a.Spec.Carried, a.Lost, len(a.Turns)

@@ -237,7 +237,9 @@ func (d conversationText) turnHead(t api.TurnView) string {
 	if text := durationText(t.Duration); text != "" {
 		parts = append(parts, text)
 	}
-	parts = append(parts, costText(t))
+	if text := costText(t); text != "" {
+		parts = append(parts, text)
+	}
 	if t.Attempt > 1 {
 		parts = append(parts, fmt.Sprintf("attempt %d", t.Attempt))
 	}
@@ -259,8 +261,11 @@ func (d conversationText) turnHead(t api.TurnView) string {
 	return strings.TrimRight(strings.Join(parts, "  "), " ")
 }
 
-// costText returns the tokens and the cost of a turn, or what they are at most.
+// costText returns the tokens and the cost of a turn, or what they are at most; "" for a refused turn, which costs nothing.
 func costText(t api.TurnView) string {
+	if t.State == api.TurnRefused {
+		return ""
+	}
 	if t.Usage == nil {
 		return strings.TrimPrefix(reservedText(t.Reserved), ", ")
 	}

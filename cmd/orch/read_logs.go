@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -161,7 +162,7 @@ func (l *logBuilder) entry(at time.Time, e events.Event) (logEntry, bool) {
 		}
 		return line("INFO", d.Step, "%s: %s succeeded %s", d.Step, l.tools[d.Step], durationText(d.Duration))
 	case *events.StepError:
-		return line("ERROR", d.Step, "%s: %s failed: %s", d.Step, l.tools[d.Step], errorText(d.Error))
+		return line("ERROR", d.Step, "%s: %s: %s", d.Step, strings.TrimLeft(l.tools[d.Step]+" failed", " "), errorText(d.Error))
 	case *events.Retrying:
 		if d.Round > 0 {
 			return line("INFO", d.Step, "%s: %s is not as awaited in round %d; again at %s", d.Step, l.tools[d.Step], d.Round, stamp(d.At))
@@ -171,6 +172,8 @@ func (l *logBuilder) entry(at time.Time, e events.Event) (logEntry, bool) {
 		return line("INFO", d.Step, "%s: %s goes on elsewhere%s", d.Step, l.tools[d.Step], attemptText(d.Attempt))
 	case *events.InDoubt:
 		return line("WARN", d.Step, "%s: %s is in doubt: %s%s", d.Step, l.tools[d.Step], d.Reason, mayRun(d.Until))
+	case *events.RefusedTurn:
+		return line("WARN", d.Step, "%s: turn %d is too long for the model; the conversation becomes shorter, with about %d tokens at most", d.Step, d.Turn, d.CompactAt)
 	case *events.Refused:
 		return line("WARN", d.Step, "%s: a late result of %s was refused: %s", d.Step, d.Worker, d.Reason)
 	default:
