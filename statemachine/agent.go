@@ -35,7 +35,7 @@ func TurnTable() []TurnTransition {
 		{events.TurnAnswered, []Phase{AgentAsking}, AgentActing, "the model has answered"},
 		{events.TurnLost, []Phase{AgentAsking}, AgentAsking, "the answer was lost on its way"},
 		{events.TurnRefused, []Phase{AgentAsking}, AgentIdle, "the request is too long for the model"},
-		{events.AgentExtended, []Phase{AgentIdle, AgentActing}, "", "a person permits more than the budget; the phase stays"},
+		{events.AgentExtended, []Phase{AgentIdle, AgentAsking, AgentActing}, "", "a person permits more than the budget; the phase stays"},
 		{events.AgentTold, []Phase{AgentIdle, AgentAsking, AgentActing}, "", "a person says something; the phase stays"},
 	}
 }

@@ -11,13 +11,29 @@ import (
 )
 
 // over handles a turn that a limit does not permit: the agent fails, or a person is asked whether it may use its budget once more.
-// Nobody is asked if the turn alone needs more than a whole budget.
 func (t turns) over(turn *events.Turn, err *fault.Error) {
+	granted, final := t.allowMore(turn.Reserved, err)
+	switch {
+	case final != nil:
+		t.fail(final, fault.ClassBudget)
+	case granted:
+		t.moveAgent(t.node, t.step)
+	}
+}
+
+// asksForMore reports whether a person is asked when a limit does not permit a request that costs at most next. Nobody is asked if it
+// alone needs more than a whole budget.
+func (t turns) asksForMore(next events.Spent) bool {
 	b := t.node.Agent.Budget
-	never := b != nil && (b.USD > 0 && turn.Reserved.NanoUSD > b.NanoUSD() || b.Tokens > 0 && turn.Reserved.Tokens > int64(b.Tokens))
-	if t.agent().Spec.OnExceeded != plan.OnExceededAsk || never {
-		t.fail(err, fault.ClassBudget)
-		return
+	never := b != nil && (b.USD > 0 && next.NanoUSD > b.NanoUSD() || b.Tokens > 0 && next.Tokens > int64(b.Tokens))
+	return t.agent().Spec.OnExceeded == plan.OnExceededAsk && !never
+}
+
+// allowMore reports whether a person has granted the budget once more, since err does not permit a request that costs at most next. It
+// extends the budget then, and asks if nobody was asked yet. It returns an error if the agent may not go on.
+func (t turns) allowMore(next events.Spent, err *fault.Error) (granted bool, final *fault.Error) {
+	if !t.asksForMore(next) {
+		return false, err
 	}
 	key := statemachine.BudgetKey(t.step.Key, t.agent().Extensions+1)
 	s := t.Task.Steps[key]
@@ -26,11 +42,12 @@ func (t turns) over(turn *events.Turn, err *fault.Error) {
 		t.askForMore(key, err)
 	case statemachine.StepSucceeded:
 		t.extend(t.Newest(s.Approval), err)
-		t.moveAgent(t.node, t.step)
+		return true, nil
 	case statemachine.StepFailed:
-		t.fail(err.WithHint("%s", s.Error.Sentence()), fault.ClassBudget)
+		return false, err.WithHint("%s", s.Error.Sentence())
 	default: // nobody has decided yet
 	}
+	return false, nil
 }
 
 // askForMore asks whether the agent may use its budget once more.

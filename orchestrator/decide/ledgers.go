@@ -138,21 +138,30 @@ func (t Attempts) mayRepeat(agent *statemachine.Agent) *fault.Error {
 }
 
 // mayAskAgain reports whether the call of a model may be made again now. After a restart that is when it is known what was spent of the
-// budgets of the node and of the agents above: answers that were lost with the node before may have used them up, and then the call fails.
+// budgets of the node and of the agents above. Answers that were lost may have used them up, or the budget of the agent: then the call
+// fails, or waits until a person has decided.
 func (t Attempts) mayAskAgain(s *statemachine.Step) bool {
-	agent := t.Task.Steps[statemachine.AgentOf(s.Key)].Agent
-	if agent.BeyondBudgets {
-		return true
-	}
-	if _, known := t.standing(); !known {
+	of := t.turnsOf(s)
+	agent := of.agent()
+	if _, known := t.standing(); !known && !agent.BeyondBudgets {
 		t.Facts.AwaitLedgers(t.Now)
 		return false
 	}
-	if err := t.mayRepeat(agent); err != nil {
-		t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: fault.ClassBudget})
+	err, asks := t.mayRepeat(agent), of.asksForMore(agent.Reserved)
+	if err == nil && asks {
+		err = exceeded(agent, agent.Reserved)
+	}
+	switch {
+	case err == nil:
+		return true
+	case asks && (t.Task.Cancelling || t.Task.Ending || !t.stepsMayStart()):
 		return false
 	}
-	return true
+	granted, final := of.allowMore(agent.Reserved, err)
+	if final != nil {
+		t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: final, Class: fault.ClassBudget})
+	}
+	return granted
 }
 
 // drawnLedgers are the budgets of the node that count a task, with the turns of a decision.

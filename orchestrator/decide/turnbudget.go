@@ -69,7 +69,7 @@ func exceeded(a *statemachine.Agent, next events.Spent) (err *fault.Error) {
 func AsksModel(s *statemachine.Step) bool { return s.Purpose == purposeModel }
 
 // loseAnswer records that the answer of a model was lost, so that the provider may have billed the request. It returns
-// QUOTA_EXCEEDED if the budget does not permit another one.
+// QUOTA_EXCEEDED if the budget does not permit another one, unless a person is asked before it is sent (mayAskAgain).
 func (t Attempts) loseAnswer(s *statemachine.Step, err *fault.Error, class string) *fault.Error {
 	if !AsksModel(s) || s.State != statemachine.StepRunning || !maybeBilled(err, class) {
 		return nil
@@ -79,10 +79,19 @@ func (t Attempts) loseAnswer(s *statemachine.Step, err *fault.Error, class strin
 		return nil // nobody asks again in this turn
 	}
 	agent := t.agentOf(s).Agent
+	if t.turnsOf(s).asksForMore(agent.Reserved) {
+		return nil
+	}
 	if err := exceeded(agent, agent.Reserved); err != nil {
 		return err
 	}
 	return t.mayRepeat(agent)
+}
+
+// turnsOf returns the agent whose model a call asks.
+func (t Attempts) turnsOf(s *statemachine.Step) turns {
+	agent := t.agentOf(s)
+	return turns{t.steps(), t.NodeByKey(agent.Key), agent}
 }
 
 // agentOf returns the agent step whose model a call asks.
