@@ -122,6 +122,7 @@ func kind(t *rapid.T, ids []string) string {
 		", for_each: 1..2, do: [{id: p, run: {orch: v1, steps: [{id: w, tool: WRITE}]}}]",
 		", agent: {model: m/x, prompt: p"+draw(", tools: [READ, WRITE]", ", tools: [SPAWN, READ]")+draw("", ", max_turns: 2", ", budget: {calls: 3, on_exceeded: finish}", ", budget: {tokens: 7000}", ", budget: {calls: 1, on_exceeded: ask}",
 			", context: {compact_at: 1000, keep: 1}", ", chat: true", ", chat: true, context: {compact_at: 1000}")+"}",
+		", agent: {model: m/x, prompt: p, tools: [SPAWN], max_tokens: 2000, budget: {tokens: "+draw("5000", "8000")+"}}",
 		", for_each: 1..2, do: [{id: a, agent: {model: m/x, prompt: '${{ item }}', tools: ['*'], budget: {usd: 0.02}}}]",
 		", run: {orch: v1, steps: [{id: w, tool: WRITE}, {id: r, needs: [w], tool: READ}], always: [{id: z, tool: ANY}]}",
 		", run: {orch: v1, steps: [{id: q, run: {orch: v1, steps: [{id: w, tool: IDEM"+retry+"}]}}, {id: x, wait: {for: 1s}}]}",

@@ -225,7 +225,7 @@ func (w *world) endCall(j *job, how string) {
 func (w *world) planOfAgent() json.RawMessage {
 	steps := `{"id":"r","tool":"READ"},{"id":"w","needs":["r"],"tool":"WRITE"}`
 	if w.chance(1, 2) {
-		steps = `{"id":"m","agent":{"model":"m/x","prompt":"p","tools":["READ","SPAWN"],"max_turns":6}}`
+		steps = `{"id":"m","agent":{"model":"m/x","prompt":"p","tools":["READ","SPAWN"],"max_turns":6,"max_tokens":2000}}`
 	}
 	return json.RawMessage(`{"orch":"v1","inputs":{"type":"object","properties":{"n":{"type":"integer"}}},"steps":[` + steps + `]}`)
 }
