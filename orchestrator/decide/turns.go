@@ -290,14 +290,19 @@ func (t turns) answered(turn int, asked *statemachine.Step) {
 		return
 	}
 	asks := t.agent().Spec.Models
+	price := asks[min(max(out.Model, 0), len(asks)-1)].Price
 	usage, estimated := t.usageOf(out.Answer)
+	cost := price.Of(usage)
+	if estimated {
+		cost = price.Highest(usage.Input, usage.Output)
+	}
 	calls := callsOf(out.Answer.Message)
 	if t.agent().Last().Requested.Final {
 		calls = nil
 	}
 	t.Emit(events.TurnAnswered, &events.Answered{
 		Step: t.step.Key, Turn: turn, Model: out.Model, Stop: string(out.Answer.Stop), Usage: usage, Estimated: estimated,
-		NanoUSD: asks[min(max(out.Model, 0), len(asks)-1)].Price.Of(usage), Calls: len(calls),
+		NanoUSD: cost, Calls: len(calls),
 	})
 }
 
