@@ -150,7 +150,7 @@ func (m *standbyMetrics) write(w http.ResponseWriter) {
 	text, _ := m.exporter.Text(&s)
 	w.Header().Set("Content-Type", metrics.ContentType)
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(text) // the client may be gone
+	_, _ = w.Write(text) //nolint:gosec // plain text, of the figures of this process; the client may be gone
 }
 
 // serveMetrics answers GET /metrics while this process stands by: with its own figures, because each process is scraped. The active

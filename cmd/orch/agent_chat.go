@@ -193,8 +193,7 @@ func (c *agentCommands) leaveChat(id events.TaskID) error {
 // endChat shows the end of a chat, and how to go on with one that has failed or was cancelled.
 func (c *agentCommands) endChat(ctx context.Context, f *follower) error {
 	err := c.wait.finish(ctx, f)
-	var ended *exitError
-	if errors.As(err, &ended) {
+	if _, failed := errors.AsType[*exitError](err); failed {
 		c.note("go on from the last answer: orch retry %s --detach, then orch agent chat --task @last", f.id)
 	}
 	return err

@@ -156,14 +156,14 @@ func TestBudgetOfAnAgentAbove(t *testing.T) {
 func TestBudgetOfAnAgentAboveAfterAnAnswer(t *testing.T) {
 	t.Parallel()
 	const cost = 110 // of the answer
-	next := func(limit int64) (events string, reserved int64) {
+	next := func(limit int64) (emitted string, reserved int64) {
 		w := agentWorld(t, "tools: [FILE_READ], max_tokens: 100")
 		l := ledger(limit, 0, 0)
 		l.Above = true
 		w.wake()
 		w.above = []decide.Ledger{l}
-		events = w.hears(1, says("", "NO_TOOL {}"))
-		return events, w.task.Steps["a"].Agent.Reserved.Tokens
+		emitted = w.hears(1, says("", "NO_TOOL {}"))
+		return emitted, w.task.Steps["a"].Agent.Reserved.Tokens
 	}
 	_, reserved := next(1_000_000)
 	begun, _ := next(reserved + cost)

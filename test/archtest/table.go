@@ -48,7 +48,7 @@ func Orch() Table { return Table{Layers: layers(), Libraries: libraries(), Rooms
 
 func rooms() []string {
 	return []string{
-		"fault", "classify", "events", "internal", "statemachine", "export", "work", "costs", "api", "plan", "undo", "index", "compare", "evals", "stats", "messages", "schedules", "agents", "models", "tools", "policy",
+		"fault", "classify", "events", "internal", "statemachine", "export", "work", "costs", "api", "plan", "undo", "index", "traces", "compare", "evals", "stats", "messages", "schedules", "agents", "models", "tools", "policy",
 		"bus", "rpc", "orchestrator", "worker", "mcp", "httpapi", "web", "node", "plantest", "bench", "test", "cmd",
 	}
 }
@@ -120,6 +120,7 @@ func domain(family []string) []Row {
 		{Package: "stats", Imports: []string{"fault", "events", "statemachine", "costs", "internal/pause"}},
 		{Package: "policy", Imports: []string{"fault", "events", "statemachine", "tools", "internal/netguard", "internal/spell", "classify/secrets", "classify/shell"}},
 		{Package: "undo", Imports: []string{"fault", "events", "api", "plan"}},
+		{Package: "traces", Imports: []string{"fault", "events", "statemachine"}, Pure: true},
 		{Package: "compare", Imports: []string{"events", "statemachine", "api"}, Pure: true},
 		{Package: "evals", Imports: []string{"fault", "events", "statemachine", "api", "plan"}, Pure: true},
 		{Package: "policy/backtest", Imports: []string{"events", "statemachine", "api", "policy", "tools"}},
@@ -171,6 +172,7 @@ func adapters(face []string) []Row {
 	return []Row{
 		// Packages with an interface for clients (mcp, httpapi) never import bus or worker.
 		{Package: "bus/storefile"},
+		{Package: "traces/otlp", Imports: []string{"fault", "traces"}},
 		{Package: "bus/election", Imports: []string{"fault", "internal/uptime"}},
 		{Package: "bus", Imports: []string{
 			"fault", "events", "stats", "agents", "messages", "classify/secrets", "bus/storefile", "internal/failpoint", "internal/histogram", "internal/pause",
@@ -264,7 +266,7 @@ func libraries() []Library {
 		{Path: "github.com/google/jsonschema-go", Users: []string{"plan", "tools", "tools/toolstest", "mcp/*", "httpapi/rest"}},
 		{Path: "github.com/klauspost/compress", Users: []string{"bus/storefile"}},
 		{Path: "github.com/minio/highwayhash", Users: []string{"bus/storefile"}},
-		{Path: "github.com/oklog/ulid/v2", Users: []string{"events", "index"}},
+		{Path: "github.com/oklog/ulid/v2", Users: []string{"events", "index", "traces"}},
 		{Path: "github.com/santhosh-tekuri/jsonschema/v6", Users: []string{"plan", "tools", "agents", "tools/toolstest", "mcp/*"}},
 		{Path: "github.com/spf13", Users: []string{"cmd/orch", "test/gendocs"}},
 		{Path: "go.yaml.in/yaml/v3", Users: []string{"plan", "policy", "internal/config", "plantest", "evals", "mcp/registry", "models/script", "schedules", "cmd/orch", "test/requirements"}},

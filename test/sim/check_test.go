@@ -32,6 +32,7 @@ func (w *world) check() {
 	w.checkBudgets(past)
 	w.checkTrees(past)
 	w.checkMessages(past)
+	w.checkTraces(past)
 	for _, h := range slices.Clone(w.workers) {
 		w.killWorker(h)
 	}

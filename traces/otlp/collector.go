@@ -1,0 +1,130 @@
+package otlp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+const (
+	// maxAnswer bounds what is read of the answer of a collector.
+	maxAnswer = 64 << 10
+	// attempts is how often a request is sent, and firstPause how long the first pause between them is. Each one is twice as long.
+	attempts   = 5
+	firstPause = 500 * time.Millisecond
+	// maxPause bounds the pause that a collector asks for.
+	maxPause = 30 * time.Second
+)
+
+// Collector receives spans by OTLP over HTTP.
+type Collector struct {
+	// URL is the address that takes traces.
+	URL string
+	// Header is sent with every request.
+	Header http.Header
+	Client *http.Client
+}
+
+// TracesURL returns the address that takes traces: base with the path /v1/traces, unless it has a path. It returns INVALID_FORMAT for
+// what is not an address of HTTP.
+func TracesURL(base string) (string, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "", fault.New(fault.InvalidFormat, "the address of a collector is like http://127.0.0.1:4318")
+	}
+	if strings.Trim(u.Path, "/") == "" {
+		u.Path = "/v1/traces"
+	}
+	return u.String(), nil
+}
+
+// ParseHeaders parses the value of OTEL_EXPORTER_OTLP_HEADERS: KEY=VALUE, separated by commas, with percent encoding.
+func ParseHeaders(text string) (http.Header, error) {
+	header := http.Header{}
+	for part := range strings.SplitSeq(text, ",") {
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
+		key, value, found := strings.Cut(part, "=")
+		plain, err := url.PathUnescape(strings.TrimSpace(value))
+		if key = strings.TrimSpace(key); !found || key == "" || err != nil || strings.ContainsAny(key+plain, "\r\n") {
+			return nil, fault.New(fault.InvalidFormat, "must be KEY=VALUE, separated by commas").WithField("OTEL_EXPORTER_OTLP_HEADERS")
+		}
+		header.Add(key, plain)
+	}
+	return header, nil
+}
+
+// Send sends a request that Encode has returned, again while the collector says that it is overloaded. It returns UNAVAILABLE if it stays
+// so or does not answer, and NETWORK_ERROR if the collector refuses spans.
+func (c *Collector) Send(ctx context.Context, body []byte) error {
+	pause := firstPause
+	for n := 1; ; n++ {
+		wait, err := c.post(ctx, body)
+		if err == nil || wait < 0 || n == attempts {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fault.From(ctx.Err())
+		case <-time.After(min(cmp.Or(wait, pause), maxPause)):
+			pause *= 2
+		}
+	}
+}
+
+// post sends a request once. wait is how long the collector asks to wait before the next attempt; 0 if it does not say, -1 if there is
+// no use in another one.
+func (c *Collector) post(ctx context.Context, body []byte) (wait time.Duration, err error) {
+	const final = -1
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, bytes.NewReader(body))
+	if err != nil {
+		return final, fault.Wrap(fault.InvalidFormat, err, "the address of the collector is invalid")
+	}
+	r.Header = c.Header.Clone()
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := c.Client.Do(r)
+	if ctx.Err() != nil {
+		return final, fault.From(ctx.Err())
+	}
+	if err != nil {
+		return final, fault.Wrap(fault.Unavailable, err, "the collector does not answer")
+	}
+	defer func() { _ = answer.Body.Close() }()
+	data, _ := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	switch code := answer.StatusCode; code {
+	case http.StatusOK:
+		return final, rejected(data)
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After"))
+		return time.Duration(max(seconds, 0)) * time.Second, fault.New(fault.Unavailable, "the collector answers %d %s", code, http.StatusText(code))
+	default:
+		return final, fault.New(fault.NetworkError, "the collector answers %d %s", code, http.StatusText(code))
+	}
+}
+
+// rejected returns an error if the answer of a collector says that it has rejected spans.
+func rejected(answer []byte) error {
+	var reply struct {
+		PartialSuccess struct {
+			RejectedSpans json.Number `json:"rejectedSpans"`
+			ErrorMessage  string      `json:"errorMessage"`
+		} `json:"partialSuccess"`
+	}
+	if err := json.Unmarshal(answer, &reply); err != nil {
+		return nil //nolint:nilerr // a collector that accepts all spans may answer anything
+	}
+	if n, _ := reply.PartialSuccess.RejectedSpans.Int64(); n > 0 {
+		return fault.New(fault.NetworkError, "the collector has rejected %d spans: %s", n, reply.PartialSuccess.ErrorMessage)
+	}
+	return nil
+}

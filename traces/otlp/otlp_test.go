@@ -1,0 +1,112 @@
+package otlp_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/traces"
+	"github.com/orch-dev/orch/traces/otlp"
+)
+
+func TestEncode(t *testing.T) {
+	t.Parallel()
+	data, err := otlp.Source{Version: "1.2.3"}.Encode(traces.TraceID{0xab}, []traces.Span{{
+		ID: traces.SpanID{1}, Parent: traces.SpanID{2}, Name: "push", Kind: traces.Client, Start: time.Unix(1, 5), End: time.Unix(2, 0),
+		Attributes: []traces.Attribute{{Key: "s", Value: "a"}, {Key: "n", Value: int64(1 << 60)}, {Key: "b", Value: true}},
+		Events:     []traces.Event{{At: time.Unix(1, 6), Name: "paused"}}, Links: []traces.SpanID{{3}}, Failed: true, Message: "no",
+	}})
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"resourceSpans": [{
+		"resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "orch"}}, {"key": "service.version", "value": {"stringValue": "1.2.3"}}]},
+		"scopeSpans": [{"scope": {"name": "github.com/orch-dev/orch", "version": "1.2.3"}, "spans": [{
+			"traceId": "ab000000000000000000000000000000", "spanId": "0100000000000000", "parentSpanId": "0200000000000000",
+			"name": "push", "kind": 3, "startTimeUnixNano": "1000000005", "endTimeUnixNano": "2000000000",
+			"attributes": [{"key": "s", "value": {"stringValue": "a"}}, {"key": "n", "value": {"intValue": "1152921504606846976"}}, {"key": "b", "value": {"boolValue": true}}],
+			"events": [{"timeUnixNano": "1000000006", "name": "paused"}],
+			"links": [{"traceId": "ab000000000000000000000000000000", "spanId": "0300000000000000"}],
+			"status": {"code": 2, "message": "no"}}]}]}]}`, string(data))
+}
+
+func TestSend(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, answer string
+		codes        []int
+		want         fault.Code
+		requests     int
+	}{
+		{"accepted", "{}", []int{200}, "", 1},
+		{"accepted with any answer", "thanks", []int{200}, "", 1},
+		{"some rejected", `{"partialSuccess": {"rejectedSpans": "2", "errorMessage": "too old"}}`, []int{200}, fault.NetworkError, 1},
+		{"none rejected", `{"partialSuccess": {"rejectedSpans": 0, "errorMessage": "slow down"}}`, []int{200}, "", 1},
+		{"overloaded at first", "", []int{503, 200}, "", 2},
+		{"refused", "", []int{401}, fault.NetworkError, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				got = append(got, r.URL.Path+" "+r.Header.Get("Content-Type")+" "+r.Header.Get("Authorization")+" "+string(body))
+				w.WriteHeader(c.codes[len(got)-1])
+				_, _ = io.WriteString(w, c.answer)
+			}))
+			defer server.Close()
+			address, err := otlp.TracesURL(server.URL)
+			require.NoError(t, err)
+			header, err := otlp.ParseHeaders("authorization=Bearer%20x")
+			require.NoError(t, err)
+			err = (&otlp.Collector{URL: address, Header: header, Client: server.Client()}).Send(t.Context(), []byte("{}"))
+			if c.want == "" {
+				require.NoError(t, err)
+			} else {
+				assert.Equal(t, c.want, fault.From(err).Code)
+			}
+			require.Len(t, got, c.requests)
+			assert.Equal(t, "/v1/traces application/json Bearer x {}", got[0])
+		})
+	}
+}
+
+func TestSendToNobody(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	err := (&otlp.Collector{URL: server.URL, Header: http.Header{}, Client: http.DefaultClient}).Send(t.Context(), nil)
+	assert.Equal(t, fault.Unavailable, fault.From(err).Code)
+}
+
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	for base, want := range map[string]string{
+		"http://127.0.0.1:4318": "http://127.0.0.1:4318/v1/traces", "https://a/": "https://a/v1/traces", "https://a/api/v2/otlp": "https://a/api/v2/otlp",
+		"ftp://a": "", "127.0.0.1:4318": "", "http://": "", "http://a:b": "",
+	} {
+		got, err := otlp.TracesURL(base)
+		assert.Equal(t, want, got, base)
+		assert.Equal(t, want == "", err != nil, base)
+	}
+}
+
+func FuzzParseHeaders(f *testing.F) {
+	for _, seed := range []string{"", "a=b", "a=b,c=d%2C", "a", "=b", "a=%", "a=b\r\nc: d", ", ,"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		header, err := otlp.ParseHeaders(text)
+		if err != nil {
+			assert.Equal(t, fault.InvalidFormat, fault.From(err).Code)
+			return
+		}
+		for key, values := range header {
+			assert.NotContains(t, key+values[0], "\n")
+		}
+	})
+}
