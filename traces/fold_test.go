@@ -33,20 +33,21 @@ func folded(t *testing.T, list ...events.Event) []string {
 	}
 	var lines []string
 	for _, s := range spans {
-		line := fmt.Sprintf("%s < %s %g-%g", s.Name, names[s.Parent], s.Start.Sub(start).Seconds(), s.End.Sub(start).Seconds())
+		var line strings.Builder
+		fmt.Fprintf(&line, "%s < %s %g-%g", s.Name, names[s.Parent], s.Start.Sub(start).Seconds(), s.End.Sub(start).Seconds())
 		for _, a := range s.Attributes {
-			line += fmt.Sprintf(" %s=%v", a.Key[strings.LastIndex(a.Key, ".")+1:], a.Value)
+			fmt.Fprintf(&line, " %s=%v", a.Key[strings.LastIndex(a.Key, ".")+1:], a.Value)
 		}
 		for _, e := range s.Events {
-			line += fmt.Sprintf(" %s@%g", e.Name, e.At.Sub(start).Seconds())
+			fmt.Fprintf(&line, " %s@%g", e.Name, e.At.Sub(start).Seconds())
 		}
 		for _, l := range s.Links {
-			line += " ^" + names[l]
+			line.WriteString(" ^" + names[l])
 		}
 		if s.Failed {
-			line += " FAILED " + s.Message
+			line.WriteString(" FAILED " + s.Message)
 		}
-		lines = append(lines, line)
+		lines = append(lines, line.String())
 	}
 	return lines
 }
