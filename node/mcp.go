@@ -177,7 +177,7 @@ func (fa *face) serveFace(face *server.Server, owner http.Handler, pages *rest.S
 	mux.Handle(agents.TasksPath, fa.credentials.endingWithToken(paths)) // an agent that is removed while it waits gets no call
 	addProbes(mux, fa.unready)
 	all := rest.WithErrors(mux)
-	web.serve(all)
+	web.serveStarted(all)
 	follow := func() {}
 	if fa.cfg.front != nil {
 		follow = fa.cfg.front.serveLocally(all, fa.requests.AwaitLease)

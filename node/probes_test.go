@@ -96,10 +96,10 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// A node that starts is alive, and not ready yet. Other requests are refused.
+// A node that starts is alive, and not ready yet. Other requests wait for the start.
 func TestProbesOfANodeThatStarts(t *testing.T) {
 	t.Parallel()
-	address, asked := freeAddress(t), false
+	address, asked, waited := freeAddress(t), false, make(chan int, 1)
 	var once sync.Once
 	var early int
 	e := serveRPC(t, func(c *node.Config) {
@@ -111,12 +111,17 @@ func TestProbesOfANodeThatStarts(t *testing.T) {
 		c.Faces.Face = func(*server.Config) { // nearly everything has started, and it is not served yet
 			asked = true
 			assertUnready(t, "http://"+address, "STARTING")
-			status, body := fetch(t, "http://"+address+"/api/v1/status", "")
-			assert.Equal(t, http.StatusServiceUnavailable, status)
-			assert.Contains(t, body, `"name":"UNAVAILABLE"`)
+			go func() {
+				defer close(waited)
+				if answer, err := http.Get("http://" + address + "/api/v1/status"); err == nil {
+					waited <- answer.StatusCode
+					_ = answer.Body.Close()
+				}
+			}()
 		}
 	})
 	require.True(t, asked)
+	assert.Equal(t, http.StatusUnauthorized, <-waited)
 	assert.Equal(t, http.StatusServiceUnavailable, early)
 	assertReady(t, e.site(""))
 	assert.Equal(t, "http://"+address, e.site(""))

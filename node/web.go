@@ -20,10 +20,12 @@ type webServer struct {
 	listener net.Listener
 	server   *http.Server
 	handler  atomic.Pointer[http.Handler]
-	begin    sync.Once
-	ended    chan error
-	end      sync.Once
-	err      error
+	// started is closed when the handler of the node that has started is in place.
+	started chan struct{}
+	begin   sync.Once
+	ended   chan error
+	end     sync.Once
+	err     error
 }
 
 // openWeb opens the HTTP server of a node with its own store, if HTTP is configured. From then on probes are told that the node
@@ -34,13 +36,13 @@ func (h *host) openWeb(ctx context.Context) error {
 		return err
 	}
 	h.web = newWebServer(listener, h.cfg)
-	h.web.serve(startingHandler())
+	h.web.serve(h.web.startingHandler())
 	return nil
 }
 
 // newWebServer returns a server that accepts connections and answers nothing yet.
 func newWebServer(listener net.Listener, cfg Config) *webServer {
-	s := &webServer{origin: "http://" + listener.Addr().String(), listener: listener, ended: make(chan error, 1)}
+	s := &webServer{origin: "http://" + listener.Addr().String(), listener: listener, started: make(chan struct{}), ended: make(chan error, 1)}
 	s.server = httplimit.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		(*s.handler.Load()).ServeHTTP(w, r)
 	}), cfg.Faces.limits())
@@ -72,12 +74,29 @@ func (s *webServer) close(ctx context.Context) error {
 	return s.err
 }
 
-// startingHandler answers requests to a node that starts: the probes, and UNAVAILABLE to all others.
-func startingHandler() http.Handler {
+// serveStarted passes all later requests, and those that wait for the start, to the handler of the node. It is called once.
+func (s *webServer) serveStarted(handler http.Handler) {
+	s.serve(handler)
+	close(s.started)
+}
+
+// startPatience is how long a request waits for the start of the node.
+const startPatience = 30 * time.Second
+
+// startingHandler answers the probes of a node that starts. All other requests wait until the node has started: to a client that comes
+// back after a restart, 503 would be the answer to its request, and many MCP clients then give up.
+func (s *webServer) startingHandler() http.Handler {
 	mux := http.NewServeMux()
 	addProbes(mux, func(context.Context) string { return reasonStarting })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeUnavailable(w, r, fault.New(fault.Unavailable, "the node is starting").WithReason(reasonStarting).WithHint("try again in a moment"))
+		ctx, cancel := context.WithTimeout(r.Context(), startPatience)
+		defer cancel()
+		select {
+		case <-s.started:
+			(*s.handler.Load()).ServeHTTP(w, r)
+		case <-ctx.Done():
+			writeUnavailable(w, r, fault.New(fault.Unavailable, "the node is starting").WithReason(reasonStarting).WithHint("try again in a moment"))
+		}
 	})
 	return mux
 }
