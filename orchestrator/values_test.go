@@ -66,11 +66,11 @@ func TestLargeValuesAreReadWithoutTheLock(t *testing.T) {
 		n = start(t, log, func(c *orchestrator.Config) { c.Blobs = g })
 		_, err := n.List(n.ctx(), api.ListRequest{})
 		require.NoError(t, err)
-		viewed := make(chan api.TaskView, 1)
+		viewed, signalled := make(chan api.TaskView, 1), make(chan error, 1)
 		go func() { viewed <- n.get(id) }()
 		go func() {
 			_, err := n.Signal(n.ctx(), api.SignalRequest{ID: id, Name: "go"})
-			assert.NoError(t, err)
+			signalled <- err
 		}()
 		<-time.After(time.Second)
 		other := n.submit(onePlan)
@@ -80,6 +80,7 @@ func TestLargeValuesAreReadWithoutTheLock(t *testing.T) {
 		close(g.open)
 		assert.JSONEq(t, `{"n":200001}`, string(n.result(id).Output))
 		assert.Contains(t, string((<-viewed).Steps[0].Output), "xxx")
+		require.NoError(t, <-signalled)
 		n.checkIdle()
 	})
 }
