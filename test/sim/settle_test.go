@@ -150,7 +150,7 @@ func (w *world) blocked(open []api.Summary) bool {
 	for _, task := range open {
 		for _, c := range w.causes(task.ID) {
 			switch c.Kind {
-			case "paused", "dependency", "concurrency", "in_doubt", "child", "signal", "cancelling", "approval", "question", "budget", "agent":
+			case "paused", "dependency", "concurrency", "in_doubt", "child", "signal", "cancelling", "approval", "question", "budget", "agent", "message":
 			default:
 				return false
 			}
