@@ -3,6 +3,7 @@ package schedules
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -83,19 +84,14 @@ func object(data json.RawMessage, path string, fields map[string]func(json.RawMe
 	if json.Unmarshal(data, &members) != nil {
 		return fault.New(fault.InvalidFormat, "is not an object").WithField(path)
 	}
-	names := make([]string, 0, len(members))
-	for name := range members {
-		names = append(names, name)
-	}
-	slices.Sort(names) // the same error for the same input
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(members)) { // the same error for the same input
 		field := name
 		if path != "" {
 			field = path + "." + name
 		}
 		decode := fields[name]
 		if decode == nil {
-			return fault.New(fault.InvalidParams, "is not known").WithField(clip(field)).WithHint("known are %s", strings.Join(known(fields), ", "))
+			return fault.New(fault.InvalidParams, "is not known").WithField(clip(field)).WithHint("known are %s", strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 		}
 		if string(members[name]) == "null" {
 			return fault.New(fault.InvalidFormat, "has no value").WithField(field)
@@ -105,15 +101,6 @@ func object(data json.RawMessage, path string, fields map[string]func(json.RawMe
 		}
 	}
 	return nil
-}
-
-func known[T any](fields map[string]T) []string {
-	names := make([]string, 0, len(fields))
-	for name := range fields {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // value decodes a value of a field.

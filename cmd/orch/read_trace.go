@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -124,7 +125,7 @@ func (c *readCommands) spanSink(ctx context.Context, to string) (send func([]byt
 	}
 	if to == stdinName {
 		send, flush := lineWriter(c.out)
-		return send, func(err error) error { return firstOf(err, flush()) }, nil
+		return send, func(err error) error { return cmp.Or(err, flush()) }, nil
 	}
 	path := c.path(to)
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -133,21 +134,11 @@ func (c *readCommands) spanSink(ctx context.Context, to string) (send func([]byt
 	}
 	send, flush := lineWriter(file)
 	return send, func(err error) error {
-		if err = firstOf(err, flush(), file.Close()); err != nil {
+		if err = cmp.Or(err, flush(), file.Close()); err != nil {
 			_ = os.Remove(path)
 		}
 		return err
 	}, nil
-}
-
-// firstOf returns the first error that is not nil.
-func firstOf(list ...error) error {
-	for _, err := range list {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // lineWriter writes requests as lines.

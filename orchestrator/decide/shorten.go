@@ -24,8 +24,8 @@ const (
 	summarizeExcerpts = summarize + " Use at most %d words."
 )
 
-// refused records that the request of the current turn is too long for the model, with its answer or without, so that the conversation is shortened. It returns false
-// if that is not why the model did not answer, or if a shorter conversation does not help.
+// refused records that the request of the current turn is too long for the model, with its answer or without, so that the conversation
+// is shortened. It returns false if that is not why the model did not answer, or if a shorter conversation does not help.
 func (t turns) refused(err *fault.Error) bool {
 	a := t.agent()
 	limit := a.Limit()

@@ -172,7 +172,7 @@ func adapters(face []string) []Row {
 	return []Row{
 		// Packages with an interface for clients (mcp, httpapi) never import bus or worker.
 		{Package: "bus/storefile"},
-		{Package: "traces/otlp", Imports: []string{"fault", "traces"}},
+		{Package: "traces/otlp", Imports: []string{"fault", "traces", "internal/pause"}},
 		{Package: "bus/election", Imports: []string{"fault", "internal/uptime"}},
 		{Package: "bus", Imports: []string{
 			"fault", "events", "stats", "agents", "messages", "classify/secrets", "bus/storefile", "internal/failpoint", "internal/histogram", "internal/pause",

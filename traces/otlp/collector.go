@@ -13,12 +13,14 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pause"
 )
 
 const (
 	// maxAnswer bounds what is read of the answer of a collector.
 	maxAnswer = 64 << 10
-	// attempts is how often a request is sent, and firstPause how long the first pause between them is. Each one is twice as long.
+	// attempts is how often a request is sent, and firstPause how long the first pause between them is at most. Each further one may be
+	// twice as long.
 	attempts   = 5
 	firstPause = 500 * time.Millisecond
 	// maxPause bounds the pause that a collector asks for.
@@ -67,17 +69,13 @@ func ParseHeaders(text string) (http.Header, error) {
 // Send sends a request that Encode has returned, again while the collector says that it is overloaded. It returns UNAVAILABLE if it stays
 // so or does not answer, and NETWORK_ERROR if the collector refuses spans.
 func (c *Collector) Send(ctx context.Context, body []byte) error {
-	pause := firstPause
-	for n := 1; ; n++ {
+	for failures := 0; ; failures++ {
 		wait, err := c.post(ctx, body)
-		if err == nil || wait < 0 || n == attempts {
+		if err == nil || wait < 0 || failures == attempts-1 {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return fault.From(ctx.Err())
-		case <-time.After(min(cmp.Or(wait, pause), maxPause)):
-			pause *= 2
+		if err := pause.For(ctx, min(cmp.Or(wait, pause.Backoff(firstPause, maxPause, failures)), maxPause)); err != nil {
+			return fault.From(err)
 		}
 	}
 }
