@@ -103,6 +103,8 @@ type Submitted struct {
 	// Created is the submission time that the expressions of the plan see. It is nil when no expression uses it and in
 	// events of earlier versions; the time of the first commit is then used.
 	Created *time.Time `json:"created,omitempty"`
+	// Schedule is the firing that submitted the task, or the task that this one continues; nil for none.
+	Schedule *Firing `json:"schedule,omitempty"`
 	// Deadline is the time at which the task fails if it has not ended.
 	Deadline *time.Time `json:"deadline,omitempty"`
 	MaxSteps int        `json:"max_steps,omitempty"`
@@ -141,6 +143,14 @@ type Submitted struct {
 	// Limited is true when the requester may see only its own tasks. Its calls may not use functions that are reserved
 	// for operators.
 	Limited bool `json:"limited,omitempty"`
+}
+
+// Firing is a time at which a schedule starts a task.
+type Firing struct {
+	// Name is the name of the schedule.
+	Name string `json:"name"`
+	// Time is the instant that the rules of the schedule name, without its jitter, or the time at which somebody triggered it.
+	Time time.Time `json:"time"`
 }
 
 // Client describes what the submitting program can do for a task, and what the task may reach.

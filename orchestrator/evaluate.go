@@ -20,11 +20,12 @@ func (cp *compiler) evaluateKeys(p *events.Submitted, prog *program, inputs json
 	if extra.created != nil {
 		now = *extra.created
 	}
-	if bytes.Contains(prog.text, []byte("created")) {
+	if bytes.Contains(prog.text, []byte("created")) || bytes.Contains(prog.text, []byte("schedule")) {
 		p.Created = &now
 	}
 	sc := plan.Scope{Inputs: inputs, Task: func() plan.TaskInfo {
-		return plan.TaskInfo{Name: p.Name, Root: cmp.Or(p.Root, cp.cfg.Root), Created: plan.CreatedAt(now)}
+		t := plan.TaskInfo{Name: p.Name, Root: cmp.Or(p.Root, cp.cfg.Root), Created: plan.CreatedAt(now)}
+		return decide.WithSchedule(t, p.Schedule)
 	}}
 	if err := cp.evaluateAllow(p, prog, sc, extra); err != nil {
 		return err

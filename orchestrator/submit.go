@@ -177,7 +177,7 @@ func (sm *submitter) prepare(ctx context.Context, r api.SubmitRequest, extra sub
 		Session: r.Session, Shares: r.Shares, Writes: r.Writes,
 		PlanSHA256: prog.hash, Parent: extra.parent, RetryOf: extra.origin, KeyOf: extra.keyOf, DependsOn: r.DependsOn,
 		Client: r.Client, Via: r.Via, Limited: r.KeysOf != "",
-		Within: extra.within,
+		Within: extra.within, Schedule: cmp.Or(extra.schedule, r.Schedule),
 	}
 	if sm.cfg.Local {
 		p.Root = cmp.Or(extra.root, r.Root, sm.cfg.Root)

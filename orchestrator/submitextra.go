@@ -28,6 +28,8 @@ type submitExtra struct {
 	deadline *time.Time
 	// created is the submission time for the expressions of the plan; nil means the current time.
 	created *time.Time
+	// schedule is the firing that submitted the task or the task that it continues.
+	schedule *events.Firing
 	// share is the share of the parent task (events.Submitted).
 	share string
 	// limited is set if the parent task is limited.

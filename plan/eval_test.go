@@ -43,7 +43,7 @@ func set(t *testing.T, value any) (string, error) {
 			return plan.StepResult{State: "failed", Error: &plan.StepError{Code: "C", Message: "m"}, Attempts: 2}, id == "s"
 		},
 		Task: func() plan.TaskInfo {
-			return plan.TaskInfo{ID: "T", Name: "N", Workspace: "/w", Root: "/r", Attempt: 3}
+			return plan.TaskInfo{ID: "T", Name: "N", Workspace: "/w", Root: "/r", Attempt: 3, Created: "2026-11-28T02:31:00Z", Schedule: "nightly", ScheduleTime: "2026-11-28T02:30:00Z"}
 		},
 	})
 	return string(out), err
@@ -72,6 +72,7 @@ func TestTemplates(t *testing.T) {
 		{`${{ "}}" + '${{' }}`, `"}}${{"`},
 		{`${{ {"a": {"b": 1}} }}`, `{"a":{"b":1}}`},
 		{[]any{"${{ 1 }}", map[string]any{"${{ k }}": "${{ 2 }}"}}, `[1,{"${{ k }}":2}]`},
+		{"${{ schedule.name }} ${{ schedule.time }} ${{ date(schedule.time, \"2006-01-02\") }}", `"nightly 2026-11-28T02:30:00Z 2026-11-28"`},
 		{"${{ inputs.missing }}", `null`},
 		{`${{ inputs.missing ?? "d" }}`, `"d"`},
 		{"${{ keys(inputs.o) }}", `["a","b"]`},

@@ -115,6 +115,8 @@ func rootType(name string, hasOutput bool) any {
 		return types.Map{
 			"id": types.String, "name": types.String, "workspace": types.String, "root": types.String, "attempt": types.Int, "created": types.String,
 		}
+	case rootSchedule:
+		return types.Map{"name": types.String, "time": types.String}
 	case rootIndex:
 		return 0
 	default:
@@ -155,7 +157,7 @@ func (ls languages) words() []string {
 	c := ls.with(nil)
 	words := append(sortedKeys(c.Builtins), sortedKeys(c.Functions)...)
 	return append(words, "let", "if", "else", "in", "not", "and", "or", "true", "false", "nil", "null",
-		"matches", "contains", "startsWith", "endsWith", rootInputs, rootSteps, rootTask, rootIndex, rootArgs, rootOutput)
+		"matches", "contains", "startsWith", "endsWith", rootInputs, rootSteps, rootTask, rootSchedule, rootIndex, rootArgs, rootOutput)
 }
 
 // compileExpression returns the compiled code, or an error with its position in the source.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -49,25 +50,39 @@ type Scope struct {
 	Step func(id string) (StepResult, bool)
 	// Vars contains, within a for_each, the item under its `as` name and the index.
 	Vars map[string]json.RawMessage
-	// Task returns the value of task. It is called only for expressions that refer to it; nil stands for a zero TaskInfo.
+	// Task returns the values of task and schedule. It is called only for expressions that refer to them; nil stands for a zero
+	// TaskInfo.
 	Task func() TaskInfo
 }
 
-// taskValue returns the value of task in expressions.
-func (sc Scope) taskValue() map[string]any {
-	var t TaskInfo
-	if sc.Task != nil {
-		t = sc.Task()
+// taskInfo returns the values of task and schedule.
+func (sc Scope) taskInfo() TaskInfo {
+	if sc.Task == nil {
+		return TaskInfo{}
 	}
+	return sc.Task()
+}
+
+// value returns the value of task in expressions.
+func (t TaskInfo) value() map[string]any {
 	return map[string]any{"id": t.ID, "name": t.Name, "workspace": t.Workspace, "root": t.Root, "attempt": t.Attempt, "created": t.Created}
 }
 
-// TaskInfo is the value of task in expressions. Workspace and Root are absolute paths.
+// scheduleValue returns the value of schedule in expressions.
+func (t TaskInfo) scheduleValue() map[string]any {
+	return map[string]any{"name": t.Schedule, "time": cmp.Or(t.ScheduleTime, t.Created)}
+}
+
+// TaskInfo contains the values of task and schedule in expressions. Workspace and Root are absolute paths.
 type TaskInfo struct {
 	ID, Name, Workspace, Root string
 	// Created is the submission time: RFC 3339 in UTC, in seconds.
 	Created string
 	Attempt int
+	// Schedule is the name of the schedule that has started the task, ScheduleTime the instant of its firing in the form of
+	// Created. Both are empty for other tasks, and schedule.time is then the submission time: a plan of a schedule can be
+	// submitted by hand.
+	Schedule, ScheduleTime string
 }
 
 // CreatedAt formats a time for TaskInfo.Created.
@@ -134,7 +149,10 @@ func (f *field) json(sc Scope) (json.RawMessage, error) {
 func (f *field) env(sc Scope, extra map[string]any) (map[string]any, error) {
 	env := map[string]any{nameTick: ticker()}
 	if f.uses[rootTask] {
-		env[rootTask] = sc.taskValue()
+		env[rootTask] = sc.taskInfo().value()
+	}
+	if f.uses[rootSchedule] {
+		env[rootSchedule] = sc.taskInfo().scheduleValue()
 	}
 	if f.uses[rootInputs] {
 		v, err := decodePart(sc.Inputs, "the inputs")

@@ -14,6 +14,8 @@ const (
 	rootInputs = "inputs"
 	rootSteps  = "steps"
 	rootTask   = "task"
+	// rootSchedule is the schedule that has started the task.
+	rootSchedule = "schedule"
 	rootIndex  = "index"
 	rootArgs   = "args"
 	rootOutput = "output"
@@ -117,7 +119,7 @@ func (s *scope) hint(message string, at location) string {
 }
 
 func resultFields() []string {
-	return []string{"output", "state", "error", "attempts", "code", "message", "class", "id", "name", "workspace", "root", "attempt", "created"}
+	return []string{"output", "state", "error", "attempts", "code", "message", "class", "id", "name", "workspace", "root", "attempt", "created", "time"}
 }
 
 // references collects the names and the steps that an expression refers to. It visits the children of a node before the

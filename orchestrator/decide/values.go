@@ -125,13 +125,22 @@ func (t *Reading) scope(in *Item) plan.Scope {
 	return sc
 }
 
-// taskInfo returns the value of task in expressions.
+// taskInfo returns the values of task and schedule in expressions.
 func (t *Reading) taskInfo() plan.TaskInfo {
 	root, id := cmp.Or(t.Task.Submitted.Root, t.Rules.Root), HomeOf(t.Task)
-	return plan.TaskInfo{
+	info := plan.TaskInfo{
 		ID: string(id), Name: NameOf(t.Task), Attempt: 1, Created: plan.CreatedAt(submittedAt(t.Task)),
 		Workspace: t.Rules.Workspace(root, id), Root: root,
 	}
+	return WithSchedule(info, t.Task.Submitted.Schedule)
+}
+
+// WithSchedule adds the firing that has started a task, if any, to the values that expressions of its plan see.
+func WithSchedule(info plan.TaskInfo, f *events.Firing) plan.TaskInfo {
+	if f != nil {
+		info.Schedule, info.ScheduleTime = f.Name, plan.CreatedAt(f.Time)
+	}
+	return info
 }
 
 // verifyScope is scope with the arguments of the call in doubt as `args`.
