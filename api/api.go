@@ -10,6 +10,12 @@ import (
 // API is the interface of a node, for callers in its process and over the bus. All errors are *fault.Error. Methods accept full
 // ids only; Find resolves a prefix to an id.
 type API interface {
+	Tasks
+	Schedules
+}
+
+// Tasks are the methods about tasks and the node.
+type Tasks interface {
 	// Submit makes a task durable and returns its id (S0-034, X-04). Errors: CONFLICT if the idempotency key was used with a
 	// different input, INVALID_PLAN, VALIDATION_ERROR, SECRET_DETECTED, DISK_FULL.
 	Submit(ctx context.Context, r SubmitRequest) (SubmitReply, error)

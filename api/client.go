@@ -175,6 +175,21 @@ func (c Client) Import(ctx context.Context, r ImportRequest) (ImportReply, error
 	return importFile.send(ctx, c.transport, r)
 }
 
+// Schedules implements API.
+func (c Client) Schedules(ctx context.Context, r SchedulesRequest) (SchedulesReply, error) {
+	return listSchedules.send(ctx, c.transport, r)
+}
+
+// PutSchedule implements API.
+func (c Client) PutSchedule(ctx context.Context, r PutScheduleRequest) (ScheduleView, error) {
+	return putSchedule.send(ctx, c.transport, r)
+}
+
+// SteerSchedule implements API.
+func (c Client) SteerSchedule(ctx context.Context, r SteerScheduleRequest) (SteerScheduleReply, error) {
+	return steerSchedule.send(ctx, c.transport, r)
+}
+
 // Status implements API.
 func (c Client) Status(ctx context.Context, r StatusRequest) (StatusReply, error) {
 	return status.send(ctx, c.transport, r)

@@ -155,9 +155,13 @@ var ( //nolint:gochecknoglobals // a constant table
 	importFile   = method("import", Always, API.Import)
 	status       = method("status", Always, API.Status)
 
+	listSchedules = method("schedules", Always, API.Schedules)
+	putSchedule   = method("put_schedule", IfUnrecorded, API.PutSchedule)
+	steerSchedule = method("steer_schedule", IfUnrecorded, API.SteerSchedule)
+
 	table = []entry{
 		submit, submitBatch, find, get, result, list, queue, watch, history, replay, explain, conversation, cost, cancel,
 		pause, resume, retry, redrive, fork, diff, signal, say, resolve, call, checkpoint, approvals, decide, questions, answer, archive,
-		exportFile, importFile, status,
+		exportFile, importFile, status, listSchedules, putSchedule, steerSchedule,
 	}
 )

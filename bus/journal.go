@@ -30,12 +30,21 @@ const (
 const (
 	RealtimeJournal  = "REALTIME"
 	FirestoreJournal = "FIRESTORE"
+	SchedulesJournal = "SCHEDULES"
 )
 
 // journalStreams returns the names of the streams of all journals and of their snapshots. The streams of a journal that was
 // never opened do not exist.
 func journalStreams() []string {
-	return []string{snapsStream, journalPrefix + RealtimeJournal, journalPrefix + FirestoreJournal}
+	return []string{snapsStream, journalPrefix + RealtimeJournal, journalPrefix + FirestoreJournal, journalPrefix + SchedulesJournal}
+}
+
+// contentOf returns what a journal contains, for messages.
+func contentOf(journal string) string {
+	if journal == SchedulesJournal {
+		return "the schedules"
+	}
+	return "the database " + journal
 }
 
 // hasStream reports whether a stream exists.
@@ -60,22 +69,27 @@ type Journal struct {
 	saving sync.Mutex
 }
 
-// OpenJournal opens or creates a journal: RealtimeJournal or FirestoreJournal. Errors: DISK_FULL, UNAVAILABLE.
+// HasJournal reports whether a journal was ever opened.
+func (s *Store) HasJournal(ctx context.Context, name string) (bool, error) {
+	return s.conn.hasStream(ctx, journalPrefix+name)
+}
+
+// OpenJournal opens or creates a journal. Errors: DISK_FULL, UNAVAILABLE.
 func (s *Store) OpenJournal(ctx context.Context, name string) (*Journal, error) {
 	j := &Journal{store: s, name: name}
 	var err error
 	j.stream, err = opener{s.conn.js, s.newer()}.stream(ctx, jetstream.StreamConfig{
-		Name: journalPrefix + name, Description: "changes of a database, one a message",
+		Name: journalPrefix + name, Description: "changes of " + contentOf(name) + ", one a message",
 		Subjects: []string{j.subject()}, Storage: jetstream.FileStorage, Replicas: s.cfg.Replicas,
 		Discard: jetstream.DiscardNew, AllowDirect: true,
 	})
 	if err == nil {
 		j.snaps, err = opener{s.conn.js, s.newer()}.objects(ctx, jetstream.ObjectStoreConfig{
-			Bucket: snapsBucket, Description: "states of databases", Replicas: s.cfg.Replicas,
+			Bucket: snapsBucket, Description: "states of journals", Replicas: s.cfg.Replicas,
 		})
 	}
 	if err != nil {
-		return nil, sideFault(err, "the database cannot be opened")
+		return nil, sideFault(err, contentOf(name)+" cannot be opened")
 	}
 	for _, stream := range []string{j.streamName(), snapsStream} {
 		if err := s.barrier().watch(stream); err != nil {
@@ -124,7 +138,7 @@ func (j *Journal) Append(ctx context.Context, newest uint64, data []byte) (uint6
 func (j *Journal) Read(ctx context.Context, after uint64, fn func(seq uint64, data []byte) error) error {
 	info, err := j.stream.Info(ctx)
 	if err != nil {
-		return sideFault(err, "the database cannot be read")
+		return sideFault(err, contentOf(j.name)+" cannot be read")
 	}
 	last := info.State.LastSeq
 	if last < after {
@@ -155,7 +169,7 @@ func (j *Journal) Read(ctx context.Context, after uint64, fn func(seq uint64, da
 }
 
 func journalLoss(name string, seq uint64) error {
-	return fault.New(fault.DataLoss, "the change at position %d of the database %s is gone", seq, name).
+	return fault.New(fault.DataLoss, "the change at position %d of %s is gone", seq, contentOf(name)).
 		WithHint("orch restore brings a backup back")
 }
 
@@ -163,7 +177,7 @@ func journalLoss(name string, seq uint64) error {
 func (j *Journal) Last(ctx context.Context) (uint64, error) {
 	info, err := j.stream.Info(ctx)
 	if err != nil {
-		return 0, sideFault(err, "the database cannot be read")
+		return 0, sideFault(err, contentOf(j.name)+" cannot be read")
 	}
 	return info.State.LastSeq, nil
 }
@@ -188,7 +202,7 @@ func (j *Journal) Follow(ctx context.Context, changed func(position uint64)) err
 		notified <- position
 	})
 	if err != nil {
-		return sideFault(err, "the database cannot be followed")
+		return sideFault(err, contentOf(j.name)+" cannot be followed")
 	}
 	defer func() { _ = sub.Unsubscribe() }() // only fails on a closed connection
 	tick := time.NewTicker(journalPollEvery)
@@ -215,7 +229,7 @@ func (j *Journal) Snapshot(ctx context.Context) ([]byte, uint64, error) {
 		return nil, 0, nil
 	}
 	if err != nil {
-		return nil, 0, sideFault(err, "the database cannot be read")
+		return nil, 0, sideFault(err, contentOf(j.name)+" cannot be read")
 	}
 	data, err := io.ReadAll(got)
 	info, noInfo := got.Info()
@@ -224,7 +238,7 @@ func (j *Journal) Snapshot(ctx context.Context) ([]byte, uint64, error) {
 		return nil, 0, damagedSnapshot(j.name, err)
 	}
 	if err != nil {
-		return nil, 0, sideFault(err, "the database cannot be read")
+		return nil, 0, sideFault(err, contentOf(j.name)+" cannot be read")
 	}
 	position, err := strconv.ParseUint(info.Headers.Get(positionHeader), 10, 64)
 	if err != nil {
@@ -234,7 +248,7 @@ func (j *Journal) Snapshot(ctx context.Context) ([]byte, uint64, error) {
 }
 
 func damagedSnapshot(name string, err error) error {
-	return fault.Wrap(fault.DataLoss, err, "the snapshot of the database "+name+" is damaged").
+	return fault.Wrap(fault.DataLoss, err, "the snapshot of "+contentOf(name)+" is damaged").
 		WithHint("orch restore brings a backup back")
 }
 

@@ -74,6 +74,9 @@ func TimeOfAgent(id string) time.Time {
 // NewTokenID returns a new id for a bearer token: "TOK_" and a ULID. The id is not secret.
 func NewTokenID(at time.Time) string { return "TOK_" + newULID(at, rand.Reader) }
 
+// NewScheduleID returns a new id for a schedule: "SCH_" and a ULID.
+func NewScheduleID(at time.Time) string { return "SCH_" + newULID(at, rand.Reader) }
+
 const messagePrefix = "MSG_"
 
 // NewMessageID returns a new message id: "MSG_" and a ULID.

@@ -15,6 +15,7 @@ import (
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/rpc"
+	"github.com/orch-dev/orch/scheduler"
 	"github.com/orch-dev/orch/stats"
 )
 
@@ -25,7 +26,9 @@ type host struct {
 	store    *bus.Store
 	orch     *orchestrator.Orchestrator
 	executor *executor
-	stats    *stats.Projector
+	// scheduler starts the tasks of schedules.
+	scheduler *scheduler.Scheduler
+	stats     *stats.Projector
 	// lists is the index of lists.
 	lists orchestrator.Lists
 	// feed reports changed tasks to the listeners of the HTTP API; nil if HTTP is not configured.

@@ -121,7 +121,7 @@ func listenHTTP(ctx context.Context, cfg Config) (net.Listener, error) {
 
 func (fa *face) faceConfig() server.Config {
 	cfg := server.Config{
-		API: auditedAPI{fa.orch, fa.journal.refused}, Catalogue: fa.executor.catalogue,
+		API: auditedAPI{fa.commands(), fa.journal.refused}, Catalogue: fa.executor.catalogue,
 		Root: fa.executor.root.Name(), Version: fa.cfg.Version, Logger: fa.cfg.logger(), Key: fa.credentials.faceKey,
 		Stores: server.Stores{
 			Sessions: fa.store, Outputs: fa.executor.tree, Outside: fa.Outside(), Agents: NewAgentFiles(fa.executor.root), Inboxes: fa.mailroom.messages,

@@ -109,6 +109,7 @@ func (n *Node) startOwner(ctx context.Context) error {
 	if n.orch, err = orchestrator.New(n.ownerConfig()); err != nil {
 		return err
 	}
+	n.scheduler = n.newScheduler()
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- n.orch.Run(run) }()
@@ -156,6 +157,7 @@ func (n *Node) ownerConfig() orchestrator.Config {
 func (n *Node) ownerHooks() orchestrator.Hooks {
 	return orchestrator.Hooks{
 		Over: func(id events.TaskID) {
+			n.scheduler.TaskEnded(id)
 			n.executor.inBackground(id, func() error { return n.executor.tree.RemoveTemp(id) })
 		},
 		Archived: func(id events.TaskID, ok bool) {
@@ -209,7 +211,7 @@ func (n *Node) takeOver(ctx context.Context) error {
 // serve starts the endpoints for clients and remote workers. From then on clients consider the node ready, so everything else
 // that they may request must be available before.
 func (n *Node) serve(context.Context) error {
-	audited := auditedAPI{n.orch, n.refused}
+	audited := auditedAPI{n.API(), n.refused}
 	commands, err := rpc.ServeAPI(n.requests, audited, n.store, n.forCommands(n.Operator()))
 	if err != nil {
 		return err
@@ -239,7 +241,7 @@ func (ch *chores) startChores(ctx context.Context) error {
 }
 
 // API returns the commands of the node. Calls do not use the network.
-func (n *Node) API() api.API { return n.orch }
+func (n *Node) API() api.API { return n.commands() }
 
 // Store returns the node's store.
 func (n *Node) Store() *bus.Store { return n.store }

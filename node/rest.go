@@ -19,8 +19,8 @@ import (
 // rest returns the HTTP API and the page. They use the same authentication as MCP.
 func (fa *face) rest(face *server.Server) (*rest.Server, error) {
 	return rest.New(rest.Config{
-		API: auditedAPI{fa.orch, fa.journal.refused}, Authenticator: restAuthenticator{face, fa.credentials.tokens}, Rebound: server.Rebound, Blob: fa.store.Get,
-		Policy:  &restPolicy{executor: fa.executor, api: fa.orch, redact: fa.redactText},
+		API: auditedAPI{fa.commands(), fa.journal.refused}, Authenticator: restAuthenticator{face, fa.credentials.tokens}, Rebound: server.Rebound, Blob: fa.store.Get,
+		Policy:  &restPolicy{executor: fa.executor, api: fa.commands(), redact: fa.redactText},
 		Agents:  restAgents{fa.agentDesk.agents, fa.mailroom.messages.Waiting, fa.redactText},
 		Servers: restServers{NewAdmin(fa.asker), fa.entries, fa.redactText},
 		Metrics: (&monitor{host: fa.host}).write, Redact: fa.redactText, Feed: fa.feed, Logins: fa.logins, Files: web.Files(), Logger: fa.cfg.logger(),

@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// Approvals implements api.API.
+// Approvals implements api.Tasks.
 func (rd *reader) Approvals(ctx context.Context, r api.ApprovalsRequest) (api.ApprovalsReply, error) {
 	if err := checkApprovals(r); err != nil {
 		return api.ApprovalsReply{}, err
@@ -198,7 +198,7 @@ type approver struct {
 	clean     *cleaner
 }
 
-// Decide implements api.API.
+// Decide implements api.Tasks.
 func (ap *approver) Decide(ctx context.Context, r api.DecideRequest) (api.ApprovalView, error) {
 	id, err := events.TaskOfApproval(r.ID)
 	if err != nil {

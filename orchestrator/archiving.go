@@ -53,7 +53,7 @@ type archiver struct {
 	archiveNow chan struct{}
 }
 
-// Archive implements api.API.
+// Archive implements api.Tasks.
 func (ar *archiver) Archive(ctx context.Context, r api.ArchiveRequest) (api.ArchiveReply, error) {
 	if err := ar.serving(); err != nil {
 		return api.ArchiveReply{}, err

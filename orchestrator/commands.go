@@ -26,7 +26,7 @@ type operations struct {
 	pauses    *pauseList
 }
 
-// Cancel implements api.API.
+// Cancel implements api.Tasks.
 func (op *operations) Cancel(ctx context.Context, r api.CancelRequest) (api.TaskView, error) {
 	err := seen{r.ID, r.SeenRev, r.Actor}.change(ctx, op.reader, func(t *decide.Turn) error {
 		if err := t.CheckOpen("cancel"); err != nil {
@@ -44,7 +44,7 @@ func (op *operations) Cancel(ctx context.Context, r api.CancelRequest) (api.Task
 	return op.reader.Get(ctx, api.GetRequest{ID: r.ID})
 }
 
-// Signal implements api.API.
+// Signal implements api.Tasks.
 func (op *operations) Signal(ctx context.Context, r api.SignalRequest) (api.TaskView, error) {
 	if r.Name == "" || len(r.Name) > maxText {
 		return api.TaskView{}, fault.New(fault.RequiredField, "must be 1 to %d bytes", maxText).WithField("name")
@@ -75,7 +75,7 @@ func (op *operations) Signal(ctx context.Context, r api.SignalRequest) (api.Task
 
 const maxSignals = 1000
 
-// Resolve implements api.API.
+// Resolve implements api.Tasks.
 func (op *operations) Resolve(ctx context.Context, r api.ResolveRequest) (api.TaskView, error) {
 	if r.As != "succeeded" && r.As != "failed" && r.As != "retry" {
 		return api.TaskView{}, fault.New(fault.ValidationError, "must be succeeded, failed or retry").WithField("as")
@@ -112,7 +112,7 @@ func (op *operations) Resolve(ctx context.Context, r api.ResolveRequest) (api.Ta
 	return op.reader.Get(ctx, api.GetRequest{ID: r.ID})
 }
 
-// Call implements api.API. The call becomes a step in addition to those of the plan. It never changes the state of the task
+// Call implements api.Tasks. The call becomes a step in addition to those of the plan. It never changes the state of the task
 //
 func (op *operations) Call(ctx context.Context, r api.CallRequest) (api.CallReply, error) {
 	tool, ok := op.cfg.Catalogue.Get(r.Tool)
@@ -182,7 +182,7 @@ func (op *operations) awaitCall(ctx context.Context, r api.CallRequest, key stri
 // maxWait limits how long one request may wait; clients repeat it.
 const maxWait = time.Minute
 
-// Checkpoint implements api.API.
+// Checkpoint implements api.Tasks.
 func (op *operations) Checkpoint(ctx context.Context, r api.CheckpointRequest) (api.CheckpointReply, error) {
 	switch {
 	case r.Name != "":

@@ -20,7 +20,7 @@ const (
 	controlID   string        = "holds"
 )
 
-// Pause implements api.API.
+// Pause implements api.Tasks.
 func (op *operations) Pause(ctx context.Context, r api.PauseRequest) (api.ControlReply, error) {
 	if err := op.checkPause(&r); err != nil {
 		return api.ControlReply{}, err
@@ -41,7 +41,7 @@ func (op *operations) Pause(ctx context.Context, r api.PauseRequest) (api.Contro
 	})
 }
 
-// Resume implements api.API.
+// Resume implements api.Tasks.
 func (op *operations) Resume(ctx context.Context, r api.PauseRequest) (api.ControlReply, error) {
 	if err := op.checkPause(&r); err != nil {
 		return api.ControlReply{}, err
@@ -121,7 +121,7 @@ func (op *operations) controlReply(ctx context.Context, id events.TaskID) (api.C
 	return api.ControlReply{Paused: slices.Clone(op.pauses.list), Task: &view}, nil
 }
 
-// Status implements api.API.
+// Status implements api.Tasks.
 func (op *operations) Status(context.Context, api.StatusRequest) (api.StatusReply, error) {
 	finished, counted := op.countFinished()
 	memory := memoryMiB()

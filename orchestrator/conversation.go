@@ -25,7 +25,7 @@ const (
 	minShown     = 1 << 10
 )
 
-// Conversation implements api.API. A revision in the past is folded from the history. The newest one is in memory, and costs as much
+// Conversation implements api.Tasks. A revision in the past is folded from the history. The newest one is in memory, and costs as much
 // as its page.
 func (rd *reader) Conversation(ctx context.Context, r api.ConversationRequest) (reply api.ConversationReply, err error) {
 	if r.Limit < 0 || r.Limit > api.MaxTurns {

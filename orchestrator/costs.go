@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/orchestrator/decide"
 )
 
-// Costs implements api.API.
+// Costs implements api.Tasks.
 func (rd *reader) Costs(_ context.Context, r api.CostsRequest) (api.CostsReply, error) {
 	if err := checkCosts(r); err != nil {
 		return api.CostsReply{}, err

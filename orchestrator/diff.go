@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// Diff implements api.API. It folds both histories, so that it holds no lock while it compares.
+// Diff implements api.Tasks. It folds both histories, so that it holds no lock while it compares.
 func (rd *reader) Diff(ctx context.Context, r api.DiffRequest) (api.DiffReply, error) {
 	a, err := rd.folded(ctx, r.A)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// Explain implements api.API.
+// Explain implements api.Tasks.
 func (rd *reader) Explain(ctx context.Context, r api.GetRequest) (api.ExplainReply, error) {
 	reply := api.ExplainReply{ID: r.ID}
 	refusal := rd.refusal()

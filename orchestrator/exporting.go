@@ -20,7 +20,7 @@ type exporter struct {
 	files  transfers[*transfer]
 }
 
-// Export implements api.API.
+// Export implements api.Tasks.
 func (ex *exporter) Export(ctx context.Context, r api.ExportRequest) (api.ExportReply, error) {
 	if err := ex.serving(); err != nil {
 		return api.ExportReply{}, err

@@ -18,7 +18,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Fork implements api.API.
+// Fork implements api.Tasks.
 func (sm *submitter) Fork(ctx context.Context, r api.ForkRequest) (api.ForkReply, error) {
 	if reply, done, err := sm.existingFork(ctx, r); done || err != nil {
 		return reply, err

@@ -56,7 +56,7 @@ func (u *upload) settled() bool {
 // maxFile limits the size of an export file: its content, and some more for members that are not compressed.
 const maxFile = export.MaxContent + export.MaxContent/64
 
-// Import implements api.API.
+// Import implements api.Tasks.
 func (im *importer) Import(ctx context.Context, r api.ImportRequest) (api.ImportReply, error) {
 	if err := im.serving(); err != nil {
 		return api.ImportReply{}, err

@@ -144,7 +144,7 @@ func (l *listing) addEnded(id events.TaskID) {
 	}
 }
 
-// List implements api.API.
+// List implements api.Tasks.
 func (rd *reader) List(ctx context.Context, r api.ListRequest) (api.ListReply, error) {
 	if err := checkList(&r); err != nil {
 		return api.ListReply{}, err

@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/orchestrator/dispatch"
 )
 
-// Orchestrator owns all tasks of a log. It implements api.API for clients and work.Owner for workers. All methods are safe for
+// Orchestrator owns all tasks of a log. It implements api.Tasks for clients and work.Owner for workers. All methods are safe for
 // concurrent use. They return UNAVAILABLE until Run has read the log, and after it has ended.
 //
 // Each part has one job. All parts share core, which contains the lock. New creates the parts from the lowest to the highest. A

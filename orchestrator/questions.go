@@ -19,7 +19,7 @@ import (
 // maxResponse limits the bytes of an answer.
 const maxResponse = 256 << 10
 
-// Questions implements api.API.
+// Questions implements api.Tasks.
 func (rd *reader) Questions(ctx context.Context, r api.QuestionsRequest) (api.QuestionsReply, error) {
 	if r.ID != "" {
 		task, err := events.TaskOfQuestion(r.ID)
@@ -115,7 +115,7 @@ func questionsOf(t *statemachine.Task, selected func(*statemachine.Question) boo
 	return views
 }
 
-// Answer implements api.API.
+// Answer implements api.Tasks.
 func (ap *approver) Answer(ctx context.Context, r api.AnswerRequest) (api.TaskView, error) {
 	id, err := events.TaskOfQuestion(r.Question)
 	switch {

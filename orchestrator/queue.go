@@ -19,7 +19,7 @@ const (
 	defaultQueuePage = 20
 )
 
-// Queue implements api.API.
+// Queue implements api.Tasks.
 func (rd *reader) Queue(ctx context.Context, r api.QueueRequest) (api.QueueReply, error) {
 	if err := checkQueue(&r); err != nil {
 		return api.QueueReply{}, err

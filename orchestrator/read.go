@@ -20,9 +20,9 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-var _ api.API = (*Orchestrator)(nil)
+var _ api.Tasks = (*Orchestrator)(nil)
 
-// Find implements api.API.
+// Find implements api.Tasks.
 func (rd *reader) Find(ctx context.Context, r api.FindRequest) (api.FindReply, error) {
 	text := strings.ToUpper(strings.TrimSpace(r.Text))
 	if text == "@LAST" {
@@ -89,7 +89,7 @@ func onlyMatch(text string, found events.TaskID, count int) (api.FindReply, erro
 	}
 }
 
-// Get implements api.API.
+// Get implements api.Tasks.
 func (rd *reader) Get(ctx context.Context, r api.GetRequest) (api.TaskView, error) {
 	var view api.TaskView
 	err := rd.engine.view(ctx, r.ID, func(t *viewer) error {
@@ -260,7 +260,7 @@ func titleOf(args json.RawMessage) string {
 	return fields.Title
 }
 
-// Result implements api.API.
+// Result implements api.Tasks.
 func (rd *reader) Result(ctx context.Context, r api.ResultRequest) (api.ResultReply, error) {
 	var reply api.ResultReply
 	var output events.Value
@@ -296,7 +296,7 @@ func waitsForPeople(t *statemachine.Task) bool {
 	return statemachine.ViewOf(t.State, t.Block).MCP == "input_required" && (t.State != statemachine.AwaitingApproval || t.HasPendingApproval())
 }
 
-// Watch implements api.API.
+// Watch implements api.Tasks.
 func (rd *reader) Watch(ctx context.Context, r api.WatchRequest) (api.WatchReply, error) {
 	if r.Limit <= 0 || r.Limit > 500 {
 		r.Limit = 100
@@ -348,7 +348,7 @@ func (rd *reader) commits(ctx context.Context, id events.TaskID, from uint64, li
 // maxAnswer limits the bytes of commits in one answer.
 const maxAnswer = 2 << 20
 
-// History implements api.API. It does not read the whole history of a task that is not in memory.
+// History implements api.Tasks. It does not read the whole history of a task that is not in memory.
 func (rd *reader) History(ctx context.Context, r api.HistoryRequest) (api.HistoryReply, error) {
 	if r.Limit <= 0 || r.Limit > 1000 {
 		r.Limit = 1000
@@ -364,7 +364,7 @@ func (rd *reader) History(ctx context.Context, r api.HistoryRequest) (api.Histor
 	return api.HistoryReply{Commits: list, Next: next}, err
 }
 
-// Replay implements api.API.
+// Replay implements api.Tasks.
 func (rd *reader) Replay(ctx context.Context, r api.ReplayRequest) (api.ReplayReply, error) {
 	var live []byte
 	var rev uint64

@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// Retry implements api.API. The first retry of a task uses the id of its redrive, so that the task leaves the dead letter.
+// Retry implements api.Tasks. The first retry of a task uses the id of its redrive, so that the task leaves the dead letter.
 func (sm *submitter) Retry(ctx context.Context, r api.RetryRequest) (api.SubmitReply, error) {
 	if _, err := (seen{r.ID, r.SeenRev, r.Actor}).check(ctx, sm.reader); err != nil {
 		return api.SubmitReply{}, err
@@ -92,7 +92,7 @@ func mayRetry(e *entry, r api.RetryRequest) error {
 	return nil
 }
 
-// Redrive implements api.API.
+// Redrive implements api.Tasks.
 func (sm *submitter) Redrive(ctx context.Context, r api.RedriveRequest) (api.SubmitReply, error) {
 	if _, err := (seen{r.ID, r.SeenRev, r.Actor}).check(ctx, sm.reader); err != nil {
 		return api.SubmitReply{}, err

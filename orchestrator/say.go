@@ -11,7 +11,7 @@ import (
 	"github.com/orch-dev/orch/orchestrator/decide"
 )
 
-// Say implements api.API.
+// Say implements api.Tasks.
 func (op *operations) Say(ctx context.Context, r api.SayRequest) (api.TaskView, error) {
 	text, err := op.said(ctx, r)
 	if err != nil {

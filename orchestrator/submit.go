@@ -44,7 +44,7 @@ type submitter struct {
 	clean    *cleaner
 }
 
-// Submit implements api.API.
+// Submit implements api.Tasks.
 func (sm *submitter) Submit(ctx context.Context, r api.SubmitRequest) (api.SubmitReply, error) {
 	extra, err := sm.boundsOf(ctx, r)
 	if err != nil {
@@ -53,7 +53,16 @@ func (sm *submitter) Submit(ctx context.Context, r api.SubmitRequest) (api.Submi
 	return sm.submit(ctx, r, extra)
 }
 
-// SubmitBatch implements api.API.
+// Check returns the error with which Submit would refuse a request, without a task.
+func (sm *submitter) Check(ctx context.Context, r api.SubmitRequest) error {
+	extra, err := sm.boundsOf(ctx, r)
+	if err == nil {
+		_, err = sm.prepare(ctx, r, extra)
+	}
+	return err
+}
+
+// SubmitBatch implements api.Tasks.
 func (sm *submitter) SubmitBatch(ctx context.Context, r api.SubmitBatchRequest) (api.SubmitBatchReply, error) {
 	if len(r.Tasks) > maxBatch {
 		return api.SubmitBatchReply{}, tooMany("tasks", len(r.Tasks), maxBatch)

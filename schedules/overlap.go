@@ -1,5 +1,11 @@
 package schedules
 
+import (
+	"slices"
+
+	"github.com/orch-dev/orch/fault"
+)
+
 // Action is what happens to a firing that is due.
 type Action string
 
@@ -14,6 +20,22 @@ const (
 	// Drop starts no task.
 	Drop Action = "drop"
 )
+
+// CheckOverlap returns VALIDATION_ERROR for an overlap policy that does not exist. An empty one is valid.
+func CheckOverlap(o Overlap) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (o Overlap) check() *fault.Error {
+	if o == "" || slices.Contains(Overlaps(), o) {
+		return nil
+	}
+	return fault.New(fault.ValidationError, "%q is not an overlap policy", clip(string(o))).WithField("overlap").
+		WithHint("use skip, buffer_one, buffer_all, cancel_other or allow_all")
+}
 
 // MaxBuffered bounds the firings that a schedule buffers.
 const MaxBuffered = 1000

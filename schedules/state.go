@@ -13,8 +13,9 @@ const (
 	MaxMissed = 100_000
 	// maxOutcomes bounds the outcomes that a state keeps.
 	maxOutcomes = 20
-	// clockTolerance is how far the clock may be behind the last decision before it counts as set back.
-	clockTolerance = time.Minute
+	// clockTolerance is how far the clock may be behind the last decision. If it is further behind, the clock was wrong before, and
+	// what was decided then does not count.
+	clockTolerance = 24 * time.Hour
 )
 
 // Origin is why a firing exists.
@@ -88,12 +89,34 @@ type State struct {
 	Outcomes []Outcome `json:"outcomes,omitempty"`
 	// Counts are the numbers of outcomes since the schedule was created.
 	Counts map[Result]int `json:"counts,omitempty"`
+	// News are the outcomes since the last Change.
+	News []Outcome `json:"news,omitempty"`
+}
+
+// Change returns what has to be recorded of the state so that Apply computes it from the one before: all but the outcomes that
+// were recorded before. It empties News.
+func (s *State) Change() *State {
+	c := *s.Clone()
+	c.Outcomes, c.Counts = nil, nil
+	s.News = nil
+	return &c
+}
+
+// Apply makes a recorded change.
+func (s *State) Apply(c *State) {
+	next := *c.Clone()
+	next.Outcomes, next.Counts, next.News = s.Outcomes, s.Counts, nil
+	for _, o := range c.News {
+		next.add(o)
+	}
+	*s = next
 }
 
 // Clone returns a copy that shares nothing with s.
 func (s *State) Clone() *State {
 	c := *s
-	c.Starting, c.Open, c.Buffered, c.Outcomes = slices.Clone(s.Starting), slices.Clone(s.Open), slices.Clone(s.Buffered), slices.Clone(s.Outcomes)
+	c.Starting, c.Open, c.Buffered = slices.Clone(s.Starting), slices.Clone(s.Open), slices.Clone(s.Buffered)
+	c.Outcomes, c.News = slices.Clone(s.Outcomes), slices.Clone(s.News)
 	c.Counts = map[Result]int{}
 	for result, n := range s.Counts {
 		c.Counts[result] = n
@@ -107,7 +130,7 @@ func (s *State) Advance(t *Timetable, id string, now time.Time) (next time.Time,
 	if s.Paused != nil {
 		return time.Time{}, false
 	}
-	if s.Through.After(now.Add(clockTolerance)) { // firings that were started before have their tasks, and start none again
+	if s.Through.After(now.Add(clockTolerance)) {
 		s.Through = now
 	}
 	s.giveUp(t, now)
@@ -128,10 +151,17 @@ func (s *State) Advance(t *Timetable, id string, now time.Time) (next time.Time,
 			s.decide(t, f)
 		}
 	}
-	if next, found = t.Next(now); found {
+	if next, found = t.Next(later(now, s.Through)); found {
 		next = next.Add(t.Delay(id, next))
 	}
 	return next, found
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // giveUp counts the firings that are too old to start, whatever their jitter.
@@ -186,12 +216,12 @@ func (s *State) decide(t *Timetable, f Firing) {
 		}
 		s.Buffered = []Firing{f}
 	case Drop:
-		s.conclude(Outcome{Firing: f, Result: Skipped, Reason: s.obstacle()})
+		s.conclude(Outcome{Firing: f, Result: Skipped, Reason: s.Obstacle()})
 	}
 }
 
-// obstacle says what a firing would have to wait for.
-func (s *State) obstacle() string {
+// Obstacle says what a firing would have to wait for.
+func (s *State) Obstacle() string {
 	if len(s.Buffered) > 0 {
 		return "another firing is waiting"
 	}
@@ -242,8 +272,14 @@ func (s *State) promote() {
 	}
 }
 
-// conclude keeps an outcome and counts it. One that differs from the outcome before only in its instant becomes one with it.
+// conclude adds an outcome that was not recorded yet.
 func (s *State) conclude(o Outcome) {
+	s.News = append(s.News, o)
+	s.add(o)
+}
+
+// add keeps an outcome and counts it. One that differs from the outcome before only in its instant becomes one with it.
+func (s *State) add(o Outcome) {
 	if s.Counts == nil {
 		s.Counts = map[Result]int{}
 	}

@@ -124,10 +124,11 @@ func TestPortions(t *testing.T) {
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	table, s := minutely(t, schedules.Skip, schedules.Duration(time.Hour)), &schedules.State{Through: noon}
-	s.Advance(table, "x", noon.Add(-30*time.Second))
-	assert.Equal(t, noon, s.Through, "by less than a minute: nothing is decided twice")
-	next, _ := s.Advance(table, "x", noon.Add(-24*time.Hour))
-	assert.Equal(t, noon.Add(-24*time.Hour+time.Minute), next, "by a day: the schedule does not stand still for a day")
+	next, _ := s.Advance(table, "x", noon.Add(-23*time.Hour))
+	assert.Equal(t, noon, s.Through, "by less than a day: nothing is decided twice")
+	assert.Equal(t, noon.Add(time.Minute), next)
+	next, _ = s.Advance(table, "x", noon.Add(-25*time.Hour))
+	assert.Equal(t, noon.Add(-25*time.Hour+time.Minute), next, "by more: the schedule does not stand still until then")
 }
 
 func TestPause(t *testing.T) {
@@ -177,4 +178,22 @@ func TestOutcomesAreBounded(t *testing.T) {
 	c := s.Clone()
 	c.Counts[schedules.Started]++
 	assert.NotEqual(t, s.Counts, c.Counts)
+}
+
+// The state follows from what was recorded of it.
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	table, s := minutely(t, schedules.BufferOne, schedules.Duration(time.Hour)), &schedules.State{Through: noon}
+	folded := s.Clone()
+	for i := range 50 {
+		s.Advance(table, "x", noon.Add(time.Duration(3*i+1)*time.Minute))
+		if i%7 == 0 && len(s.Open) > 0 {
+			s.Ended(s.Open[0].Task)
+		}
+		begin(table, s)
+		folded.Apply(s.Change())
+		require.Equal(t, s, folded)
+	}
+	assert.Positive(t, s.Counts[schedules.Started])
+	assert.Positive(t, s.Counts[schedules.Skipped])
 }

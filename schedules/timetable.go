@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"hash/fnv"
 	"iter"
-	"slices"
 	"strconv"
 	"time"
 
@@ -89,9 +88,8 @@ func (t *Timetable) setZone() *fault.Error {
 }
 
 func (s *Spec) checkSettings() *fault.Error {
-	if s.Overlap != "" && !slices.Contains(Overlaps(), s.Overlap) {
-		return fault.New(fault.ValidationError, "%q is not an overlap policy", clip(string(s.Overlap))).WithField("overlap").
-			WithHint("use skip, buffer_one, buffer_all, cancel_other or allow_all")
+	if err := s.Overlap.check(); err != nil {
+		return err
 	}
 	if s.Jitter.Std() > MaxJitter {
 		return fault.New(fault.ValidationError, "%s is more than %s", s.Jitter, MaxJitter).WithField("jitter")

@@ -488,3 +488,18 @@ func (e *eventsOf) next() event {
 	e.t.Fatal("the stream has ended")
 	return out
 }
+
+func (f *fakeAPI) Schedules(_ context.Context, r api.SchedulesRequest) (api.SchedulesReply, error) {
+	f.record("schedules", r)
+	return api.SchedulesReply{Schedules: []api.ScheduleView{{Name: "nightly"}}}, nil
+}
+
+func (f *fakeAPI) PutSchedule(_ context.Context, r api.PutScheduleRequest) (api.ScheduleView, error) {
+	f.record("put_schedule", r)
+	return api.ScheduleView{Name: r.Name}, nil
+}
+
+func (f *fakeAPI) SteerSchedule(_ context.Context, r api.SteerScheduleRequest) (api.SteerScheduleReply, error) {
+	f.record("steer_schedule", r)
+	return api.SteerScheduleReply{Schedule: api.ScheduleView{Name: r.Name}}, nil
+}

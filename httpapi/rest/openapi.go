@@ -13,6 +13,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/schedules"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -290,6 +291,8 @@ func simpleSchema(t reflect.Type) object {
 		return object{"type": "string", "format": "date-time"}
 	case reflect.TypeFor[time.Duration]():
 		return object{"type": "integer", "format": "int64", "description": "nanoseconds"}
+	case reflect.TypeFor[schedules.Duration]():
+		return object{"type": "string", "description": "a duration such as 90s or 1d12h"}
 	case reflect.TypeFor[statemachine.Task]():
 		return object{"type": "object", "description": "The state of a task, as replay computes it."}
 	default:

@@ -73,6 +73,14 @@ func routeCalls() []call {
 		{get, "/questions/q", "", 200, 404, 200, 200},
 		{post, "/questions/q/answer", `{"declined":true}`, 200, 403, 403, 403},
 		{get, bot + "/events", "", 200, 404, 200, 200},
+		{get, "/schedules", "", 200, 403, 403, 200},
+		{get, "/schedules/nightly", "", 200, 403, 403, 200},
+		{post, "/schedules", `{"name":"nightly","definition":{"cron":["@daily"],"plan":{}}}`, 200, 403, 403, 403},
+		{post, "/schedules/nightly/pause", `{"note":"broken"}`, 200, 403, 403, 403},
+		{post, "/schedules/nightly/resume", "", 200, 403, 403, 403},
+		{post, "/schedules/nightly/trigger", `{"overlap":"allow_all"}`, 200, 403, 403, 403},
+		{post, "/schedules/nightly/backfill", `{"from":"2026-11-01T00:00:00Z","to":"2026-11-02T00:00:00Z"}`, 200, 403, 403, 403},
+		{post, "/schedules/nightly/delete", "", 200, 403, 403, 403},
 	})
 }
 

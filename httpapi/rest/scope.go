@@ -331,6 +331,21 @@ func (s scoped) Import(context.Context, api.ImportRequest) (api.ImportReply, err
 	return api.ImportReply{}, forbidden()
 }
 
+// Schedules implements api.API. Schedules are read and changed by those who see all tasks.
+func (s scoped) Schedules(context.Context, api.SchedulesRequest) (api.SchedulesReply, error) {
+	return api.SchedulesReply{}, forbidden()
+}
+
+// PutSchedule implements api.API.
+func (s scoped) PutSchedule(context.Context, api.PutScheduleRequest) (api.ScheduleView, error) {
+	return api.ScheduleView{}, forbidden()
+}
+
+// SteerSchedule implements api.API.
+func (s scoped) SteerSchedule(context.Context, api.SteerScheduleRequest) (api.SteerScheduleReply, error) {
+	return api.SteerScheduleReply{}, forbidden()
+}
+
 // Status implements api.API. It leaves out what describes the work of others.
 func (s scoped) Status(ctx context.Context, r api.StatusRequest) (api.StatusReply, error) {
 	all, err := s.all.Status(ctx, r)

@@ -28,6 +28,7 @@ import (
 	"github.com/orch-dev/orch/models/directory"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/policy"
+	"github.com/orch-dev/orch/scheduler"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/builtin"
 	"github.com/orch-dev/orch/tools/model"
@@ -45,7 +46,7 @@ func TestMain(m *testing.M) {
 // node is the backend of a face: a real owner and a real worker over a log in memory.
 type node struct {
 	t         testing.TB
-	owner     *orchestrator.Orchestrator
+	owner     backend
 	catalogue *tools.Catalogue
 	root      string
 	tree      *workspace.Tree
@@ -85,7 +86,7 @@ func startNode(tb testing.TB, change ...func(*builtin.Config)) *node {
 	require.NoError(tb, err)
 	hands, err := worker.New(owner, catalogue, rules, worker.Config{Root: root, Exec: exec, Concurrency: 8, Queues: []string{work.DefaultQueue, work.NodeQueue}})
 	require.NoError(tb, err)
-	n.owner, n.catalogue = owner, catalogue
+	n.owner, n.catalogue = backend{owner, scheduler.New(scheduler.Config{Tasks: owner})}, catalogue
 	stopOwner := running(tb, owner.Run)
 	<-owner.Ready()
 	stopWorker := running(tb, hands.Run)
@@ -97,6 +98,12 @@ func startNode(tb testing.TB, change ...func(*builtin.Config)) *node {
 	}
 	tb.Cleanup(n.stop)
 	return n
+}
+
+// backend is the API of a node, without a journal for schedules.
+type backend struct {
+	*orchestrator.Orchestrator
+	*scheduler.Scheduler
 }
 
 // Request implements model.Node.

@@ -48,7 +48,7 @@ func Orch() Table { return Table{Layers: layers(), Libraries: libraries(), Rooms
 
 func rooms() []string {
 	return []string{
-		"fault", "classify", "events", "internal", "statemachine", "export", "work", "costs", "api", "plan", "undo", "index", "traces", "compare", "evals", "stats", "messages", "schedules", "agents", "models", "tools", "policy",
+		"fault", "classify", "events", "internal", "statemachine", "export", "work", "costs", "schedules", "api", "plan", "undo", "index", "traces", "compare", "evals", "stats", "messages", "scheduler", "agents", "models", "tools", "policy",
 		"bus", "rpc", "orchestrator", "worker", "mcp", "httpapi", "web", "node", "plantest", "bench", "test", "cmd",
 	}
 }
@@ -66,7 +66,8 @@ func layers() []Layer {
 			{Package: "export", Imports: []string{"fault", "events", "statemachine"}},
 			{Package: "work", Imports: []string{"fault", "events"}},
 			{Package: "costs", Imports: []string{"fault", "events", "statemachine"}, Pure: true},
-			{Package: "api", Imports: []string{"fault", "events", "statemachine", "work", "costs"}},
+			{Package: "schedules", Imports: []string{"fault"}, Pure: true},
+			{Package: "api", Imports: []string{"fault", "events", "statemachine", "work", "costs", "schedules"}},
 		}},
 		{"domain", domain(family)},
 		{"use cases", []Row{
@@ -113,7 +114,7 @@ func domain(family []string) []Row {
 		{Package: "plan", Imports: []string{"fault", "classify/secrets"}},
 		{Package: "messages", Imports: []string{"fault", "events"}},
 		{Package: "messages/messagestest", Imports: []string{"fault", "events", "messages"}, Kit: true},
-		{Package: "schedules", Imports: []string{"fault"}, Pure: true},
+		{Package: "scheduler", Imports: []string{"fault", "events", "statemachine", "schedules", "api"}},
 		{Package: "agents", Imports: []string{"fault", "events", "work"}},
 		{Package: "agents/peer", Imports: []string{"fault", "events", "work", "agents", "internal/pause"}},
 		{Package: "index", Imports: []string{"fault", "events", "statemachine", "work", "api"}},

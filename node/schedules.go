@@ -1,0 +1,54 @@
+package node
+
+import (
+	"context"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/scheduler"
+)
+
+// commands is the API of a node in its process.
+type commands struct {
+	*orchestrator.Orchestrator
+	*scheduler.Scheduler
+}
+
+var _ api.API = commands{}
+
+// commands returns the API of the node.
+func (h *host) commands() api.API { return commands{h.orch, h.scheduler} }
+
+// newScheduler returns a scheduler that submits to the orchestrator.
+func (h *host) newScheduler() *scheduler.Scheduler {
+	return scheduler.New(scheduler.Config{Tasks: h.orch, Open: h.openSchedules, Clock: h.cfg.wall(), Logger: h.cfg.logger()})
+}
+
+// openSchedules opens the journal of the schedules; nil if there is none and it is not to be created.
+func (h *host) openSchedules(ctx context.Context, create bool) (scheduler.Journal, error) {
+	if !create {
+		if exists, err := h.store.HasJournal(ctx, bus.SchedulesJournal); err != nil || !exists {
+			return nil, err
+		}
+	}
+	return h.store.OpenJournal(ctx, bus.SchedulesJournal)
+}
+
+// readSchedules reads the schedules, before clients can change them.
+func (n *Node) readSchedules(ctx context.Context) error { return n.scheduler.Start(ctx) }
+
+// runSchedules starts tasks when schedules are due. A temporary node, which ends with a command, leaves that to permanent ones.
+func (n *Node) runSchedules(ctx context.Context) error {
+	if n.cfg.Guest != "" {
+		return nil
+	}
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		n.scheduler.Run(run)
+	}()
+	n.onStop(func(context.Context) error { stop(); <-ended; return nil })
+	return nil
+}

@@ -1,0 +1,407 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/schedules"
+)
+
+// Tasks is what a scheduler needs of a node. *orchestrator.Orchestrator implements it.
+type Tasks interface {
+	// Check returns the error with which Submit would refuse a request.
+	Check(ctx context.Context, r api.SubmitRequest) error
+	SubmitBatch(ctx context.Context, r api.SubmitBatchRequest) (api.SubmitBatchReply, error)
+	Get(ctx context.Context, r api.GetRequest) (api.TaskView, error)
+	Cancel(ctx context.Context, r api.CancelRequest) (api.TaskView, error)
+}
+
+// Config configures a Scheduler.
+type Config struct {
+	Tasks Tasks
+	// Open opens the journal, which is created if create is set; nil if it does not exist.
+	Open func(ctx context.Context, create bool) (Journal, error)
+	// Clock is the wall clock.
+	Clock  func() time.Time
+	Logger *slog.Logger
+}
+
+// Limits of the node.
+const (
+	// MaxSchedules is the maximum number of schedules.
+	MaxSchedules = 10_000
+	// lookAgain is the longest time between two turns, so that the scheduler notices when the clock of the machine was set.
+	lookAgain = 5 * time.Second
+	// retryAfter is the time after which a turn is repeated whose changes could not be recorded.
+	retryAfter = time.Second
+	// together is the number of tasks that are submitted at once.
+	together = 200
+)
+
+// Scheduler runs the schedules of a node. It implements api.Schedules.
+type Scheduler struct {
+	cfg Config
+	log *slog.Logger
+	// wake makes Run take a turn.
+	wake chan struct{}
+
+	// turn is held during a turn, also during its I/O. It guards the fields up to mu.
+	turn       sync.Mutex
+	journal    Journal
+	position   uint64
+	snapshotAt uint64
+	// stale is set if the states may be older than the journal.
+	stale bool
+	// lastTurn is the time of the last turn, to notice a clock that was set back. lastTrigger is that of the last trigger.
+	lastTurn, lastTrigger time.Time
+	// delayed is set while turns fail.
+	delayed bool
+
+	mu  sync.RWMutex
+	all map[string]*schedule
+
+	// watched are the tasks whose ends matter, with the names of their schedules; ended those that have ended since the last turn.
+	watching sync.Mutex
+	watched  map[events.TaskID]string
+	ended    map[events.TaskID]string
+}
+
+var _ api.Schedules = (*Scheduler)(nil)
+
+// New returns a scheduler that does nothing until Start.
+func New(cfg Config) *Scheduler {
+	return &Scheduler{
+		cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), wake: make(chan struct{}, 1),
+		all: map[string]*schedule{}, watched: map[events.TaskID]string{}, ended: map[events.TaskID]string{},
+	}
+}
+
+// Start reads the journal, if there is one. Errors: DATA_LOSS, UNAVAILABLE.
+func (s *Scheduler) Start(ctx context.Context) (err error) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if s.journal, err = s.cfg.Open(ctx, false); err != nil {
+		return err
+	}
+	s.stale = s.journal != nil
+	return s.reload(ctx)
+}
+
+// reload reads the journal if the states may be older, and finds out which tasks have ended meanwhile.
+func (s *Scheduler) reload(ctx context.Context) error {
+	if !s.stale {
+		return nil
+	}
+	if err := s.load(ctx); err != nil {
+		return err
+	}
+	for sc := range s.each() {
+		for _, f := range sc.State.Open {
+			id := events.TaskID(f.Task)
+			s.watch(id, sc.Name)
+			if s.isOver(ctx, id) {
+				s.TaskEnded(id)
+			}
+		}
+	}
+	return nil
+}
+
+// watch makes the end of a task matter.
+func (s *Scheduler) watch(id events.TaskID, name string) {
+	s.watching.Lock()
+	defer s.watching.Unlock()
+	s.watched[id] = name
+}
+
+// open returns the journal, and creates it if there is none.
+func (s *Scheduler) open(ctx context.Context) (Journal, error) {
+	var err error
+	if s.journal == nil {
+		s.journal, err = s.cfg.Open(ctx, true)
+	}
+	return s.journal, err
+}
+
+// Run starts tasks when they are due, until ctx ends.
+func (s *Scheduler) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		timer := time.NewTimer(s.Turn(ctx))
+		select {
+		case <-ctx.Done():
+		case <-s.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// TaskEnded tells the scheduler that a task has ended. It does not block.
+func (s *Scheduler) TaskEnded(id events.TaskID) {
+	s.watching.Lock()
+	defer s.watching.Unlock()
+	if name, ours := s.watched[id]; ours {
+		delete(s.watched, id)
+		s.ended[id] = name
+		s.nudge()
+	}
+}
+
+func (s *Scheduler) nudge() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Turn does what is due. It returns how long nothing will be due, at most a few seconds.
+func (s *Scheduler) Turn(ctx context.Context) time.Duration {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	err := s.takeTurn(ctx)
+	if err != nil && !s.delayed && ctx.Err() == nil {
+		s.log.LogAttrs(ctx, slog.LevelWarn, "schedules_delayed", slog.Any("error", err))
+	}
+	s.delayed = err != nil
+	if s.delayed {
+		return retryAfter
+	}
+	return s.untilNext()
+}
+
+// untilNext returns how long no schedule is due.
+func (s *Scheduler) untilNext() time.Duration {
+	now, wait := s.cfg.Clock(), lookAgain
+	for sc := range s.each() {
+		if !sc.idle && sc.table != nil {
+			wait = min(wait, sc.due.Sub(now))
+		}
+	}
+	return max(wait, 0)
+}
+
+func (s *Scheduler) takeTurn(ctx context.Context) error {
+	if err := s.reload(ctx); err != nil {
+		return err
+	}
+	if err := s.settle(ctx); err != nil {
+		return err
+	}
+	now := s.cfg.Clock()
+	back := now.Before(s.lastTurn.Add(-time.Second)) // somebody has set the clock
+	s.lastTurn = now
+	var due []*schedule
+	for sc := range s.each() {
+		if sc.table != nil && (back || !sc.idle && !sc.due.After(now)) {
+			due = append(due, sc)
+		}
+	}
+	if err := s.advance(ctx, due, now); err != nil {
+		return err
+	}
+	return s.startAll(ctx)
+}
+
+// settle records the ends of tasks.
+func (s *Scheduler) settle(ctx context.Context) error {
+	s.watching.Lock()
+	ended := maps.Clone(s.ended)
+	s.watching.Unlock()
+	if len(ended) == 0 {
+		return nil
+	}
+	next := map[string]*schedules.State{}
+	for id, name := range ended {
+		sc := s.get(name)
+		if sc == nil {
+			continue
+		}
+		if next[name] == nil {
+			next[name] = sc.State.Clone()
+		}
+		next[name].Ended(string(id))
+	}
+	if err := s.recordStates(ctx, next); err != nil {
+		return err
+	}
+	s.watching.Lock()
+	defer s.watching.Unlock()
+	for id := range ended {
+		delete(s.ended, id)
+	}
+	return nil
+}
+
+// recordStates records the states that differ from the current ones.
+func (s *Scheduler) recordStates(ctx context.Context, next map[string]*schedules.State) error {
+	var changes []change
+	for _, name := range slices.Sorted(maps.Keys(next)) {
+		changes = append(changes, change{Name: name, State: next[name].Change()})
+	}
+	return s.record(ctx, changes)
+}
+
+// advance decides about the firings of schedules that are due, and sets when each is due again.
+func (s *Scheduler) advance(ctx context.Context, due []*schedule, now time.Time) error {
+	next, times := map[string]*schedules.State{}, map[string]time.Time{}
+	for _, sc := range due {
+		state := sc.State.Clone()
+		at, found := state.Advance(sc.table, sc.Definition.ID, now)
+		if found {
+			times[sc.Name] = at
+		}
+		if !state.Through.Equal(sc.State.Through) || len(state.News) > 0 {
+			next[sc.Name] = state
+		}
+	}
+	if err := s.recordStates(ctx, next); err != nil {
+		return err
+	}
+	for _, sc := range due {
+		at, found := times[sc.Name]
+		s.setDue(sc.Name, at, !found)
+	}
+	return nil
+}
+
+// pendingStart is a firing that has to start, at an index of State.Starting.
+type pendingStart struct {
+	schedule *schedule
+	firing   schedules.Firing
+}
+
+// startAll submits the tasks of all firings that were decided to start, each once, and cancels the tasks that are replaced. It
+// returns the error of a firing that has to be tried again.
+func (s *Scheduler) startAll(ctx context.Context) error {
+	if err := s.cancelReplaced(ctx); err != nil {
+		return err
+	}
+	tried := map[events.TaskID]bool{}
+	var later error
+	for {
+		starts := s.untried(tried)
+		if len(starts) == 0 {
+			return later
+		}
+		retry, err := s.start(ctx, starts)
+		if err != nil {
+			return err
+		}
+		later = cmp.Or(later, retry)
+	}
+}
+
+// untried returns firings that have to start and were not tried yet, as many as are submitted together.
+func (s *Scheduler) untried(tried map[events.TaskID]bool) []pendingStart {
+	var starts []pendingStart
+	for sc := range s.each() {
+		for _, f := range sc.State.Starting {
+			if id := sc.taskOf(f); sc.table != nil && !tried[id] && len(starts) < together {
+				tried[id] = true
+				starts = append(starts, pendingStart{sc, f})
+			}
+		}
+	}
+	return starts
+}
+
+// start submits the tasks of firings and records them. later is the error of a firing that has to be tried again.
+func (s *Scheduler) start(ctx context.Context, starts []pendingStart) (later, err error) {
+	request := api.SubmitBatchRequest{Tasks: make([]api.SubmitRequest, len(starts))}
+	for i, p := range starts {
+		request.Tasks[i] = p.schedule.submission(p.firing)
+		s.watch(p.schedule.taskOf(p.firing), p.schedule.Name) // before the task can end
+	}
+	reply, err := s.cfg.Tasks.SubmitBatch(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	next := map[string]*schedules.State{}
+	for i, p := range starts {
+		state := next[p.schedule.Name]
+		if state == nil {
+			state = s.get(p.schedule.Name).State.Clone()
+			next[p.schedule.Name] = state
+		}
+		if err := s.began(ctx, p, state, reply.Tasks[i]); err != nil {
+			later = err
+		}
+	}
+	return later, s.recordStates(ctx, next)
+}
+
+// began enters the answer to the submission of a firing into a state. It returns an error if the firing has to be tried again.
+func (s *Scheduler) began(ctx context.Context, p pendingStart, state *schedules.State, item api.SubmitBatchItem) error {
+	i := slices.IndexFunc(state.Starting, func(f schedules.Firing) bool { return f.At.Equal(p.firing.At) && f.Origin == p.firing.Origin })
+	id := p.schedule.taskOf(p.firing)
+	switch err := item.Error; {
+	case err == nil:
+		state.Begun(p.schedule.table, i, string(item.ID), item.State.Terminal())
+		id = item.ID
+	case fault.Has(err, fault.Conflict), fault.Has(err, fault.Gone): // the task of an earlier definition, or one that retention removed
+		state.Begun(p.schedule.table, i, string(id), s.isOver(ctx, id))
+	case isTransient(err) && !s.isTooLate(p):
+		return err
+	default:
+		state.Refused(i, string(err.Code)+": "+err.Message)
+		s.log.LogAttrs(ctx, slog.LevelWarn, "schedule_not_started", slog.String("name", p.schedule.Name), slog.Any("error", err))
+	}
+	if !slices.ContainsFunc(state.Open, func(f schedules.Firing) bool { return f.Task == string(id) }) {
+		s.unwatch(id)
+	}
+	return nil
+}
+
+func (s *Scheduler) unwatch(id events.TaskID) {
+	s.watching.Lock()
+	defer s.watching.Unlock()
+	delete(s.watched, id)
+	delete(s.ended, id)
+}
+
+// isTooLate reports whether a firing waits longer than the catch-up window, and than a minute.
+func (s *Scheduler) isTooLate(p pendingStart) bool {
+	return s.cfg.Clock().Sub(p.firing.Since) > max(p.schedule.Definition.CatchUpWindow(), time.Minute)
+}
+
+// isTransient reports whether a submission may succeed later.
+func isTransient(err error) bool {
+	return slices.Contains([]fault.Code{fault.Unavailable, fault.DiskFull, fault.Timeout, fault.Cancelled, fault.Internal, fault.QuotaExceeded}, fault.From(err).Code)
+}
+
+// cancelReplaced cancels the tasks that later firings replace.
+func (s *Scheduler) cancelReplaced(ctx context.Context) error {
+	for sc := range s.each() {
+		for _, f := range sc.State.Open {
+			if !f.Cancel || s.isEnding(events.TaskID(f.Task)) {
+				continue
+			}
+			_, err := s.cfg.Tasks.Cancel(ctx, api.CancelRequest{ID: events.TaskID(f.Task), Actor: sc.Definition.By, Reason: "a later firing of the schedule " + sc.Name + " replaces it"})
+			if err != nil && isTransient(err) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isEnding reports whether the end of a task is known but not recorded yet.
+func (s *Scheduler) isEnding(id events.TaskID) bool {
+	s.watching.Lock()
+	defer s.watching.Unlock()
+	return s.ended[id] != ""
+}
+
+// isOver reports whether a task has ended, or does not exist any more.
+func (s *Scheduler) isOver(ctx context.Context, id events.TaskID) bool {
+	view, err := s.cfg.Tasks.Get(ctx, api.GetRequest{ID: id})
+	return err == nil && view.State.Terminal() || fault.Has(err, fault.NotFound) || fault.Has(err, fault.Gone)
+}

@@ -1,0 +1,482 @@
+package scheduler_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/scheduler"
+	"github.com/orch-dev/orch/schedules"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// world is everything around a scheduler. It outlives schedulers, as a data directory does.
+type world struct {
+	t   *testing.T
+	now time.Time
+
+	mu sync.Mutex
+	// entries are those of the journal, from position 1; snapshot replaces those up to pruned.
+	entries  [][]byte
+	snapshot []byte
+	pruned   uint64
+	exists   bool
+	// tasks are the submitted tasks with their firings, by id; submitted counts the requests that created one.
+	tasks     map[events.TaskID]*task
+	submitted int
+	// failing is called before each write and each submission, with its kind; an error is its result. A write that lost its answer
+	// has had its effect.
+	failing func(kind string) (err error, lost bool)
+}
+
+type task struct {
+	firing    events.Firing
+	request   api.SubmitRequest
+	over      bool
+	cancelled bool
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	return &world{t: t, now: time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC), tasks: map[events.TaskID]*task{}}
+}
+
+func (w *world) fails(kind string) (error, bool) {
+	if w.failing == nil {
+		return nil, false
+	}
+	return w.failing(kind)
+}
+
+// Append implements scheduler.Journal.
+func (w *world) Append(_ context.Context, newest uint64, data []byte) (uint64, error) {
+	err, lost := w.fails("append")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil && !lost {
+		return 0, err
+	}
+	if last := w.pruned + uint64(len(w.entries)); newest != last {
+		return 0, fault.New(fault.Conflict, "another change was first")
+	}
+	w.entries = append(w.entries, slices.Clone(data))
+	return w.pruned + uint64(len(w.entries)), err
+}
+
+// Read implements scheduler.Journal.
+func (w *world) Read(_ context.Context, after uint64, fn func(uint64, []byte) error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, data := range w.entries {
+		if at := w.pruned + uint64(i) + 1; at > after {
+			if err := fn(at, data); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Snapshot implements scheduler.Journal.
+func (w *world) Snapshot(context.Context) ([]byte, uint64, error) { return w.snapshot, w.pruned, nil }
+
+// SaveSnapshot implements scheduler.Journal.
+func (w *world) SaveSnapshot(_ context.Context, position uint64, data []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.entries, w.snapshot, w.pruned = w.entries[position-w.pruned:], data, position
+	return nil
+}
+
+// Check implements scheduler.Tasks.
+func (w *world) Check(_ context.Context, r api.SubmitRequest) error {
+	if string(r.Plan) == `"wrong"` {
+		return fault.New(fault.InvalidPlan, "it is wrong").WithField("plan")
+	}
+	return nil
+}
+
+// SubmitBatch implements scheduler.Tasks.
+func (w *world) SubmitBatch(_ context.Context, r api.SubmitBatchRequest) (api.SubmitBatchReply, error) {
+	err, lost := w.fails("submit")
+	if err != nil && !lost {
+		return api.SubmitBatchReply{}, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	reply := api.SubmitBatchReply{Tasks: make([]api.SubmitBatchItem, len(r.Tasks))}
+	for i, one := range r.Tasks {
+		id := events.KeyedTaskID("", one.IdempotencyKey)
+		was := w.tasks[id]
+		if was == nil {
+			w.tasks[id] = &task{firing: *one.Schedule, request: one}
+			w.submitted++
+		}
+		reply.Tasks[i] = api.SubmitBatchItem{SubmitReply: api.SubmitReply{ID: id, State: state(w.tasks[id]), Existing: was != nil}}
+	}
+	return reply, err
+}
+
+func state(t *task) statemachine.State {
+	if t.over {
+		return statemachine.Done
+	}
+	return statemachine.InProgress
+}
+
+// Get implements scheduler.Tasks.
+func (w *world) Get(_ context.Context, r api.GetRequest) (api.TaskView, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.tasks[r.ID] == nil {
+		return api.TaskView{}, fault.New(fault.NotFound, "there is no such task")
+	}
+	return api.TaskView{ID: r.ID, State: state(w.tasks[r.ID])}, nil
+}
+
+// Cancel implements scheduler.Tasks.
+func (w *world) Cancel(_ context.Context, r api.CancelRequest) (api.TaskView, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tasks[r.ID].cancelled = true
+	return api.TaskView{ID: r.ID}, nil
+}
+
+// start starts a scheduler on the world.
+func (w *world) start() *scheduler.Scheduler {
+	w.t.Helper()
+	s := scheduler.New(scheduler.Config{
+		Tasks: w, Clock: func() time.Time { return w.now },
+		Open: func(_ context.Context, create bool) (scheduler.Journal, error) {
+			w.exists = w.exists || create
+			if !w.exists {
+				return nil, nil //nolint:nilnil // as scheduler.Config.Open describes
+			}
+			return w, nil
+		},
+	})
+	require.NoError(w.t, s.Start(w.t.Context()))
+	return s
+}
+
+// end ends open tasks of a schedule.
+func (w *world) end(s *scheduler.Scheduler, name string) {
+	for id, one := range w.tasks {
+		if one.firing.Name == name && !one.over {
+			one.over = true
+			s.TaskEnded(id)
+		}
+	}
+}
+
+// started returns the instants of the tasks of a schedule, in order.
+func (w *world) started(name string) []string {
+	list := []string{}
+	for _, one := range w.tasks {
+		if one.firing.Name == name {
+			list = append(list, one.firing.Time.Format("15:04:05"))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func minutely(overlap schedules.Overlap) schedules.Definition {
+	return schedules.Definition{Spec: schedules.Spec{Cron: []string{"* * * * *"}, Overlap: overlap}, Plan: json.RawMessage(`{"orch":"v1"}`)}
+}
+
+func (w *world) put(s *scheduler.Scheduler, name string, d schedules.Definition) api.ScheduleView {
+	w.t.Helper()
+	view, err := s.PutSchedule(w.t.Context(), api.PutScheduleRequest{Name: name, Definition: d, Actor: "user:ada"})
+	require.NoError(w.t, err)
+	return view
+}
+
+func (w *world) view(s *scheduler.Scheduler, name string) api.ScheduleView {
+	w.t.Helper()
+	reply, err := s.Schedules(w.t.Context(), api.SchedulesRequest{Name: name, Upcoming: 3})
+	require.NoError(w.t, err)
+	return reply.Schedules[0]
+}
+
+// pass lets time pass, in steps of ten seconds with a turn each.
+func (w *world) pass(s *scheduler.Scheduler, d time.Duration) {
+	for ; d > 0; d -= 10 * time.Second {
+		w.now = w.now.Add(10 * time.Second)
+		s.Turn(w.t.Context())
+	}
+}
+
+func TestFirings(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.start()
+	s.Turn(t.Context())
+	assert.False(t, w.exists, "without schedules there is no journal")
+	view := w.put(s, "tick", minutely(schedules.Skip))
+	assert.Equal(t, w.now.Add(time.Minute), view.Due)
+	w.pass(s, 150*time.Second)
+	assert.Equal(t, []string{"12:01:00"}, w.started("tick"))
+	w.end(s, "tick")
+	w.pass(s, time.Minute)
+	assert.Equal(t, []string{"12:01:00", "12:03:00"}, w.started("tick"))
+	view = w.view(s, "tick")
+	assert.Len(t, view.Running, 1)
+	assert.Len(t, view.Next, 3)
+	assert.Equal(t, map[schedules.Result]int{schedules.Started: 2, schedules.Skipped: 1}, view.Counts)
+	assert.Contains(t, view.Outcomes[1].Reason, "was still running")
+	for _, one := range w.tasks {
+		assert.Equal(t, map[string]string{"schedule": "tick"}, one.request.Labels)
+		assert.Equal(t, "user:ada", one.request.Actor)
+		assert.Equal(t, "forever", one.request.IdempotencyScope)
+	}
+}
+
+// A scheduler that starts again knows everything, from the entries and from a snapshot, and notices what has ended meanwhile.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.start()
+	w.put(s, "tick", minutely(schedules.BufferAll))
+	w.pass(s, 3*time.Minute)
+	before := w.view(s, "tick")
+	s = w.start()
+	assert.Equal(t, before, w.view(s, "tick"))
+	for _, one := range w.tasks {
+		one.over = true // nobody hears of it
+	}
+	s = w.start()
+	s.Turn(t.Context())
+	assert.Equal(t, []string{"12:01:00", "12:02:00"}, w.started("tick"))
+	for range 5000 {
+		w.end(s, "tick")
+		w.now = w.now.Add(time.Minute)
+		s.Turn(t.Context())
+	}
+	assert.NotNil(t, w.snapshot)
+	assert.Less(t, len(w.entries), 5000)
+	before = w.view(s, "tick")
+	assert.Equal(t, before, w.view(w.start(), "tick"))
+}
+
+func TestSteering(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.start()
+	w.put(s, "tick", minutely(schedules.Skip))
+	steer := func(r api.SteerScheduleRequest) (api.SteerScheduleReply, error) {
+		r.Name, r.Actor = "tick", "user:bob"
+		return s.SteerSchedule(t.Context(), r)
+	}
+	reply, err := steer(api.SteerScheduleRequest{Act: api.ActPause, Note: "the disk is full"})
+	require.NoError(t, err)
+	assert.Equal(t, &schedules.Pause{By: "user:bob", At: w.now, Note: "the disk is full"}, reply.Schedule.Paused)
+	w.pass(s, 3*time.Minute)
+	assert.Empty(t, w.started("tick"))
+
+	reply, err = steer(api.SteerScheduleRequest{Act: api.ActTrigger})
+	require.NoError(t, err)
+	require.NotNil(t, w.tasks[reply.Task], "a paused schedule can be triggered")
+	_, err = steer(api.SteerScheduleRequest{Act: api.ActTrigger})
+	assert.True(t, fault.Has(err, fault.Conflict))
+	assert.ErrorContains(t, err, string(reply.Task))
+	second, err := steer(api.SteerScheduleRequest{Act: api.ActTrigger, Overlap: schedules.AllowAll})
+	require.NoError(t, err)
+	assert.NotEqual(t, reply.Task, second.Task, "two triggers at one time are two tasks")
+
+	_, err = steer(api.SteerScheduleRequest{Act: api.ActResume})
+	require.NoError(t, err)
+	w.end(s, "tick")
+	w.pass(s, time.Minute)
+	assert.Equal(t, []string{"12:03:00", "12:03:00", "12:04:00"}, w.started("tick"), "what was due during the pause does not start")
+
+	_, err = steer(api.SteerScheduleRequest{Act: api.ActDelete})
+	require.NoError(t, err)
+	w.pass(s, 5*time.Minute)
+	assert.Len(t, w.started("tick"), 3)
+	_, err = steer(api.SteerScheduleRequest{Act: api.ActResume})
+	assert.True(t, fault.Has(err, fault.NotFound))
+	old := w.put(s, "tick", minutely(schedules.Skip))
+	assert.Empty(t, old.Outcomes, "a schedule of the same name begins anew")
+}
+
+// A backfill starts what has no task, one after the other, and nothing twice.
+func TestBackfill(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.start()
+	w.put(s, "tick", minutely(schedules.Skip))
+	w.pass(s, time.Minute)
+	w.end(s, "tick")
+	from, to := w.now.Add(-3*time.Minute), w.now
+	fill := api.SteerScheduleRequest{Name: "tick", Act: api.ActBackfill, From: &from, To: &to, Actor: "user:bob"}
+	reply, err := s.SteerSchedule(t.Context(), fill)
+	require.NoError(t, err)
+	assert.Equal(t, 3, reply.Firings, "11:58, 11:59 and 12:00; 12:01 has a task")
+	again, err := s.SteerSchedule(t.Context(), fill)
+	require.NoError(t, err)
+	assert.Zero(t, again.Firings)
+	for range 5 {
+		s.Turn(t.Context())
+		w.end(s, "tick")
+	}
+	assert.Equal(t, []string{"11:58:00", "11:59:00", "12:00:00", "12:01:00"}, w.started("tick"))
+}
+
+func TestCancelOther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.start()
+	w.put(s, "tick", minutely(schedules.CancelOther))
+	w.pass(s, 2*time.Minute)
+	require.Len(t, w.tasks, 1)
+	for _, one := range w.tasks {
+		assert.True(t, one.cancelled)
+	}
+	w.end(s, "tick")
+	s.Turn(t.Context())
+	assert.Equal(t, []string{"12:01:00", "12:02:00"}, w.started("tick"))
+}
+
+func TestDefinitions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.start()
+	put := func(name string, d schedules.Definition, replace bool) (api.ScheduleView, error) {
+		return s.PutSchedule(t.Context(), api.PutScheduleRequest{Name: name, Definition: d, Replace: replace, Actor: "user:ada"})
+	}
+	first := w.put(s, "tick", minutely(schedules.Skip))
+	again := w.put(s, "tick", minutely(schedules.Skip))
+	assert.Equal(t, first, again, "the same definition again changes nothing")
+	_, err := put("tick", minutely(schedules.AllowAll), false)
+	assert.True(t, fault.Has(err, fault.Conflict))
+	w.pass(s, 90*time.Second)
+	replaced, err := put("tick", minutely(schedules.BufferOne), true)
+	require.NoError(t, err)
+	assert.Equal(t, first.ID, replaced.ID)
+	assert.Len(t, replaced.Running, 1, "its tasks stay")
+	for _, tc := range []struct {
+		name, field string
+		change      func(*schedules.Definition)
+	}{
+		{"", "name", nil},
+		{"Nightly", "name", nil},
+		{"x", "plan", func(d *schedules.Definition) { d.Plan = nil }},
+		{"x", "plan", func(d *schedules.Definition) { d.Plan = json.RawMessage(`"wrong"`) }},
+		{"x", "cron", func(d *schedules.Definition) { d.Cron = nil }},
+		{"x", "cron.0", func(d *schedules.Definition) { d.Cron = []string{"61 * * * *"} }},
+		{"x", "overlap", func(d *schedules.Definition) { d.Overlap = "never" }},
+		{"x", "note", func(d *schedules.Definition) { d.Note = fmt.Sprint(make([]byte, 2000)) }},
+	} {
+		d := minutely(schedules.Skip)
+		if tc.change != nil {
+			tc.change(&d)
+		}
+		_, err := put(tc.name, d, false)
+		require.Error(t, err, tc)
+		assert.Equal(t, tc.field, fault.From(err).Field, "%v: %v", tc.name, err)
+	}
+	reply, err := s.Schedules(t.Context(), api.SchedulesRequest{})
+	require.NoError(t, err)
+	assert.Len(t, reply.Schedules, 1)
+}
+
+// While nothing can be written or submitted, nothing is lost, and afterwards it starts.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"append", "submit"} {
+		for _, lost := range []bool{false, true} {
+			t.Run(fmt.Sprint(kind, lost), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				s := w.start()
+				w.put(s, "tick", minutely(schedules.BufferAll))
+				w.failing = func(k string) (error, bool) {
+					if k == kind {
+						return fault.New(fault.Unavailable, "not now"), lost
+					}
+					return nil, false
+				}
+				w.pass(s, 2*time.Minute)
+				w.failing = nil
+				for range 5 {
+					w.pass(s, 10*time.Second)
+					w.end(s, "tick")
+				}
+				assert.Equal(t, []string{"12:01:00", "12:02:00"}, w.started("tick"))
+				assert.Equal(t, 2, w.view(s, "tick").Counts[schedules.Started])
+			})
+		}
+	}
+}
+
+// With crashes and failures at any moment, each instant of each schedule starts exactly one task, whatever its policy is, as long
+// as its policy drops none.
+func TestEachInstantOnce(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(seed, 1))
+			w := newWorld(t)
+			w.failing = func(string) (error, bool) {
+				switch rng.IntN(12) {
+				case 0:
+					return fault.New(fault.Unavailable, "not now"), false
+				case 1:
+					return fault.New(fault.Unavailable, "the answer is lost"), true
+				default:
+					return nil, false
+				}
+			}
+			s := w.start()
+			day := schedules.Duration(24 * time.Hour)
+			for name, overlap := range map[string]schedules.Overlap{"all": schedules.AllowAll, "queue": schedules.BufferAll} {
+				d := minutely(overlap)
+				if d.CatchUp = &day; overlap == schedules.BufferAll {
+					d.Cron = []string{"*/10 * * * *"} // less than can be buffered
+				}
+				require.Eventually(t, func() bool {
+					_, err := s.PutSchedule(t.Context(), api.PutScheduleRequest{Name: name, Definition: d, Actor: "user:ada"})
+					return err == nil
+				}, 10*time.Second, time.Microsecond)
+			}
+			for range 300 {
+				w.now = w.now.Add(time.Duration(rng.IntN(90)) * time.Second)
+				switch rng.IntN(10) {
+				case 0: // the node is down for a while
+					w.now = w.now.Add(time.Duration(rng.IntN(60)) * time.Minute)
+					s = w.start()
+				case 1: // somebody sets the clock back, and forward again
+					now := w.now
+					w.now = w.now.Add(-time.Duration(rng.IntN(90)) * time.Minute)
+					s.Turn(t.Context())
+					w.now = now
+				case 2, 3, 4:
+					w.end(s, "queue")
+				}
+				s.Turn(t.Context())
+			}
+			w.failing = nil
+			for range 500 {
+				s.Turn(t.Context())
+				w.end(s, "queue")
+			}
+			minutes := int(w.now.Sub(time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)) / time.Minute)
+			assert.Len(t, w.started("all"), minutes)
+			assert.Len(t, w.started("queue"), minutes/10)
+			assert.Equal(t, minutes+minutes/10, w.submitted)
+		})
+	}
+}
