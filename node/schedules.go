@@ -22,7 +22,11 @@ func (h *host) commands() api.API { return commands{h.orch, h.scheduler} }
 
 // newScheduler returns a scheduler that submits to the orchestrator.
 func (h *host) newScheduler() *scheduler.Scheduler {
-	return scheduler.New(scheduler.Config{Tasks: h.orch, Open: h.openSchedules, Clock: h.cfg.wall(), Logger: h.cfg.logger()})
+	root := ""
+	if h.cfg.local() {
+		root = h.executor.root.Name()
+	}
+	return scheduler.New(scheduler.Config{Root: root, Tasks: h.orch, Open: h.openSchedules, Clock: h.cfg.wall(), Logger: h.cfg.logger()})
 }
 
 // openSchedules opens the journal of the schedules; nil if there is none and it is not to be created.

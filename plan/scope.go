@@ -16,9 +16,9 @@ const (
 	rootTask   = "task"
 	// rootSchedule is the schedule that has started the task.
 	rootSchedule = "schedule"
-	rootIndex  = "index"
-	rootArgs   = "args"
-	rootOutput = "output"
+	rootIndex    = "index"
+	rootArgs     = "args"
+	rootOutput   = "output"
 	// rootError and rootAttempt describe a failed attempt.
 	rootError   = "error"
 	rootAttempt = "attempt"

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -89,7 +90,7 @@ func (s *Scheduler) checkDefinition(ctx context.Context, r api.PutScheduleReques
 // defined returns the definition of a request. It keeps the id of an existing schedule.
 func (s *Scheduler) defined(r api.PutScheduleRequest) (definition, error) {
 	now := s.now()
-	put := definition{Definition: r.Definition, ID: events.NewScheduleID(now), Root: r.Root, By: r.Actor, CreatedAt: now, UpdatedAt: now}
+	put := definition{Definition: r.Definition, ID: events.NewScheduleID(now), Root: cmp.Or(r.Root, s.cfg.Root), By: r.Actor, CreatedAt: now, UpdatedAt: now}
 	was := s.get(r.Name)
 	switch {
 	case was == nil && s.count() >= MaxSchedules:
@@ -293,4 +294,3 @@ func (s *Scheduler) withoutTask(ctx context.Context, sc *schedule, from, to time
 	}
 	return missing, nil
 }
-

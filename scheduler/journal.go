@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
@@ -121,9 +122,7 @@ func (s *Scheduler) loadSnapshot(ctx context.Context) error {
 		return unreadable(err)
 	}
 	for _, one := range all {
-		if err := one.compile(); err != nil {
-			s.log.Warn("schedule_not_usable", "name", one.Name, "error", err)
-		}
+		s.compile(one)
 		s.set(one)
 	}
 	s.position, s.snapshotAt = position, position
@@ -132,6 +131,14 @@ func (s *Scheduler) loadSnapshot(ctx context.Context) error {
 
 func unreadable(err error) error {
 	return fault.Wrap(fault.DataLoss, err, "the journal of the schedules is damaged").WithHint("orch restore brings a backup back")
+}
+
+// compile compiles the rules of a schedule. An older orch may not know those of a newer one: such a schedule starts no tasks.
+func (s *Scheduler) compile(sc *schedule) {
+	var err error
+	if sc.table, err = schedules.Compile(sc.Definition.Spec); err != nil {
+		s.log.LogAttrs(context.Background(), slog.LevelWarn, "schedule_not_usable", slog.String("name", sc.Name), slog.Any("error", err))
+	}
 }
 
 // apply makes recorded changes.
@@ -147,9 +154,7 @@ func (s *Scheduler) apply(changes []change) {
 				next.State = was.State.Clone()
 				next.State.Through = c.Put.UpdatedAt
 			}
-			if err := next.compile(); err != nil {
-				s.log.Warn("schedule_not_usable", "name", next.Name, "error", err)
-			}
+			s.compile(next)
 			s.set(next)
 		case c.State != nil && was != nil:
 			next := *was
@@ -171,7 +176,7 @@ func (s *Scheduler) snapshotIfDue(ctx context.Context) {
 		err = s.journal.SaveSnapshot(ctx, s.position, data)
 	}
 	if err != nil {
-		s.log.Debug("schedules_not_snapshotted", "error", err)
+		s.log.LogAttrs(ctx, slog.LevelDebug, "schedules_not_snapshotted", slog.Any("error", err))
 	}
 	s.snapshotAt = s.position // try again only after as many entries
 }

@@ -38,11 +38,6 @@ type schedule struct {
 	idle bool
 }
 
-func (sc *schedule) compile() (err error) {
-	sc.table, err = schedules.Compile(sc.Definition.Spec)
-	return err
-}
-
 // key returns the idempotency key of a firing.
 func (sc *schedule) key(f schedules.Firing) string {
 	key := "schedule/" + sc.Definition.ID + "/" + f.At.UTC().Format(time.RFC3339Nano)
@@ -53,7 +48,9 @@ func (sc *schedule) key(f schedules.Firing) string {
 }
 
 // taskOf returns the id of the task of a firing.
-func (sc *schedule) taskOf(f schedules.Firing) events.TaskID { return events.KeyedTaskID("", sc.key(f)) }
+func (sc *schedule) taskOf(f schedules.Firing) events.TaskID {
+	return events.KeyedTaskID("", sc.key(f))
+}
 
 // labelName is the label of the tasks of schedules.
 const labelName = "schedule"

@@ -29,6 +29,8 @@ type Config struct {
 	Tasks Tasks
 	// Open opens the journal, which is created if create is set; nil if it does not exist.
 	Open func(ctx context.Context, create bool) (Journal, error)
+	// Root is the root of the tasks of definitions without one (api.SubmitRequest); empty for that of the node at the time of a firing.
+	Root string
 	// Clock is the wall clock.
 	Clock  func() time.Time
 	Logger *slog.Logger

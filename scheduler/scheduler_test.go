@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -290,7 +292,7 @@ func TestSteering(t *testing.T) {
 	require.NotNil(t, w.tasks[reply.Task], "a paused schedule can be triggered")
 	_, err = steer(api.SteerScheduleRequest{Act: api.ActTrigger})
 	assert.True(t, fault.Has(err, fault.Conflict))
-	assert.ErrorContains(t, err, string(reply.Task))
+	require.ErrorContains(t, err, string(reply.Task))
 	second, err := steer(api.SteerScheduleRequest{Act: api.ActTrigger, Overlap: schedules.AllowAll})
 	require.NoError(t, err)
 	assert.NotEqual(t, reply.Task, second.Task, "two triggers at one time are two tasks")
@@ -377,7 +379,7 @@ func TestDefinitions(t *testing.T) {
 		{"x", "cron", func(d *schedules.Definition) { d.Cron = nil }},
 		{"x", "cron.0", func(d *schedules.Definition) { d.Cron = []string{"61 * * * *"} }},
 		{"x", "overlap", func(d *schedules.Definition) { d.Overlap = "never" }},
-		{"x", "note", func(d *schedules.Definition) { d.Note = fmt.Sprint(make([]byte, 2000)) }},
+		{"x", "note", func(d *schedules.Definition) { d.Note = strings.Repeat("n", 2000) }},
 	} {
 		d := minutely(schedules.Skip)
 		if tc.change != nil {
@@ -426,7 +428,7 @@ func TestOutage(t *testing.T) {
 func TestEachInstantOnce(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(12) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed, 1))
 			w := newWorld(t)

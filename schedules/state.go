@@ -1,6 +1,7 @@
 package schedules
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -118,9 +119,7 @@ func (s *State) Clone() *State {
 	c.Starting, c.Open, c.Buffered = slices.Clone(s.Starting), slices.Clone(s.Open), slices.Clone(s.Buffered)
 	c.Outcomes, c.News = slices.Clone(s.Outcomes), slices.Clone(s.News)
 	c.Counts = map[Result]int{}
-	for result, n := range s.Counts {
-		c.Counts[result] = n
-	}
+	maps.Copy(c.Counts, s.Counts)
 	return &c
 }
 

@@ -91,6 +91,12 @@ func (r remote) SubmitBatch(ctx context.Context, in api.SubmitBatchRequest) (api
 	return r.client.SubmitBatch(ctx, in)
 }
 
+// PutSchedule implements api.API.
+func (r remote) PutSchedule(ctx context.Context, in api.PutScheduleRequest) (api.ScheduleView, error) {
+	in.Root = cmp.Or(in.Root, r.root)
+	return r.client.PutSchedule(ctx, in)
+}
+
 // rooted returns a request with the root of the session.
 func (r remote) rooted(in api.SubmitRequest) api.SubmitRequest {
 	if in.KeysOf == "" {

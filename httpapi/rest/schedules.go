@@ -30,7 +30,7 @@ func scheduleRoutes() []route {
 
 // steers returns the action that steers a schedule.
 func steers(act string) action {
-	return on(func(a api.API, ctx context.Context, r api.SteerScheduleRequest) (api.SteerScheduleReply, error) { //nolint:revive // as method expressions of api.API
+	return on(func(a api.API, ctx context.Context, r api.SteerScheduleRequest) (api.SteerScheduleReply, error) {
 		r.Act = act
 		return a.SteerSchedule(ctx, r)
 	})
