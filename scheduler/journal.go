@@ -61,6 +61,7 @@ func (s *Scheduler) record(ctx context.Context, changes []change) error {
 			return err
 		}
 		s.apply(changes[:n])
+		s.countFirings(changes[:n])
 		s.position, changes = at, changes[n:]
 	}
 	s.snapshotIfDue(ctx)

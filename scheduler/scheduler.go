@@ -69,6 +69,8 @@ type Scheduler struct {
 
 	mu  sync.RWMutex
 	all map[string]*schedule
+	// firings counts the outcomes that this process has recorded.
+	firings map[schedules.Result]int
 
 	// watched are the tasks whose ends matter, with the names of their schedules; ended those that have ended since the last turn.
 	watching sync.Mutex
@@ -82,7 +84,7 @@ var _ api.Schedules = (*Scheduler)(nil)
 func New(cfg Config) *Scheduler {
 	return &Scheduler{
 		cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), wake: make(chan struct{}, 1),
-		all: map[string]*schedule{}, watched: map[events.TaskID]string{}, ended: map[events.TaskID]string{},
+		all: map[string]*schedule{}, firings: map[schedules.Result]int{}, watched: map[events.TaskID]string{}, ended: map[events.TaskID]string{},
 	}
 }
 

@@ -238,6 +238,7 @@ func TestFirings(t *testing.T) {
 	assert.Len(t, view.Next, 3)
 	assert.Equal(t, map[schedules.Result]int{schedules.Started: 2, schedules.Skipped: 1}, view.Counts)
 	assert.Contains(t, view.Outcomes[1].Reason, "was still running")
+	assert.Equal(t, scheduler.Figures{Active: 1, Firings: view.Counts}, s.Figures())
 	for _, one := range w.tasks {
 		assert.Equal(t, map[string]string{"schedule": "tick"}, one.request.Labels)
 		assert.Equal(t, "user:ada", one.request.Actor)

@@ -57,6 +57,9 @@ const (
 	Failed  Result = "failed"
 )
 
+// Results returns all results.
+func Results() []Result { return []Result{Started, Skipped, Missed, Failed} }
+
 // Outcome is a firing with its result.
 type Outcome struct {
 	Firing

@@ -3,6 +3,8 @@ package metrics
 import (
 	"strconv"
 	"time"
+
+	"github.com/orch-dev/orch/schedules"
 )
 
 // Type is the type of a metric.
@@ -45,6 +47,7 @@ func Groups() []Group {
 	return []Group{
 		{"The node", nodeFamilies()},
 		{"Tasks and people", taskFamilies()},
+		{"Schedules", scheduleFamilies()},
 		{"Calls", callFamilies()},
 		{"The log and its store", logFamilies()},
 		{"Models and MCP servers", outsideFamilies()},
@@ -133,6 +136,34 @@ func taskFamilies() []Family {
 		{
 			"orch_questions_waiting", Gauge, "Tasks that wait for an answer to a question.", nil, false,
 			func(v *view, t *text) { t.add(float64(v.Node.Questions)) },
+		},
+	}
+}
+
+func scheduleFamilies() []Family {
+	return []Family{
+		{
+			"orch_schedules", Gauge, "Schedules.",
+			[]Label{{"state", "`active` or `paused`"}},
+			false,
+			func(v *view, t *text) {
+				t.add(float64(v.Node.Schedules.Active), "active")
+				t.add(float64(v.Node.Schedules.Paused), "paused")
+			},
+		},
+		{
+			"orch_schedule_firings_total", Counter, "Firings of schedules, since the node started.",
+			[]Label{{"result", "`started`, `skipped` (an earlier task still ran), `missed` (the node was not running) or `failed` (its task was refused)"}},
+			false,
+			func(v *view, t *text) {
+				for _, result := range schedules.Results() {
+					t.add(float64(v.Node.Schedules.Firings[result]), string(result))
+				}
+			},
+		},
+		{
+			"orch_schedule_late_seconds", Gauge, "How late the firing is that is due longest and has no task yet; 0 for none.", nil, false,
+			func(v *view, t *text) { t.add(v.age(v.Node.Schedules.Waiting)) },
 		},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/internal/histogram"
+	"github.com/orch-dev/orch/schedules"
 	"github.com/orch-dev/orch/stats"
 )
 
@@ -63,6 +64,7 @@ type Node struct {
 	// Approvals and Questions count what waits for people. OldestApproval is when the first of these approvals was requested.
 	Approvals, Questions int
 	OldestApproval       time.Time
+	Schedules            Schedules
 	Budgets              []Budget
 	// Providers are the failures in a row of the providers of models.
 	Providers map[string]int
@@ -70,6 +72,15 @@ type Node struct {
 	Commits   Commits
 	// Servers are the external MCP servers, and their states.
 	Servers map[string]string
+}
+
+// Schedules describes what starts tasks at certain times.
+type Schedules struct {
+	Active, Paused int
+	// Firings counts the firings since the node started.
+	Firings map[schedules.Result]int
+	// Waiting is since when the firing is due that is due longest and has no task; zero for none.
+	Waiting time.Time
 }
 
 // Queue describes the calls that wait in a queue.

@@ -189,7 +189,7 @@ func adapters(face []string) []Row {
 		{Package: "mcp/gateway", Imports: append([]string{"mcp/registry", "internal/patch", "internal/unseen", "internal/wholefile"}, face...)},
 		{Package: "mcp/*", Imports: append([]string{"internal/pause", "internal/spell", "internal/wholefile", "mcp/*"}, face...)},
 		{Package: "httpapi", Imports: append([]string{"agents", "internal/sse"}, face...)},
-		{Package: "httpapi/metrics", Imports: []string{"fault", "stats", "internal/histogram"}},
+		{Package: "httpapi/metrics", Imports: []string{"fault", "stats", "schedules", "internal/histogram"}},
 		{Package: "httpapi/rest", Imports: []string{"fault", "events", "statemachine", "work", "api", "schedules", "undo", "internal/sse"}},
 		// web contains only the files of the page; its tests compare them with the program.
 		{Package: "web"},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/orch-dev/orch/events"
 )
@@ -53,6 +54,8 @@ type checker struct {
 	// positions maps each position in the log to the task of its commit.
 	positions map[uint64]events.TaskID
 	marked    bool // the commit of evidence.Mark was found
+	// firings maps the names of schedules to the times of their tasks.
+	firings map[string]map[time.Time]events.TaskID
 	// keys maps idempotency keys to tasks in the log.
 	keys map[string]events.TaskID
 }
@@ -66,7 +69,7 @@ func Check(ctx context.Context, log Log, e Evidence) (Report, error) {
 		rounds: map[events.TaskID]int{}, acked: map[events.TaskID]bool{}, cancels: map[events.TaskID]bool{},
 		effects: map[events.TaskID][]Effect{}, watches: map[events.TaskID][]Watch{},
 		says: map[events.TaskID][]Say{}, requests: map[string][]ModelRequest{}, costs: costSums{},
-		known: map[events.TaskID]bool{}, positions: map[uint64]events.TaskID{}, keys: map[string]events.TaskID{},
+		known: map[events.TaskID]bool{}, positions: map[uint64]events.TaskID{}, keys: map[string]events.TaskID{}, firings: map[string]map[time.Time]events.TaskID{},
 	}
 	c.index()
 	if err := c.scan(ctx); err != nil {
@@ -82,6 +85,7 @@ func Check(ctx context.Context, log Log, e Evidence) (Report, error) {
 	c.checkPositions()
 	c.checkStrangers()
 	c.checkKeys()
+	c.checkFirings()
 	c.checkBudgets()
 	c.checkCosts()
 	if m := e.Mark; m != nil && !c.marked {

@@ -55,6 +55,8 @@ type run struct {
 	listener  *listener
 	// costs are what models cost, as the node answered before it ended.
 	costs map[string][]costs.Row
+	// beat is the schedule of the run.
+	beat crash.Schedule
 	// The observations in the network before the node ended: outcomes of writes, messages that readers saw, events of
 	// subscriptions.
 	databaseWrites []crash.DatabaseWrite
@@ -112,6 +114,7 @@ func crashRounds(t *testing.T, o options, seed uint64, rounds int) {
 	r.stopNetwork()
 	r.awaitTidy(settleWithin)
 	r.askCosts()
+	r.stopBeat()
 	r.cluster.stop()
 	report := r.check()
 	r.print(report, done, seed, took)
@@ -156,6 +159,7 @@ func startRun(t *testing.T, o options) *run {
 		return node.Dial(t.Context(), c.config())
 	}}
 	r.startNetwork()
+	r.startBeat()
 	return r
 }
 
@@ -284,7 +288,7 @@ func (r *run) check() crash.Report {
 	report, err := crash.Check(r.t.Context(), store, crash.Evidence{
 		Acks: r.load.acks, Cancels: r.load.cancels, Watches: r.load.watches, Effects: effects,
 		Lost: r.cluster.lost, Secrets: r.cluster.secrets(), Mark: r.readMark(), Agents: r.cluster.agentOf, Absences: slices.Concat(r.cluster.absent(), readGaps(r.t, r.cluster.dir)), Archived: archived,
-		Requests: r.cluster.biller.all(), Says: r.load.says, Budgets: r.cluster.budgets.all(), Costs: r.costs,
+		Requests: r.cluster.biller.all(), Says: r.load.says, Budgets: r.cluster.budgets.all(), Costs: r.costs, Schedules: []crash.Schedule{r.beat},
 	})
 	require.NoError(r.t, err)
 	report.Violations = slices.Concat(r.load.violations, report.Violations, checkLooks(r.load.looks))

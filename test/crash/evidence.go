@@ -78,6 +78,8 @@ type Evidence struct {
 	Budgets []Budget
 	// Costs are the costs that the node has answered after the last commit, by what their rows are about, such as costs.ByModel.
 	Costs map[string][]costs.Row
+	// Schedules are schedules that have started tasks.
+	Schedules []Schedule
 	// Mark is the mark to check; nil for none.
 	Mark *Mark
 }
@@ -100,7 +102,7 @@ const (
 
 // Violation is a violation of an invariant.
 type Violation struct {
-	// Invariant is I1 to I20.
+	// Invariant is I1 to I21.
 	Invariant string
 	Task      events.TaskID
 	// Round is the round in which the task was submitted; 0 if unknown.
@@ -159,6 +161,7 @@ func Invariants() [][2]string {
 		{"I18", "no model is asked again for an answer in the history, and each other request that may be billed is in the history, the same as before"},
 		{"I19", "what was said to an agent is heard once, in order; a chat ends after its end was acknowledged"},
 		{"I20", "no budget of models is exceeded, by bills, answers, lost answers and turns in flight; costs are the sums of the histories"},
+		{"I21", "a schedule starts one task for each of its instants"},
 	}
 }
 

@@ -104,6 +104,7 @@ func (h *history) event(c *events.Commit, e events.Event) {
 // submitted checks that no other task was created for the same idempotency key (I1).
 func (h *history) submitted(d *events.Submitted) {
 	h.note = strings.HasPrefix(d.Name, api.OwnPrefix)
+	h.fired(d)
 	if d.IdempotencyKey == "" {
 		return
 	}
