@@ -6,8 +6,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 )
+
+// ProviderOf returns the provider in the name of a model, PROVIDER/NAME. It returns "" for models without one, such as scripts and records.
+func ProviderOf(model string) string {
+	provider, _, ok := strings.Cut(model, "/")
+	if !ok || strings.Contains(provider, ":") {
+		return ""
+	}
+	return provider
+}
 
 // Provider answers requests. It is safe for concurrent use.
 type Provider interface {

@@ -231,9 +231,11 @@ func (h *executor) sweep(ctx context.Context) {
 const ownToolsAtOnce = 2
 
 // worker returns a worker for an owner in this process or elsewhere. It sets the fields of cfg that are the same for all
-// workers of the process.
+// workers of the process, and its concurrency unless it is set.
 func (h *executor) worker(owner work.Owner, cfg worker.Config) (*worker.Worker, error) {
-	cfg.Concurrency = h.cfg.Worker.Concurrency
+	if cfg.Concurrency == 0 {
+		cfg.Concurrency = h.cfg.Worker.Concurrency
+	}
 	if cfg.Concurrency < 0 { // the node has only the worker for its own tools
 		cfg.Concurrency = ownToolsAtOnce
 	}

@@ -35,9 +35,10 @@ import (
 // NewModels returns the models of the settings, and the scripts below a root. Credentials are read for each request, with getenv
 // for those in variables.
 func NewModels(cfg config.Models, root *pathguard.Root, getenv func(string) string) *directory.Directory {
-	d := directory.Config{Open: map[string]func() (models.Provider, error){}, Prices: map[string]directory.Price{}}
+	d := directory.Config{Open: map[string]func() (models.Provider, error){}, Prices: map[string]directory.Price{}, Slots: map[string]int{}}
 	for name, p := range cfg.Providers {
 		d.Open[name] = func() (models.Provider, error) { return openProvider(name, p, getenv) }
+		d.Slots[name] = p.Slots()
 	}
 	for name, p := range cfg.Prices {
 		d.Prices[name] = directory.Price(p)

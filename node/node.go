@@ -168,14 +168,14 @@ func (n *Node) ownerHooks() orchestrator.Hooks {
 	}
 }
 
-// endedWorkers returns the name of the worker of the previous node on the data directory. That worker has ended with its
-// process. It returns nil if no such worker is recorded.
+// endedWorkers returns the names of the workers of the previous node on the data directory. They have ended with its process. It
+// returns nil if none are recorded.
 func (n *Node) endedWorkers() []string {
 	if n.server == nil {
 		return nil
 	}
 	if name := n.server.LastWorker(); name != "" {
-		return []string{name}
+		return []string{name, modelWorker(name)}
 	}
 	return nil
 }

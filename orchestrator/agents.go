@@ -22,11 +22,16 @@ func laneOf(t *statemachine.Task, s *statemachine.Step) dispatch.Lane {
 	switch {
 	case s.For != nil:
 		l.Queue = work.AgentsQueue
+	case decide.AsksModel(s):
+		l.Queue, l.Provider, l.Share = work.ModelsQueue, decide.ProviderOf(t, s), modelShare+l.Share
 	case l.Queue != work.NodeQueue:
 		l.Root = t.Submitted.Root
 	}
 	return l
 }
+
+// modelShare begins the shares of requests to models: who has many of them under way has no fewer of other calls.
+const modelShare = "models "
 
 // shareOf returns the identity that owns the share of a task: the tasks of one identity share its part of the workers and
 // limits.

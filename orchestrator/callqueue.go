@@ -7,7 +7,6 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/orchestrator/dispatch"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
@@ -29,7 +28,8 @@ func (cq *callQueue) mustWait(e *entry, s *statemachine.Step) bool {
 
 // lease leases a call to a worker. mu must be held.
 func (cq *callQueue) lease(e *entry, l *dispatch.Lease) {
-	l.TTL, l.Share, l.Suspect = cq.leaseOf(e, l.Step), shareOf(e.task), decide.Suspect(e.task.Steps[l.Step])
+	lane := laneOf(e.task, e.task.Steps[l.Step])
+	l.TTL, l.Share, l.Provider, l.Suspect = cq.leaseOf(e, l.Step), lane.Share, lane.Provider, lane.Suspect
 	cq.dispatcher.AddLease(&e.calls, l)
 }
 

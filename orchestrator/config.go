@@ -55,10 +55,12 @@ type Catalogue interface {
 	Names() []string
 }
 
-// Models are the language models that agents can ask. Price returns the price of a model, and whether it is known. It returns an
-// error if there is no such model.
+// Models are the language models that agents can ask.
 type Models interface {
+	// Price returns the price of a model, and whether it is known. It returns an error if there is no such model.
 	Price(model string) (price events.Price, known bool, err error)
+	// Slots returns how many requests a provider gets at the same time; 0 for no limit.
+	Slots(provider string) int
 }
 
 // Costs are what requests to models cost, as Hooks.Committed has said.
@@ -278,6 +280,14 @@ func setDefault[T comparable](field *T, value T) {
 	if *field == zero {
 		*field = value
 	}
+}
+
+// slots returns how many requests a provider of models gets at the same time; 0 for no limit.
+func (c Config) slots(provider string) int {
+	if c.Models == nil {
+		return 0
+	}
+	return c.Models.Slots(provider)
 }
 
 // rules returns the part of the configuration that decisions depend on.

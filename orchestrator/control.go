@@ -138,9 +138,9 @@ func (op *operations) Status(context.Context, api.StatusRequest) (api.StatusRepl
 		reply.SetRefusal(op.loss, time.Time{})
 	}
 	for name, w := range op.engine.queue.dispatcher.Workers() {
-		queues := slices.DeleteFunc(slices.Clone(w.Queues), func(q string) bool { return q == work.NodeQueue })
+		queues := slices.DeleteFunc(slices.Clone(w.Queues), work.InternalQueue)
 		if len(queues) == 0 {
-			continue // an internal queue of the node
+			continue // it serves only the node itself
 		}
 		reply.Workers = append(reply.Workers, api.WorkerView{Name: name, Queues: queues, Running: w.Running(), SeenAt: w.Seen, Silent: op.engine.queue.dispatcher.Offline(w)})
 	}

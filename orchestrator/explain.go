@@ -11,6 +11,7 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
 )
 
 // Explain implements api.Tasks.
@@ -365,6 +366,9 @@ func (t *explanation) becauseSilent(s *statemachine.Step, c *api.Cause) {
 // becauseReady fills in c for a ready call: why no worker executes it, or which worker holds it.
 func (t *explanation) becauseReady(s *statemachine.Step, c *api.Cause) {
 	queue := decide.QueueName(s.Queue)
+	if decide.AsksModel(s) {
+		queue = work.ModelsQueue
+	}
 	switch {
 	case t.e.calls.Leases[s.Key].Silent(t.Now):
 		t.becauseSilent(s, c)
@@ -378,6 +382,8 @@ func (t *explanation) becauseReady(s *statemachine.Step, c *api.Cause) {
 		c.Kind, c.Sentence, c.Next = "tool_paused", fmt.Sprintf("Step %s is ready, but tool %s is paused%s.", s.Key, s.Tool, t.pauseText(pauseTool, s.Tool)), "orch resume --tool "+s.Tool
 	case s.For != nil:
 		t.becauseAgents(s, c)
+	case decide.AsksModel(s) && !decide.Suspect(s):
+		t.becauseModel(s, c)
 	case !t.rd.engine.queue.dispatcher.Served(queue, ""):
 		c.Kind, c.Sentence, c.Next = "no_worker", fmt.Sprintf("Step %s is ready, but no worker serves queue %s.", s.Key, queue), "orch worker --queue "+queue
 	case !t.rd.engine.queue.dispatcher.Served(queue, laneOf(t.Task, s).Root):

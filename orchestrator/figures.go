@@ -1,12 +1,14 @@
 package orchestrator
 
 import (
+	"slices"
 	"time"
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator/dispatch"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
 )
 
 // Refusing returns why no task is accepted; nil if tasks are. The log may have further reasons.
@@ -50,9 +52,11 @@ func (op *operations) Figures() Figures {
 	d := op.engine.queue.dispatcher
 	f.Waits, f.Running = d.Waits(), d.Running()
 	for _, w := range d.Workers() {
-		if d.Offline(w) {
+		switch {
+		case slices.Equal(w.Queues, []string{work.ModelsQueue}): // a part of the worker of the node
+		case d.Offline(w):
 			f.Silent++
-		} else {
+		default:
 			f.Online++
 		}
 	}

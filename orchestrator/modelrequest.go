@@ -61,7 +61,7 @@ func (c *conversations) ModelRequest(ctx context.Context, id events.TaskID, args
 		}
 		c.hold(key, known, agent.Last().Requested, r.Messages)
 		names = agent.Spec.ModelNames()
-		first = v.Task.Steps[statemachine.ModelKey(args.Step, args.Turn)].Failures % len(names)
+		first = decide.FirstModel(v.Task.Steps[statemachine.ModelKey(args.Step, args.Turn)], len(names))
 		return nil
 	})
 	return r, names, first, err

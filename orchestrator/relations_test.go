@@ -218,6 +218,8 @@ type freeModels struct{}
 
 func (freeModels) Price(string) (events.Price, bool, error) { return events.Price{}, true, nil }
 
+func (freeModels) Slots(string) int { return 0 }
+
 // A task keeps its concurrency key while it ends, also if all that has begun of its plan is an agent that has ended before its calls.
 func TestEndingAgentKeepsTheKey(t *testing.T) {
 	t.Parallel()
@@ -229,7 +231,7 @@ func TestEndingAgentKeepsTheKey(t *testing.T) {
 		c.Catalogue, c.Models = cat, freeModels{}
 	})
 	first := n.submit(agents)
-	calls := n.poll("w", 2, work.NodeQueue).Calls
+	calls := n.poll("w", 2, work.ModelsQueue).Calls
 	require.Len(t, calls, 2)
 	waiting := n.submit(agents)
 	require.NoError(t, n.Start(n.ctx(), startedBy("w", *calls[1])))
@@ -239,7 +241,7 @@ func TestEndingAgentKeepsTheKey(t *testing.T) {
 	assert.Equal(t, "concurrency", n.cause(waiting).Kind)
 	require.NoError(t, n.fail("w", *calls[1], fault.ClassToolError))
 	assert.Equal(t, statemachine.Failed, n.result(first).State)
-	assert.Len(t, n.poll("w", 2, work.NodeQueue).Calls, 2)
+	assert.Len(t, n.poll("w", 2, work.ModelsQueue).Calls, 2)
 }
 
 func TestConcurrencyRules(t *testing.T) {

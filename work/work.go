@@ -196,6 +196,13 @@ const DefaultQueue = "default"
 // NodeQueue is the queue of calls that only the process of the node can run. No plan can name it.
 const NodeQueue = "@node"
 
+// ModelsQueue is the queue of requests to models, which only the process of the node makes. No plan can name it, and no event does: their
+// steps have NodeQueue.
+const ModelsQueue = "@models"
+
+// InternalQueue reports whether only the process of the node serves a queue.
+func InternalQueue(name string) bool { return name == NodeQueue || name == ModelsQueue }
+
 // AgentsQueue is the queue of calls for registered agents, whatever queue their step names.
 const AgentsQueue = "agents"
 

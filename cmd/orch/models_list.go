@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,10 +43,12 @@ type shownProvider struct {
 	// Error is why the credential or the value of a header cannot be read.
 	Error string `json:"error,omitempty"`
 	// Headers and Fields are names.
-	Headers []string      `json:"headers,omitempty"`
-	Fields  []string      `json:"fields,omitempty"`
-	CA      string        `json:"ca,omitempty"`
-	Idle    time.Duration `json:"idle"`
+	Headers []string `json:"headers,omitempty"`
+	Fields  []string `json:"fields,omitempty"`
+	CA      string   `json:"ca,omitempty"`
+	// Concurrency is how many requests the provider gets at the same time.
+	Concurrency int           `json:"concurrency"`
+	Idle        time.Duration `json:"idle"`
 	// Node says how the running node sees the provider; nil if none runs.
 	Node *api.ProviderView `json:"node,omitempty"`
 }
@@ -97,7 +100,7 @@ func (c *modelCommands) shownProviders() []shownProvider {
 		p := c.cfg.Models.Providers[name]
 		shown := shownProvider{
 			Name: name, Wire: p.Wire, URL: secrets.URL(addressOf(p)), Key: string(p.Key), CA: p.CA, Idle: cmp.Or(p.Idle, wire.DefaultIdle),
-			Headers: slices.Sorted(maps.Keys(p.Headers)), Fields: slices.Sorted(maps.Keys(p.Fields)),
+			Headers: slices.Sorted(maps.Keys(p.Headers)), Fields: slices.Sorted(maps.Keys(p.Fields)), Concurrency: p.Slots(),
 		}
 		if _, err := c.readSecrets(p); err != nil {
 			shown.Error = err.Message
@@ -242,7 +245,7 @@ and test them: orch models test local/NAME`
 
 func providerTable(providers []shownProvider) screen.Table {
 	var t screen.Table
-	t.Row("PROVIDER", "WIRE", "ADDRESS", "KEY", "READABLE", "IDLE", "HEADERS", "FIELDS", "AT THE NODE")
+	t.Row("PROVIDER", "WIRE", "ADDRESS", "KEY", "READABLE", "IDLE", "AT ONCE", "HEADERS", "FIELDS", "AT THE NODE")
 	for _, p := range providers {
 		readable := "yes"
 		switch {
@@ -251,7 +254,7 @@ func providerTable(providers []shownProvider) screen.Table {
 		case p.Key == "" && len(p.Headers) == 0:
 			readable = "-"
 		}
-		t.Row(p.Name, p.Wire, p.URL, cmp.Or(p.Key, "-"), readable, screen.Duration(p.Idle), orNone(p.Headers), orNone(p.Fields), nodeText(p.Node))
+		t.Row(p.Name, p.Wire, p.URL, cmp.Or(p.Key, "-"), readable, screen.Duration(p.Idle), strconv.Itoa(p.Concurrency), orNone(p.Headers), orNone(p.Fields), nodeText(p.Node))
 	}
 	return t
 }

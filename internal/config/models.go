@@ -19,6 +19,8 @@ type Models struct {
 	// Prices are the prices by model, PROVIDER/NAME, or PROVIDER/BEGINNING* for several. That of an MCP client is sampling:,
 	// sampling:HINT, or sampling:* for all.
 	Prices map[string]ModelPrice
+	// Concurrency is how many requests to models the node makes at the same time; 0 means the default (see Slots).
+	Concurrency int
 	// Budgets limit what all agents of the node may use.
 	Budgets []ModelBudget
 	// Source is where they are set: FILE:LINE:COLUMN, a variable or a flag.
@@ -38,6 +40,8 @@ type givenModels struct {
 	Providers map[string]givenProvider `yaml:"providers"`
 	Prices    map[string]givenPrice    `yaml:"prices"`
 	Budgets   []givenBudget            `yaml:"budgets"`
+
+	Concurrency *int `yaml:"concurrency,omitempty"`
 }
 
 // givenPrice is a price in US dollars for a million tokens. Without a price of their own, cached tokens cost as much as others of a request.
@@ -85,8 +89,33 @@ func (p place) models(text string) (Models, error) {
 		m.Prices[name] = price
 	}
 	var err error
+	if m.Concurrency, err = p.concurrency(given.Concurrency); err != nil {
+		return m, err
+	}
 	m.Budgets, err = p.budgets(given.Budgets)
 	return m, err
+}
+
+const (
+	// defaultModelSlots is the default of Models.Concurrency.
+	defaultModelSlots = 128
+	// maxModelSlots is the highest limit of requests at the same time.
+	maxModelSlots = 10_000
+)
+
+// Slots returns how many requests to models the node makes at the same time.
+func (m Models) Slots() int { return cmp.Or(m.Concurrency, defaultModelSlots) }
+
+// concurrency checks a limit of requests at the same time. It returns 0 for nil.
+func (p place) concurrency(given *int) (int, error) {
+	switch {
+	case given == nil:
+		return 0, nil
+	case *given < 1 || *given > maxModelSlots:
+		return 0, p.invalid("`concurrency` is %d, not between 1 and %d", *given, maxModelSlots)
+	default:
+		return *given, nil
+	}
 }
 
 // clientModel matches the names of models of MCP clients, as agents give them, and beginnings of these.

@@ -14,7 +14,7 @@ func TestModels(t *testing.T) {
 	t.Parallel()
 	m, err := place{what: "models", dir: "/home/ada"}.models(`
 providers:
-  local: {wire: openai, url: "http://127.0.0.1:8080/v1/", idle: 90s}
+  local: {wire: openai, url: "http://127.0.0.1:8080/v1/", idle: 90s, concurrency: 2}
   claude: {wire: anthropic, key: env:CLAUDE_KEY}
   gateway:
     wire: gemini
@@ -32,7 +32,7 @@ prices:
 `)
 	require.NoError(t, err)
 	assert.Equal(t, map[string]ModelProvider{
-		"local": {Wire: "openai", URL: "http://127.0.0.1:8080/v1", Idle: 90 * time.Second}, "claude": {Wire: "anthropic", Key: "env:CLAUDE_KEY"},
+		"local": {Wire: "openai", URL: "http://127.0.0.1:8080/v1", Idle: 90 * time.Second, Concurrency: 2}, "claude": {Wire: "anthropic", Key: "env:CLAUDE_KEY"},
 		"gateway": {
 			Wire: "gemini", URL: "https://models.example.com/v1", CA: "/home/ada/certs/own.pem",
 			Headers: map[string]ModelHeader{"X-Goog-Api-Key": {Secret: "file:/home/ada/keys/gateway"}, "X-Title": {Text: "orch"}, "Authorization": {Secret: "env:GATEWAY"}},
@@ -57,7 +57,7 @@ func TestModelsAsSettings(t *testing.T) {
 	t.Parallel()
 	want := Models{
 		Providers: map[string]ModelProvider{
-			"local": {Wire: "openai", URL: "http://127.0.0.1:8080/v1", Idle: 90 * time.Second},
+			"local": {Wire: "openai", URL: "http://127.0.0.1:8080/v1", Idle: 90 * time.Second, Concurrency: 2},
 			"gateway": {
 				Wire: "gemini", URL: "https://models.example.com/v1", Key: "file:/home/ada/keys/gateway", CA: "/home/ada/certs/own.pem",
 				Headers: map[string]ModelHeader{"X-Title": {Text: "orch: shop"}, "Authorization": {Secret: "env:GATEWAY"}},
@@ -65,7 +65,7 @@ func TestModelsAsSettings(t *testing.T) {
 			},
 		},
 		Prices: map[string]ModelPrice{"local/*": {Input: 500, CacheRead: 50, CacheWrite: 625, Output: 1000, AsOf: "2026-11-01"}},
-		Source: "models",
+		Source: "models", Concurrency: 40,
 	}
 	text, err := want.YAML()
 	require.NoError(t, err)
@@ -74,6 +74,17 @@ func TestModelsAsSettings(t *testing.T) {
 	assert.Equal(t, want, got)
 	assert.Equal(t, []string{"GATEWAY"}, want.Providers["gateway"].SecretVariables())
 	assert.Empty(t, want.Providers["local"].SecretVariables())
+}
+
+func TestSlots(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, 128, Models{}.Slots())
+	assert.Equal(t, 40, Models{Concurrency: 40}.Slots())
+	for want, p := range map[int]ModelProvider{
+		64: {Wire: "openai"}, 8: {Wire: "openai", URL: "http://127.0.0.1:8080/v1"}, 2: {Wire: "openai", URL: "http://localhost:8080/v1", Concurrency: 2},
+	} {
+		assert.Equal(t, want, p.Slots())
+	}
 }
 
 func TestModelsThatAreWrong(t *testing.T) {
@@ -91,6 +102,8 @@ func TestModelsThatAreWrong(t *testing.T) {
 		"providers: {a: {wire: openai, headers: sk-secret}}":                      "cannot unmarshal !!str into map",
 		"providers: {a: {wire: openai, url: 'https://x/?k=sk-secret'}}":           "contains a query or a fragment",
 		"providers: {a: {wire: openai, idle: soon}}":                              `the idle time "soon"`,
+		"providers: {a: {wire: openai, concurrency: 0}}":                          "the provider a: `concurrency` is 0, not between 1 and 10000",
+		"concurrency: 10001":                                                      "`concurrency` is 10001, not between 1 and 10000",
 		"prices: {gpt: {input: 1, as_of: 2026-11-01}}":                            `"gpt" is no name of a model with a price`,
 		"prices: {'sampling:a b': {input: 1, as_of: 2026-11-01}}":                 `"sampling:a b" is no name of a model with a price`,
 		"prices: {'sampling:*x': {input: 1, as_of: 2026-11-01}}":                  `"sampling:*x" is no name of a model with a price`,

@@ -20,6 +20,9 @@ func (m Models) YAML() (string, error) {
 	for name, p := range m.Prices {
 		given.Prices[name] = p.given()
 	}
+	if m.Concurrency > 0 {
+		given.Concurrency = &m.Concurrency
+	}
 	for _, b := range m.Budgets {
 		given.Budgets = append(given.Budgets, b.given())
 	}
@@ -32,6 +35,9 @@ func (p ModelProvider) given() (givenProvider, error) {
 	g := givenProvider{Wire: p.Wire, URL: p.URL, Key: string(p.Key), Headers: map[string]string{}, Fields: map[string]yaml.Node{}, CA: p.CA}
 	if p.Idle > 0 {
 		g.Idle = p.Idle.String()
+	}
+	if p.Concurrency > 0 {
+		g.Concurrency = &p.Concurrency
 	}
 	for name, h := range p.Headers {
 		g.Headers[name] = h.Text + string(h.Secret) // one of them is empty

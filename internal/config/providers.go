@@ -23,8 +23,27 @@ type ModelProvider struct {
 	Fields  map[string]json.RawMessage
 	// CA is a file with root certificates that are trusted besides those of the system; "" for none.
 	CA string
+	// Concurrency is how many requests the provider gets at the same time; 0 means the default (see Slots).
+	Concurrency int
 	// Idle ends an answer that stands still; 0 means the default of the protocol.
 	Idle time.Duration
+}
+
+// The default limits of requests to a provider at the same time: of a server on this machine, which has few slots, and of any other.
+const (
+	defaultLocalSlots = 8
+	defaultSlots      = 64
+)
+
+// Slots returns how many requests the provider gets at the same time.
+func (p ModelProvider) Slots() int {
+	if p.Concurrency > 0 {
+		return p.Concurrency
+	}
+	if u, err := url.Parse(p.URL); err == nil && isLoopback(u.Hostname()) {
+		return defaultLocalSlots
+	}
+	return defaultSlots
 }
 
 // SecretFiles returns the files that a provider reads, which tools must not read or change.
@@ -63,6 +82,8 @@ type givenProvider struct {
 	Fields  map[string]yaml.Node `yaml:"fields"`
 	CA      string               `yaml:"ca"`
 	Idle    string               `yaml:"idle"`
+
+	Concurrency *int `yaml:"concurrency,omitempty"`
 }
 
 // provider checks a provider.
@@ -91,6 +112,9 @@ func (p place) provider(name string, g givenProvider) (ModelProvider, error) {
 		if provider.CA, err = p.resolve(g.CA); err != nil {
 			return provider, err
 		}
+	}
+	if provider.Concurrency, err = p.of("the provider " + name).concurrency(g.Concurrency); err != nil {
+		return provider, err
 	}
 	if g.Idle != "" {
 		if provider.Idle, err = time.ParseDuration(g.Idle); err != nil || provider.Idle <= 0 {

@@ -84,7 +84,7 @@ func startNode(tb testing.TB, change ...func(*builtin.Config)) *node {
 		Log: log, Blobs: log, Checkpoints: log, Catalogue: catalogue, Models: prices{n.models}, Lists: index.NewOpen(), Redact: rules.Redact, Workspace: func(_ string, id events.TaskID) string { return tree.Path(id) }, Root: root.Name(),
 	})
 	require.NoError(tb, err)
-	hands, err := worker.New(owner, catalogue, rules, worker.Config{Root: root, Exec: exec, Concurrency: 8, Queues: []string{work.DefaultQueue, work.NodeQueue}})
+	hands, err := worker.New(owner, catalogue, rules, worker.Config{Root: root, Exec: exec, Concurrency: 8, Queues: []string{work.DefaultQueue, work.NodeQueue, work.ModelsQueue}})
 	require.NoError(tb, err)
 	n.owner, n.catalogue = backend{owner, scheduler.New(scheduler.Config{Tasks: owner})}, catalogue
 	stopOwner := running(tb, owner.Run)

@@ -30,6 +30,8 @@ type Price struct {
 type Config struct {
 	// Open opens each provider, by name. It is called once, when a model of the provider is first asked.
 	Open map[string]func() (models.Provider, error)
+	// Slots is how many requests each provider gets at the same time, by name; 0 for no limit.
+	Slots map[string]int
 	// Script opens the model of a script. It is called for each request. Nil means that there are none.
 	Script func(name string) (models.Provider, error)
 	// Prices are the prices by name of the model, as agents give it. A name that ends with * is that of all models with this beginning; the
@@ -42,12 +44,19 @@ type Directory struct {
 	cfg Config
 
 	mu     sync.Mutex // guards opened
-	opened map[string]*breaker.Provider
+	opened map[string]opened
+}
+
+// opened is a provider that was asked.
+type opened struct {
+	breaker *breaker.Provider
+	// provider has the breaker and the limit of requests.
+	provider models.Provider
 }
 
 // New returns a directory.
 func New(cfg Config) *Directory {
-	return &Directory{cfg: cfg, opened: map[string]*breaker.Provider{}}
+	return &Directory{cfg: cfg, opened: map[string]opened{}}
 }
 
 // Providers returns the sorted names of the providers.
@@ -64,7 +73,8 @@ func (d *Directory) Providers() []string {
 func Recorded(model string) bool { return strings.HasPrefix(model, replay.Scheme) }
 
 // Provider returns the provider of a model, and what the provider calls the model. It returns NOT_FOUND for a provider that
-// does not exist, and the error of opening it. A provider that fails again and again is not asked for a while (package breaker). It has none for models that answer from a history (Recorded), nor for those of MCP clients.
+// does not exist, and the error of opening it. A provider that fails again and again is not asked for a while (package breaker),
+// and gets no more than Slots requests at the same time: others wait. It has none for models that answer from a history (Recorded), nor for those of MCP clients.
 func (d *Directory) Provider(model string) (models.Provider, string, error) {
 	if err := d.check(model); err != nil {
 		return nil, "", err
@@ -84,25 +94,29 @@ func (d *Directory) Provider(model string) (models.Provider, string, error) {
 	name, id, _ := strings.Cut(model, "/")
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if p := d.opened[name]; p != nil {
-		return p, id, nil
+	if o, ok := d.opened[name]; ok {
+		return o.provider, id, nil
 	}
 	p, err := d.cfg.Open[name]()
 	if err != nil {
 		return nil, "", err
 	}
 	guarded := breaker.New(p, time.Now)
-	d.opened[name] = guarded
-	return guarded, id, nil
+	o := opened{guarded, limited(guarded, d.Slots(name))}
+	d.opened[name] = o
+	return o.provider, id, nil
 }
+
+// Slots returns how many requests a provider gets at the same time; 0 for no limit.
+func (d *Directory) Slots(provider string) int { return d.cfg.Slots[provider] }
 
 // Breakers returns the states of the providers that were asked, by name.
 func (d *Directory) Breakers() map[string]breaker.Status {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := map[string]breaker.Status{}
-	for name, p := range d.opened {
-		all[name] = p.Status()
+	for name, o := range d.opened {
+		all[name] = o.breaker.Status()
 	}
 	return all
 }

@@ -68,6 +68,20 @@ func exceeded(a *statemachine.Agent, next events.Spent) (err *fault.Error) {
 // AsksModel reports whether the call of a step asks a model. Its start is recorded before the request, which may be billed.
 func AsksModel(s *statemachine.Step) bool { return s.Purpose == purposeModel }
 
+// ProviderOf returns the provider that the next attempt of a call asks first that asks a model; "" if the model has none.
+func ProviderOf(t *statemachine.Task, s *statemachine.Step) string {
+	key, _ := statemachine.SplitCall(s.Key)
+	step := t.Steps[key]
+	if step == nil || step.Agent == nil {
+		return ""
+	}
+	names := step.Agent.Spec.ModelNames()
+	return models.ProviderOf(names[FirstModel(s, len(names))])
+}
+
+// FirstModel returns the position of the model that a call asks first, of n models: after a failed attempt it is the next one.
+func FirstModel(s *statemachine.Step, n int) int { return s.Failures % n }
+
 // loseAnswer records that the answer of a model was lost, so that the provider may have billed the request. It returns
 // QUOTA_EXCEEDED if the budget does not permit another one, unless a person is asked before it is sent (mayAskAgain).
 func (t Attempts) loseAnswer(s *statemachine.Step, err *fault.Error, class string) *fault.Error {

@@ -44,6 +44,8 @@ type Lease struct {
 	Worker, Tool string
 	// Share is the identity that the call counts for (see shares).
 	Share string
+	// Provider is the provider that the call asks (see providers); "" for none.
+	Provider string
 	// Called is set if the log records the start of the call. Suspect is set if the call has lost workers.
 	Called, Suspect bool
 	// Undelivered is set if the call could not be sent to the worker yet.

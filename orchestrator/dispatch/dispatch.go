@@ -35,6 +35,8 @@ type Config struct {
 	Now func() time.Time
 	// OfflineAfter is the silence after which a worker counts as offline.
 	OfflineAfter time.Duration
+	// Slots returns how many calls may ask a provider of models at the same time; 0 for no limit.
+	Slots func(provider string) int
 	// The first batch gets the number LastBatch+1. Batch numbers must be unique, also across restarts.
 	LastBatch uint64
 }
@@ -57,6 +59,8 @@ type Dispatcher struct {
 	order   uint64
 	running int
 	shares  shares
+	// asked counts the leases of the calls that ask a provider.
+	asked map[string]int
 	// batch is the number of the newest batch.
 	batch uint64
 }
@@ -65,7 +69,7 @@ type Dispatcher struct {
 func New(cfg Config) *Dispatcher {
 	return &Dispatcher{
 		cfg: cfg, lanes: map[Lane]*callHeap{}, workers: map[string]*Worker{}, loads: map[string]*load{}, fresh: map[Lane]bool{},
-		pollers: newPollers(), shares: newShares(), batch: cfg.LastBatch,
+		pollers: newPollers(), shares: newShares(), asked: map[string]int{}, batch: cfg.LastBatch,
 	}
 }
 
@@ -160,7 +164,7 @@ func (d *Dispatcher) mayTake(l Lane, p work.Poll) bool {
 		return false
 	}
 	here := l.Root == "" || p.Root == "" || l.Root == p.Root
-	return served && able && here && l.matches(p.Agent) && !d.cfg.Owner.Paused(l)
+	return served && able && here && l.matches(p.Agent) && !d.Full(l.Provider) && !d.cfg.Owner.Paused(l)
 }
 
 // AddLease adds a lease, and removes the call from its queue.
@@ -171,6 +175,9 @@ func (d *Dispatcher) AddLease(c *Calls, l *Lease) {
 	c.Leases[l.Step] = l
 	d.running++
 	d.shares.running[l.Share]++
+	if l.Provider != "" {
+		d.asked[l.Provider]++
+	}
 	load := d.loadOf(l.Worker)
 	load.leases++
 	if strings.HasPrefix(l.Worker, events.AgentPrefix) {
@@ -200,6 +207,7 @@ func (d *Dispatcher) EndLease(c *Calls, step string) {
 		d.Refresh()
 	}
 	d.pruneLoad(l.Worker)
+	d.releaseProvider(l.Provider)
 	maps.Copy(d.fresh, d.shares.release(l.Share))
 	d.running = max(d.running-1, 0)
 }
@@ -246,5 +254,5 @@ func (d *Dispatcher) Waits() map[string]Wait {
 // Leftovers returns the sizes of the internal tables that must be empty when no call is queued or leased. A size above 0 is then
 // a leak.
 func (d *Dispatcher) Leftovers() map[string]int {
-	return map[string]int{"lanes": len(d.lanes), "loads": len(d.loads) - len(d.workers), "running": d.running}
+	return map[string]int{"lanes": len(d.lanes), "loads": len(d.loads) - len(d.workers), "running": d.running, "asked": len(d.asked)}
 }

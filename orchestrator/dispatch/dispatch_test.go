@@ -24,11 +24,14 @@ type yard struct {
 	paused    map[string]bool // queues
 	overtaken map[string]bool // steps
 	back      []string
+	slots     map[string]int // of providers
 }
 
 func newYard() *yard {
 	y := &yard{now: noon(), tasks: map[events.TaskID]*dispatch.Calls{}, paused: map[string]bool{}, overtaken: map[string]bool{}}
-	y.Dispatcher = dispatch.New(dispatch.Config{Owner: y, Now: func() time.Time { return y.now }, OfflineAfter: time.Minute, LastBatch: 100})
+	y.Dispatcher = dispatch.New(dispatch.Config{
+		Owner: y, Now: func() time.Time { return y.now }, OfflineAfter: time.Minute, LastBatch: 100, Slots: func(provider string) int { return y.slots[provider] },
+	})
 	return y
 }
 
@@ -40,7 +43,7 @@ func (y *yard) Lease(q *dispatch.Queued, worker string) *dispatch.Offer {
 	if y.overtaken[q.Step] {
 		return nil
 	}
-	y.AddLease(y.tasks[q.Task], &dispatch.Lease{Ref: q.Ref, Worker: worker, Tool: q.Lane.Tool, Share: q.Lane.Share, Suspect: q.Lane.Suspect, TTL: 15 * time.Second})
+	y.AddLease(y.tasks[q.Task], &dispatch.Lease{Ref: q.Ref, Worker: worker, Tool: q.Lane.Tool, Share: q.Lane.Share, Provider: q.Lane.Provider, Suspect: q.Lane.Suspect, TTL: 15 * time.Second})
 	return &dispatch.Offer{Call: work.Call{Ref: q.Ref, Tool: q.Lane.Tool}}
 }
 
@@ -260,5 +263,5 @@ func TestNothingIsLeft(t *testing.T) {
 	y.now = y.now.Add(time.Hour)
 	assert.False(t, y.Served(work.DefaultQueue, ""), "its worker is silent")
 	y.ForgetIdle(y.now, time.Minute)
-	assert.Equal(t, map[string]int{"lanes": 0, "loads": 0, "running": 0}, y.Leftovers())
+	assert.Equal(t, map[string]int{"asked": 0, "lanes": 0, "loads": 0, "running": 0}, y.Leftovers())
 }

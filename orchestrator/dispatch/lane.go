@@ -19,6 +19,8 @@ type Lane struct {
 	Agents string
 	// Requester is the identity that the calls act for. Share is the identity that they count for (see shares).
 	Requester, Share string
+	// Provider is the provider of models that the calls ask first; "" for calls that ask none.
+	Provider string
 	// Operator is set for an identity that may use the reserved slots.
 	Operator bool
 	// Root is the root of the tasks; "" if any worker may execute their calls.

@@ -18,6 +18,9 @@ func (prices) Price(string) (events.Price, bool, error) {
 	return events.Price{Input: 1000, Output: 2000, AsOf: "2026-11-01"}, true, nil
 }
 
+// Slots implements orchestrator.Models.
+func (prices) Slots(string) int { return 2 }
+
 // answerOfModel draws the answer of a model: a text, or calls, some of which cannot be made.
 func (w *world) answerOfModel() json.RawMessage {
 	answer := models.Answer{Stop: models.StopEnd, Usage: models.Usage{Input: int64(w.rnd.IntN(2000)), Output: int64(w.rnd.IntN(500))}}

@@ -38,7 +38,7 @@ func (w *world) settle() {
 	w.runUntilIdle()
 	w.release()
 	keen := w.join()
-	keen.queues = []string{"default", "other", work.NodeQueue}
+	keen.queues = []string{"default", "other", work.NodeQueue, work.ModelsQueue}
 	for round := range 400 {
 		if len(w.wrong) > 0 || w.finished(round) {
 			return

@@ -45,7 +45,7 @@ func (j *job) hasEffects() bool { return j.Effect == "write" || j.Effect == "des
 
 func (w *world) join() *simWorker {
 	w.joined++
-	h := &simWorker{name: fmt.Sprintf("w%d", w.joined), queues: []string{"default", "other", work.NodeQueue}, met: map[work.Ref]bool{}}
+	h := &simWorker{name: fmt.Sprintf("w%d", w.joined), queues: []string{"default", "other", work.NodeQueue, work.ModelsQueue}, met: map[work.Ref]bool{}}
 	if w.joined%4 == 3 {
 		h.queues = []string{"other"}
 	}
