@@ -121,15 +121,6 @@ func (rd *reader) waitsFor(e *entry) string {
 	return ""
 }
 
-func (t *explanation) endedCause() api.Cause {
-	c := api.Cause{Kind: "over", Sentence: fmt.Sprintf("The task is over: %s since %s.", t.Task.State, decide.Clock(t.Task.Since))}
-	if t.Task.Error != nil {
-		c.Sentence = fmt.Sprintf("The task is over: %s since %s, because %s.", t.Task.State, decide.Clock(t.Task.Since), strings.TrimSuffix(t.Task.Error.Message, "."))
-		c.Next = "orch redrive " + string(t.Task.ID)
-	}
-	return c
-}
-
 func (t *explanation) becausePaused() *api.Cause {
 	if !t.Task.Paused {
 		return nil

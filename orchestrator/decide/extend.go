@@ -74,7 +74,7 @@ func (t turns) extend(granted *statemachine.Approval, reached *fault.Error) {
 	a, b := t.agent(), t.node.Agent.Budget
 	used := a.Spent.Plus(a.Lost)
 	more := &events.Extended{
-		BeyondBudgets: a.BeyondBudgets || ofLedger(reached),
+		BeyondBudgets: a.BeyondBudgets || OfLedger(reached),
 		Step:          t.step.Key, Approval: granted.ID, MaxTurns: a.Asked() + t.node.Agent.MaxTurns,
 		Limit: events.Spent{
 			NanoUSD: beyond(used.NanoUSD, b.NanoUSD()), Tokens: beyond(used.Tokens, int64(b.Tokens)), Calls: beyond(used.Calls, b.Calls),

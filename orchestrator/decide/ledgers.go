@@ -40,8 +40,8 @@ func (l Ledger) field() string {
 	return nodeField
 }
 
-// ofLedger reports whether an error is about a Ledger.
-func ofLedger(err *fault.Error) bool { return err.Field == nodeField || err.Field == aboveField }
+// OfLedger reports whether an error is about a Ledger.
+func OfLedger(err *fault.Error) bool { return err.Field == nodeField || err.Field == aboveField }
 
 // beyondText continues the description of a request for more budget.
 func beyondText(err *fault.Error) string {
