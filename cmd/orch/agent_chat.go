@@ -159,6 +159,7 @@ func (c *agentCommands) interpret(line string, id events.TaskID) (text string, e
 // many turns have been shown.
 func (c *agentCommands) chat(ctx context.Context, s session, id events.TaskID, lines *bufio.Reader, shown int) error {
 	f := c.wait.follower(s, id, 0)
+	f.hold = chatQuiet
 	defer f.release(ctx, s)
 	t := &chatting{agentCommands: c, follower: f, shown: shown}
 	if c.inTTY && c.errTTY {
@@ -205,16 +206,23 @@ type chatting struct {
 	*follower
 
 	shown int
+	// waits is the newest line about what the agent waits for.
+	waits string
 }
 
 // listen shows the turns of the agent until it waits for a message. It returns true if the task has ended.
 func (t *chatting) listen(ctx context.Context) (ended bool, err error) {
 	for {
+		seen := t.seen
 		reply, err := t.next(ctx)
 		if err != nil {
 			return false, err
 		}
 		t.notePeople(reply.Commits)
+		t.noteRetries(reply.Commits)
+		if len(reply.Commits) == 0 && reply.Version == seen && !reply.Ended { // nothing has happened
+			t.noteWait(ctx)
+		}
 		r, err := t.showTurns(ctx)
 		if err != nil || reply.Ended || r.Waits {
 			return reply.Ended, err

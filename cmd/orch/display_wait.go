@@ -104,13 +104,13 @@ func waitText(t api.TaskView, why []api.Cause) string {
 	return text
 }
 
-// mainCause returns the cause to show where there is room for one: the first one, and what somebody can do something about instead of
-// an agent that waits for it. It returns nil if there are no causes.
+// mainCause returns the cause to show where there is room for one: the first one, and instead of an agent what it waits for, if that is
+// a retry or somebody can do something about it. It returns nil if there are no causes.
 func mainCause(why []api.Cause) *api.Cause {
 	if len(why) == 0 {
 		return nil
 	}
-	if i := slices.IndexFunc(why, func(c api.Cause) bool { return c.Kind != "agent" }); i > 0 && why[i].Next != "" {
+	if i := slices.IndexFunc(why, func(c api.Cause) bool { return c.Kind != "agent" }); i > 0 && (why[i].Next != "" || why[i].Kind == "retry") {
 		return &why[i]
 	}
 	return &why[0]

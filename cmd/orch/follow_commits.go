@@ -47,6 +47,8 @@ type follower struct {
 	id      events.TaskID
 	// after is the last revision that was read, seen is the last version of the progress that was read.
 	after, seen uint64
+	// hold is how long a request may be held open; 0 means watchWait.
+	hold time.Duration
 	// output requests the output of programs too. heard is the last piece of output that was read.
 	output bool
 	heard  uint64
@@ -75,7 +77,7 @@ func (f *follower) release(ctx context.Context, first session) {
 
 // next waits for the next answer, which may contain no commits.
 func (f *follower) next(ctx context.Context) (api.WatchReply, error) {
-	request := api.WatchRequest{ID: f.id, After: f.after, SeenVersion: f.seen, Wait: f.people.patience(watchWait), Limit: 500, Output: f.output, AfterOutput: f.heard}
+	request := api.WatchRequest{ID: f.id, After: f.after, SeenVersion: f.seen, Wait: f.people.patience(cmp.Or(f.hold, watchWait)), Limit: 500, Output: f.output, AfterOutput: f.heard}
 	reply, err := f.session.Watch(ctx, request)
 	if isLost(err) && f.redial != nil && ctx.Err() == nil {
 		f.notify("the connection to the node is lost; trying again")
