@@ -17,7 +17,7 @@ comma    := ,
 LINT     := bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build web web-current browser pictures release release-check needs test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-page bench-peers crash crash-cluster crash-standby powerloss nightly bare-root sim load corrupt conformance clients api-clients recipes check
+.PHONY: help build web web-current browser pictures release release-check package package-check needs test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-page bench-peers crash crash-cluster crash-standby powerloss nightly bare-root sim load corrupt conformance clients api-clients recipes check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,12 @@ release: ## build the programs of a release into dist/, stripped, with their dig
 
 release-check: ## build a release twice, in two clones, and fail if the two differ or weigh too much
 	GO=$(GO) scripts/release --check
+
+package: release bin/nfpm ## build a release, and a tar, a deb and an rpm of each program
+	scripts/package
+
+package-check: package ## check the unit, the deb, and a Debian machine that installs and purges it; needs root, debootstrap, lintian and systemd-nspawn
+	scripts/package-check
 
 needs: ## install the programs that tests need, or say how to get them
 	scripts/needs
@@ -128,9 +134,12 @@ recipes: ## follow every recipe of CONTRIBUTING.md literally
 bare-root: ## make a Debian root with Go, git and make alone, and run there what the README says; needs root and debootstrap
 	scripts/bare-root
 
-nightly: needs race crash crash-cluster crash-standby powerloss sim load corrupt fuzz conformance clients api-clients recipes release-check bare-root ## everything in full size: what continuous integration runs smaller or without the race detector
+nightly: needs race crash crash-cluster crash-standby powerloss sim load corrupt fuzz conformance clients api-clients recipes release-check package-check bare-root ## everything in full size: what continuous integration runs smaller or without the race detector
 
 check: needs lint vet race docs-current tidy-current ## everything that must hold before a merge
 
 $(LINT): scripts/tools.mod scripts/tools.sum
 	$(GO) build -modfile=scripts/tools.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+bin/nfpm: scripts/package
+	GOBIN=$(CURDIR)/bin $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
