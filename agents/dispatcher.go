@@ -44,7 +44,8 @@ type Assignment struct {
 	Remaining time.Duration `json:"left"`
 
 	startedAt time.Time
-	// confirmedAt is when the agent last named the call; zero if it never did. instance is the process that named it.
+	// confirmedAt is when the agent last named the call; zero if it never did. instance is the process that named it, or that
+	// asked for it in an exchange.
 	confirmedAt time.Time
 	instance    string
 	// redeliveries counts how often the call was delivered again, so that the loss of an answer does not affect a later
@@ -119,12 +120,14 @@ type Dispatcher struct {
 	// assigned contains the calls of each agent, instances its newest process, both by agent id.
 	assigned  map[string][]Assignment
 	instances map[string]*instanceRecord
+	// turns contains the waiting exchange of each agent, by its id.
+	turns map[string]*turn
 }
 
 // NewDispatcher returns a dispatcher.
 func NewDispatcher(owner work.Owner, chain Chain, registry *Registry) *Dispatcher {
 	d := &Dispatcher{
-		owner: owner, chain: chain, registry: registry, clock: registry.cfg.Clock, assigned: map[string][]Assignment{}, instances: map[string]*instanceRecord{},
+		owner: owner, chain: chain, registry: registry, clock: registry.cfg.Clock, assigned: map[string][]Assignment{}, instances: map[string]*instanceRecord{}, turns: map[string]*turn{},
 	}
 	registry.OnSweep(d.dropRemoved)
 	return d
@@ -161,6 +164,12 @@ func (d *Dispatcher) Claim(ctx context.Context, m Member, c Claim) (Work, error)
 	}
 	d.registry.markPresent(m.ID)
 	d.registry.setCalls(m.ID, c.Has)
+	return d.take(ctx, m, c, "")
+}
+
+// take returns calls for an agent: those that were lost on their way to it, or else new ones. The new ones belong to the
+// process instance; with "" they belong to the process that names them first.
+func (d *Dispatcher) take(ctx context.Context, m Member, c Claim, instance string) (Work, error) {
 	lost, err := d.redeliverLost(ctx, m, c)
 	if err != nil || len(lost) > 0 {
 		return Work{Calls: lost}, err
@@ -174,17 +183,47 @@ func (d *Dispatcher) Claim(ctx context.Context, m Member, c Claim) (Work, error)
 	}
 	d.unassignCalls(m, batch.Cancel)
 	answer := Work{Stop: batch.Cancel}
-	for _, call := range batch.Calls {
-		a, ok, err := d.assign(ctx, m, *call)
-		if err != nil {
-			d.returnBatch(batch.Number)
-			return answer, err
-		}
-		if ok {
-			answer.Calls = append(answer.Calls, a)
+	if answer.Calls, err = d.assignAll(ctx, m, batch.Calls, instance); err != nil {
+		d.returnBatch(batch.Number)
+	}
+	return answer, err
+}
+
+// atOnce bounds the calls of one request that are assigned or reported concurrently. Each of them waits for the log.
+const atOnce = 32
+
+// assignAll assigns the calls of a batch concurrently, and returns those that a check has not ended, in the order of the
+// batch. After an error it returns the first error and the calls that were assigned all the same.
+func (d *Dispatcher) assignAll(ctx context.Context, m Member, calls []*work.Call, instance string) ([]Assignment, error) {
+	passed, errs := make([]*Assignment, len(calls)), make([]error, len(calls))
+	concurrently(len(calls), func(i int) { passed[i], errs[i] = d.pass(ctx, m, *calls[i]) })
+	var assigned []Assignment
+	for _, a := range passed {
+		if a != nil {
+			a.instance = instance
+			assigned = append(assigned, *a)
 		}
 	}
-	return answer, nil
+	if len(assigned) > 0 {
+		d.mu.Lock()
+		d.assigned[m.ID] = append(d.assigned[m.ID], assigned...)
+		d.mu.Unlock()
+	}
+	return assigned, cmp.Or(errs...)
+}
+
+// concurrently calls do for 0 to n-1, at most atOnce at the same time, and waits.
+func concurrently(n int, do func(i int)) {
+	var group sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	for i := range n {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			do(i)
+		})
+	}
+	group.Wait()
 }
 
 // returnBatch puts the calls of a batch that have not started back into the queue, without an event in the log.
@@ -225,41 +264,37 @@ func (d *Dispatcher) redeliverLost(ctx context.Context, m Member, c Claim) ([]As
 	return d.redeliver(m, lost, reply.Stop, c.Free), nil
 }
 
-// assign runs the checks of a call and assigns it. If a check ends the call, assign reports its outcome and returns
-// false. The log contains the start of every call before the agent receives the call, so that the owner knows which
-// agent has it. If the agent disconnects meanwhile, the call is redelivered later. The checks have a time limit,
-// because they block while the log accepts no appends.
-func (d *Dispatcher) assign(ctx context.Context, m Member, call work.Call) (Assignment, bool, error) {
+// pass runs the checks of a call for an agent. If a check ends the call, pass reports its outcome and returns nil. The log
+// contains the start of every call before the agent receives the call, so that the owner knows which agent has it. If the
+// agent disconnects meanwhile, the call is redelivered later. The checks have a time limit, because they block while the
+// log accepts no appends.
+func (d *Dispatcher) pass(ctx context.Context, m Member, call work.Call) (*Assignment, error) {
 	gone := ctx.Err() != nil
 	ctx = context.WithoutCancel(ctx) // a call must not stay half assigned
 	if gone {
-		return Assignment{}, false, d.returnCall(ctx, m, call)
+		return nil, d.returnCall(ctx, m, call)
 	}
 	if ended, err := d.rejectInvalidData(ctx, m, call); ended || err != nil {
-		return Assignment{}, false, err
+		return nil, err
 	}
 	call.Announce = true
 	call.Timeout = cmp.Or(call.Timeout, m.Timeout)
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), min(cmp.Or(call.Lease, maxWait), maxWait))
+	ctx, stop := context.WithTimeout(ctx, min(cmp.Or(call.Lease, maxWait), maxWait))
 	defer stop()
 	out, err := d.chain.Pass(ctx, m.Actor(), call)
 	switch {
 	case err != nil:
-		return Assignment{}, false, err
+		return nil, err
 	case ctx.Err() != nil: // it has not started, so there is nothing to report
-		return Assignment{}, false, fault.New(fault.Unavailable, "the call %s of task %s cannot begin now", call.Step, call.Task).WithHint("try again in a moment")
+		return nil, fault.New(fault.Unavailable, "the call %s of task %s cannot begin now", call.Step, call.Task).WithHint("try again in a moment")
 	case out.AgentCall == nil:
-		return Assignment{}, false, d.report(ctx, out)
+		return nil, d.report(ctx, out)
 	}
 	now := d.clock()
-	a := Assignment{
+	return &Assignment{
 		Ref: call.Ref, Call: call.String(), Key: call.Key(), Name: call.Name, Handover: call.Handover, HandoverData: call.Handed, Args: out.AgentCall.Args,
 		Deadline: events.Time(now.Add(out.AgentCall.Timeout)), Remaining: out.AgentCall.Timeout, Lease: call.Lease, startedAt: now,
-	}
-	d.mu.Lock()
-	d.assigned[m.ID] = append(d.assigned[m.ID], a)
-	d.mu.Unlock()
-	return a, true, nil
+	}, nil
 }
 
 // report reports an outcome to the owner. A CONFLICT is ignored: the outcome came too late, and the log records that.

@@ -22,6 +22,7 @@ func (fa *face) rest(face *server.Server) (*rest.Server, error) {
 		API: auditedAPI{fa.commands(), fa.journal.refused}, Authenticator: restAuthenticator{face, fa.credentials.tokens}, Rebound: server.Rebound, Blob: fa.store.Get,
 		Policy:  &restPolicy{executor: fa.executor, api: fa.commands(), redact: fa.redactText},
 		Agents:  restAgents{fa.agentDesk.agents, fa.mailroom.messages.Waiting, fa.redactText},
+		Work:    restWork{fa.agentDesk},
 		Servers: restServers{NewAdmin(fa.asker), fa.entries, fa.redactText},
 		Metrics: (&monitor{host: fa.host}).write, Redact: fa.redactText, Feed: fa.feed, Logins: fa.logins, Files: web.Files(), Logger: fa.cfg.logger(),
 	})

@@ -103,7 +103,7 @@ func (r *route) decodeBody(body []byte, into any) error {
 	}
 	err := json.Unmarshal(body, into)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fault.New(fault.ValidationError, "must not be a %s", wrong.Value).WithField(wrong.Field)
+		return fault.New(fault.ValidationError, "must not be a %s", wrong.Value).WithField(jsonPath(wrong.Field))
 	}
 	if err != nil {
 		if coded, ok := errors.AsType[*fault.Error](err); ok {
@@ -112,6 +112,12 @@ func (r *route) decodeBody(body []byte, into any) error {
 		return fault.Wrap(fault.ValidationError, err, "is not of the right form").WithField(r.wrongField(body))
 	}
 	return nil
+}
+
+// jsonPath removes the names of embedded structs from the path of a field. They alone begin with a capital letter.
+func jsonPath(field string) string {
+	parts := strings.Split(field, ".")
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part != "" && part[0] >= 'A' && part[0] <= 'Z' }), ".")
 }
 
 // wrongField returns the first field of an object that its type cannot hold.

@@ -91,10 +91,11 @@ type Config struct {
 	Redact func(text string) string
 	// Rebound reports whether a request is for a foreign host name (DNS rebinding). Default: none is.
 	Rebound func(*http.Request) bool
-	// Policy judges calls by the policy of the node, Agents describes its agents, Servers its external MCP servers. Nil means that
-	// the node does not offer that.
+	// Policy judges calls by the policy of the node, Agents describes its agents, Work gives them calls, Servers describes the external
+	// MCP servers of the node. Nil means that the node does not offer that.
 	Policy  PolicyService
 	Agents  AgentService
+	Work    WorkService
 	Servers ServerService
 	// Blob reads a large value of the log. It is required to read large plans.
 	Blob func(ctx context.Context, ref string) ([]byte, error)

@@ -21,6 +21,8 @@ const (
 	submits
 	// operates is for operators.
 	operates
+	// works is for registered agents. The service that the route calls refuses tokens with the role that are none.
+	works
 )
 
 // permits reports whether a role may use a route.
@@ -32,6 +34,8 @@ func (a access) permits(r Role) bool {
 		return r == Operator || r == Viewer
 	case submits:
 		return r == Operator || r == Submitter || r == Agent
+	case works:
+		return r == Agent
 	default:
 		return r == Operator
 	}

@@ -6,9 +6,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/httpapi/rest"
 )
@@ -17,6 +19,14 @@ type fakeAgents struct{}
 
 func (fakeAgents) Agents(context.Context, rest.AgentsRequest) (rest.AgentsReply, error) {
 	return rest.AgentsReply{Agents: []rest.AgentView{{Name: "bot"}}}, nil
+}
+
+// fakeWork gives no calls. It records the last request.
+type fakeWork struct{ api *fakeAPI }
+
+func (f fakeWork) Work(_ context.Context, r rest.WorkRequest) (agents.Exchanged, error) {
+	f.api.record("work", r)
+	return agents.Exchanged{}, nil
 }
 
 // fakeServers has one server, files. It records the last acceptance.
@@ -38,11 +48,12 @@ func (f fakeServers) Accept(_ context.Context, r rest.AcceptRequest) (rest.Serve
 	return rest.ServerToolsReply{Tools: []rest.ServerTool{}}, nil
 }
 
-// serviceCalls returns a request for each route of the agents and the MCP servers.
+// serviceCalls returns a request for each route of the agents, their work and the MCP servers.
 func serviceCalls() []call {
 	const get, post = http.MethodGet, http.MethodPost
 	return []call{
 		{get, "/agents", "", 200, 403, 403, 200},
+		{post, "/work", `{"instance":"a"}`, 403, 403, 200, 403},
 		{get, "/mcp/servers", "", 200, 403, 403, 200},
 		{get, "/mcp/servers/files/tools", "", 200, 403, 403, 200},
 		{post, "/mcp/servers/files/accept", `{"tools":{"a":"1"}}`, 200, 403, 403, 403},
@@ -74,4 +85,27 @@ func TestAcceptance(t *testing.T) {
 	assert.Equal(t, 404, s.as(rest.Viewer, http.MethodGet, "/mcp/servers/none/tools", "").Status)
 	s.clients.sees = func(string) bool { return true }
 	assert.Equal(t, 403, s.as(rest.Operator, http.MethodPost, "/mcp/servers/files/accept", `{"tools":{"a":"1"}}`).Status, "a narrowed token accepts nothing")
+}
+
+// A request for work is made by the identity of its token, and has no field that the protocol does not have.
+func TestWork(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, c := range []struct{ name, body, code, field string }{
+		{"an unknown field", `{"instance":"a","free":1}`, "VALIDATION_ERROR", "free"},
+		{"an actor", `{"instance":"a","actor":"agent:eve"}`, "VALIDATION_ERROR", "actor"},
+		{"an unknown field of a report", `{"instance":"a","done":[{},{"results":1}]}`, "VALIDATION_ERROR", "done.1.results"},
+		{"an unknown field of a call", `{"instance":"a","running":[{"tool":"X"}]}`, "VALIDATION_ERROR", "running.0.tool"},
+		{"a list of another kind", `{"instance":"a","done":{}}`, "VALIDATION_ERROR", "done"},
+		{"an attempt of another kind", `{"instance":"a","done":[{"attempt":"1"}]}`, "VALIDATION_ERROR", "done.attempt"},
+		{"a number of another kind", `{"instance":"a","take":"8"}`, "VALIDATION_ERROR", "take"},
+	} {
+		got := s.as(rest.Agent, http.MethodPost, "/work", c.body)
+		code, field := got.problem(t)
+		assert.Equal(t, []any{400, c.code, c.field}, []any{got.Status, code, field}, c.name)
+	}
+	assert.Nil(t, s.api.last("work"))
+	got := s.as(rest.Agent, http.MethodPost, "/work", `{"instance":"a","take":2,"wait":1000000000}`)
+	assert.Equal(t, []any{200, "{}\n"}, []any{got.Status, got.Body})
+	assert.Equal(t, rest.WorkRequest{Exchange: agents.Exchange{Instance: "a", Take: 2, Wait: time.Second}, Actor: "agent:bot"}, s.api.last("work"))
 }

@@ -190,7 +190,7 @@ func adapters(face []string) []Row {
 		{Package: "mcp/*", Imports: append([]string{"internal/pause", "internal/spell", "internal/wholefile", "mcp/*"}, face...)},
 		{Package: "httpapi", Imports: append([]string{"agents", "internal/sse"}, face...)},
 		{Package: "httpapi/metrics", Imports: []string{"fault", "stats", "schedules", "internal/histogram"}},
-		{Package: "httpapi/rest", Imports: []string{"fault", "events", "statemachine", "work", "api", "schedules", "undo", "internal/sse"}},
+		{Package: "httpapi/rest", Imports: []string{"fault", "events", "statemachine", "work", "api", "schedules", "undo", "agents", "internal/sse"}},
 		// web contains only the files of the page; its tests compare them with the program.
 		{Package: "web"},
 	}
