@@ -100,6 +100,7 @@ func layers() []Layer {
 			{Package: "test/outside", Imports: []string{Below}},
 			{Package: "test/gendocs", Imports: []string{Below}},
 			{Package: "test/sim", Imports: []string{Below}},
+			{Package: "test/workers", Imports: []string{Below}},
 		}},
 		{"commands", []Row{
 			{Package: "cmd/orch", Imports: []string{Below}},
