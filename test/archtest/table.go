@@ -49,7 +49,7 @@ func Orch() Table { return Table{Layers: layers(), Libraries: libraries(), Rooms
 func rooms() []string {
 	return []string{
 		"fault", "classify", "events", "internal", "statemachine", "export", "work", "costs", "schedules", "api", "plan", "undo", "index", "traces", "compare", "evals", "stats", "messages", "scheduler", "agents", "models", "tools", "policy",
-		"bus", "rpc", "orchestrator", "worker", "mcp", "httpapi", "web", "node", "plantest", "bench", "test", "cmd",
+		"bus", "rpc", "orchestrator", "worker", "mcp", "httpapi", "web", "node", ".", "plantest", "bench", "test", "cmd",
 	}
 }
 
@@ -89,6 +89,10 @@ func layers() []Layer {
 		{"program", []Row{
 			{Package: "node", Imports: []string{Below}},
 		}},
+		{"library", []Row{
+			// The root of the module is what other programs import.
+			{Package: ".", Imports: []string{"fault", "events", "statemachine", "api", "plan", "tools", "node"}},
+		}},
 		{"around the program", []Row{
 			{Package: "bench", Imports: []string{Below}},
 			{Package: "test/corrupt", Imports: []string{Below}},
@@ -99,6 +103,7 @@ func layers() []Layer {
 			{Package: "plantest", Imports: []string{"fault", "events", "events/memlog", "statemachine", "work", "api", "plan", "index", "tools", "orchestrator"}},
 			{Package: "test/outside", Imports: []string{Below}},
 			{Package: "test/gendocs", Imports: []string{Below}},
+			{Package: "test/embed", Imports: []string{Below}},
 			{Package: "test/sim", Imports: []string{Below}},
 			{Package: "test/workers", Imports: []string{Below}},
 		}},
