@@ -68,13 +68,21 @@ func CheckRooms(files []*File, table Table) []string {
 			continue
 		}
 		for _, spec := range file.ast.Imports {
-			target, ours := strings.CutPrefix(imported(spec), Module+"/")
+			target, ours := folderOf(imported(spec))
 			if ours && !file.Test && position(target) > own {
 				findings = append(findings, file.finding(spec.Pos(), "%s imports %s, which lies above it", file.Dir, target))
 			}
 		}
 	}
 	return findings
+}
+
+// folderOf returns the folder of an import path; "." for the root of the module, false for another module.
+func folderOf(path string) (dir string, own bool) {
+	if path == Module {
+		return ".", true
+	}
+	return strings.CutPrefix(path, Module+"/")
 }
 
 // importCheck is the state of checking the imports of one file.
@@ -91,7 +99,7 @@ func (c importCheck) testing() bool { return c.file.Test || c.row.Kit }
 // verdict returns the violation of an import, or "" if the import is allowed.
 func (c importCheck) verdict(target string) string {
 	first, _, _ := strings.Cut(target, "/")
-	switch dir, own := strings.CutPrefix(target, Module+"/"); {
+	switch dir, own := folderOf(target); {
 	case own:
 		return c.own(dir)
 	case strings.Contains(first, "."):
