@@ -18,7 +18,9 @@ type text struct {
 // shout is a tool of the examples.
 func shout() tools.Tool {
 	return tools.Define(tools.Spec{Name: "SHOUT", Purpose: "Say it louder", Effect: tools.Read, Gate: tools.AnyState, Approval: tools.NoApproval},
-		func(_ context.Context, _ *tools.Env, in text) (text, error) { return text{strings.ToUpper(in.Text)}, nil })
+		func(_ context.Context, _ *tools.Env, in text) (text, error) {
+			return text{strings.ToUpper(in.Text)}, nil
+		})
 }
 
 // A program opens a node with a tool of its own, submits a plan, and waits for its end.

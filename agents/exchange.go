@@ -77,7 +77,12 @@ func (d *Dispatcher) Exchange(ctx context.Context, m Member, e Exchange) (Exchan
 	if len(taken.Calls) > 0 || turn.Err() != nil && ctx.Err() == nil { // with calls, or replaced by a newer request
 		err = nil
 	}
-	out.Calls, out.Stop = taken.Calls, append(out.Stop, taken.Stop...)
+	out.Calls = taken.Calls
+	for _, ref := range taken.Stop {
+		if !slices.Contains(out.Stop, ref) {
+			out.Stop = append(out.Stop, ref)
+		}
+	}
 	return out, err
 }
 

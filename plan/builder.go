@@ -2,6 +2,8 @@ package plan
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 
 	"github.com/orch-dev/orch/fault"
 )
@@ -33,9 +35,7 @@ func Signal(name string) Fields { return Fields{"wait": Fields{"signal": name}} 
 func (f Fields) Also(more Fields) Fields {
 	all := Fields{}
 	for _, fields := range []Fields{f, more} {
-		for key, value := range fields {
-			all[key] = value
-		}
+		maps.Copy(all, fields)
 	}
 	return all
 }
@@ -76,11 +76,7 @@ func (b *Builder) MarshalJSON() ([]byte, error) {
 	}
 	all := b.fields.Also(Fields{"steps": b.steps})
 	if len(b.inputs) > 0 {
-		var required []string
-		for name := range b.inputs {
-			required = append(required, name)
-		}
-		all["inputs"] = Fields{"type": "object", "required": required, "properties": b.inputs}
+		all["inputs"] = Fields{"type": "object", "required": slices.Sorted(maps.Keys(b.inputs)), "properties": b.inputs}
 	}
 	if len(b.outputs) > 0 {
 		all["outputs"] = b.outputs

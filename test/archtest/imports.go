@@ -78,11 +78,11 @@ func CheckRooms(files []*File, table Table) []string {
 }
 
 // folderOf returns the folder of an import path; "." for the root of the module, false for another module.
-func folderOf(path string) (dir string, own bool) {
-	if path == Module {
+func folderOf(target string) (dir string, own bool) {
+	if target == Module {
 		return ".", true
 	}
-	return strings.CutPrefix(path, Module+"/")
+	return strings.CutPrefix(target, Module+"/")
 }
 
 // importCheck is the state of checking the imports of one file.

@@ -105,6 +105,7 @@ func layers() []Layer {
 			{Package: "test/gendocs", Imports: []string{Below}},
 			{Package: "test/embed", Imports: []string{Below}},
 			{Package: "test/sim", Imports: []string{Below}},
+			{Package: "test/workerprotocol", Imports: []string{"fault"}, Kit: true},
 			{Package: "test/workers", Imports: []string{Below}},
 		}},
 		{"commands", []Row{

@@ -48,7 +48,7 @@ func build(t *testing.T, code string) (binary string) {
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(code), 0o600))
 	binary = filepath.Join(dir, "photos")
-	cmd := exec.Command("go", "build", "-o", binary, ".") //nolint:noctx // go build needs no timeout
+	cmd := exec.Command("go", "build", "-o", binary, ".")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=-mod=mod -trimpath", "GOPROXY=off", "GOWORK=off")
 	output, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", output)
@@ -63,7 +63,7 @@ func TestProgramOfThePageSurvivesAKill(t *testing.T) {
 	binary := build(t, program(t, "docs/how-to/embed-orch.md"))
 	dir := filepath.Join(t.TempDir(), "data")
 
-	first := exec.Command(binary, dir) //nolint:gosec,noctx // the program of the page
+	first := exec.Command(binary, dir)
 	output, err := first.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, first.Start())
@@ -75,7 +75,7 @@ func TestProgramOfThePageSurvivesAKill(t *testing.T) {
 	before = append(before, strings.FieldsFunc(string(rest), newline)...)
 	require.Error(t, first.Wait(), "it was killed")
 
-	after, err := exec.Command(binary, dir).CombinedOutput() //nolint:gosec,noctx // the program of the page
+	after, err := exec.Command(binary, dir).CombinedOutput()
 	require.NoError(t, err, "%s", after)
 	said := strings.FieldsFunc(string(after), newline)
 	assert.Equal(t, "DONE 200", said[len(said)-1])

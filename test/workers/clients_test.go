@@ -32,7 +32,7 @@ func (c client) command(t *testing.T, name string, args ...string) *exec.Cmd {
 	need.Program(t, c.program)
 	folder, err := filepath.Abs(filepath.Join("..", "..", "clients", c.folder))
 	require.NoError(t, err)
-	return exec.Command(c.program, append([]string{filepath.Join("testdata", name+c.extension), folder}, args...)...) //nolint:gosec,noctx // programs of the tests
+	return exec.Command(c.program, append([]string{filepath.Join("testdata", name+c.extension), folder}, args...)...)
 }
 
 // outcome is what the client of the tests prints.

@@ -48,7 +48,7 @@ type world struct {
 
 func newWorld(t *testing.T, capabilities ...string) *world {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a free port
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	w := &world{t: t, dir: t.TempDir(), address: l.Addr().String()}
 	require.NoError(t, l.Close())
@@ -67,7 +67,7 @@ func newWorld(t *testing.T, capabilities ...string) *world {
 
 // orch returns a command of the binary for the data of the world.
 func (w *world) orch(args ...string) *exec.Cmd {
-	cmd := exec.Command(binary, append(args, "--data-dir", filepath.Join(w.dir, "data"), "--root", filepath.Join(w.dir, "root"))...) //nolint:gosec,noctx // the binary of the tests
+	cmd := exec.Command(binary, append(args, "--data-dir", filepath.Join(w.dir, "data"), "--root", filepath.Join(w.dir, "root"))...)
 	cmd.Env = append(os.Environ(), "HOME="+w.dir)
 	return cmd
 }
@@ -77,7 +77,7 @@ func (w *world) start() {
 	w.t.Helper()
 	w.node = w.run(w.orch("serve", "--http", w.address))
 	require.Eventually(w.t, func() bool {
-		answer, err := http.Get("http://" + w.address + "/readyz") //nolint:noctx // ends with the node
+		answer, err := http.Get("http://" + w.address + "/readyz")
 		if err != nil {
 			return false
 		}
