@@ -53,7 +53,7 @@ type PutScheduleRequest struct {
 	// Replace permits to replace the definition of an existing schedule. It keeps its tasks, its pause and its outcomes; the new
 	// rules count from now on.
 	Replace bool `json:"replace,omitempty"`
-	// Paused creates a paused schedule.
+	// Paused also pauses the schedule.
 	Paused bool   `json:"paused,omitempty"`
 	Actor  string `json:"actor,omitempty"`
 }
@@ -113,7 +113,9 @@ type ScheduleView struct {
 	Next []time.Time `json:"next"`
 	// Due is when the next task starts, with jitter.
 	Due time.Time `json:"due,omitzero"`
-	// Running are the firings whose tasks have not ended, Buffered those that wait for them.
+	// Failures is the number of tasks in a row that did not end in DONE.
+	Failures int `json:"failures,omitempty"`
+	// Running are the firings whose tasks have not ended, the last 100, Buffered those that wait for them.
 	Running  []schedules.Firing `json:"running"`
 	Buffered []schedules.Firing `json:"buffered"`
 	// Outcomes are the last outcomes, the newest first, Counts the numbers of all.

@@ -26,7 +26,11 @@ func (h *host) newScheduler() *scheduler.Scheduler {
 	if h.cfg.local() {
 		root = h.executor.root.Name()
 	}
-	return scheduler.New(scheduler.Config{Root: root, Tasks: h.orch, Open: h.openSchedules, Clock: h.cfg.wall(), Logger: h.cfg.logger()})
+	redact := func(text string) string {
+		clean, _ := h.executor.policy.Redact([]byte(text))
+		return string(clean)
+	}
+	return scheduler.New(scheduler.Config{Root: root, Held: h.orch.NodePaused, Redact: redact, Tasks: h.orch, Open: h.openSchedules, Clock: h.cfg.wall(), Logger: h.cfg.logger()})
 }
 
 // openSchedules opens the journal of the schedules; nil if there is none and it is not to be created.

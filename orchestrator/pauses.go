@@ -55,6 +55,13 @@ func (pl *pauseList) paused(kind, name string) bool {
 	return false
 }
 
+// NodePaused reports whether the whole node is paused.
+func (op *operations) NodePaused() bool {
+	op.lock()
+	defer op.unlock()
+	return op.pauses.paused(pauseNode, "")
+}
+
 func pauseOf(r api.PauseRequest) api.PauseView {
 	switch {
 	case r.Queue != "":

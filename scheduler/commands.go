@@ -46,6 +46,7 @@ func (s *Scheduler) PutSchedule(ctx context.Context, r api.PutScheduleRequest) (
 	if err := s.checkDefinition(ctx, r); err != nil {
 		return api.ScheduleView{}, err
 	}
+	r.Definition.Note = s.cfg.Redact(r.Definition.Note)
 	s.turn.Lock()
 	defer s.turn.Unlock()
 	defer s.nudge()
@@ -57,12 +58,12 @@ func (s *Scheduler) PutSchedule(ctx context.Context, r api.PutScheduleRequest) (
 		return api.ScheduleView{}, err
 	}
 	if was := s.get(r.Name); was == nil || !sameDefinition(was.Definition, put) {
-		changes := []change{{Name: r.Name, By: r.Actor, Put: &put}}
-		if r.Paused && was == nil {
-			paused := &schedules.State{Through: put.UpdatedAt, Paused: &schedules.Pause{By: r.Actor, At: put.UpdatedAt}}
-			changes = append(changes, change{Name: r.Name, By: r.Actor, State: paused})
+		if err := s.record(ctx, []change{{Name: r.Name, By: r.Actor, Put: &put}}); err != nil {
+			return api.ScheduleView{}, err
 		}
-		if err := s.record(ctx, changes); err != nil {
+	}
+	if sc := s.get(r.Name); r.Paused {
+		if _, err := s.pause(ctx, sc, api.SteerScheduleRequest{Actor: r.Actor}); err != nil {
 			return api.ScheduleView{}, err
 		}
 	}
@@ -156,7 +157,7 @@ func (s *Scheduler) pause(ctx context.Context, sc *schedule, r api.SteerSchedule
 		return api.SteerScheduleReply{Schedule: sc.view(1)}, nil
 	}
 	next := sc.State.Clone()
-	next.Paused = &schedules.Pause{By: r.Actor, At: s.now(), Note: r.Note}
+	next.Paused = &schedules.Pause{By: r.Actor, At: s.now(), Note: s.cfg.Redact(r.Note)}
 	return s.steered(ctx, sc, next, r.Actor)
 }
 

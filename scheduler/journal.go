@@ -39,6 +39,8 @@ const (
 	// maxChanges bounds the changes of an entry, so that it stays far below the size of a message. A change of a state has at most
 	// a few hundred bytes, unless a thousand firings are buffered.
 	maxChanges = 100
+	// snapshotBytes is the size of the entries in bytes after which a snapshot replaces them.
+	snapshotBytes = 16 << 20
 	// maxEntry is the size in bytes from which an entry takes no further change.
 	maxEntry = 256 << 10
 )
@@ -63,6 +65,7 @@ func (s *Scheduler) record(ctx context.Context, changes []change) error {
 		s.apply(changes[:n])
 		s.countFirings(changes[:n])
 		s.position, changes = at, changes[n:]
+		s.written += len(data)
 	}
 	s.snapshotIfDue(ctx)
 	return nil
@@ -104,6 +107,7 @@ func (s *Scheduler) load(ctx context.Context) error {
 		}
 		s.apply(changes)
 		s.position = position
+		s.written += len(data)
 		return nil
 	})
 	if err != nil {
@@ -169,7 +173,7 @@ func (s *Scheduler) apply(changes []change) {
 
 // snapshotIfDue replaces the entries of the journal by a snapshot when there are many. A failure only leaves them there.
 func (s *Scheduler) snapshotIfDue(ctx context.Context) {
-	if s.position-s.snapshotAt < snapshotEvery {
+	if s.position-s.snapshotAt < snapshotEvery && s.written < snapshotBytes {
 		return
 	}
 	data, err := json.Marshal(s.list())
@@ -179,5 +183,5 @@ func (s *Scheduler) snapshotIfDue(ctx context.Context) {
 	if err != nil {
 		s.log.LogAttrs(ctx, slog.LevelDebug, "schedules_not_snapshotted", slog.Any("error", err))
 	}
-	s.snapshotAt = s.position // try again only after as many entries
+	s.snapshotAt, s.written = s.position, 0 // try again only after as many entries
 }

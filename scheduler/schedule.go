@@ -70,7 +70,7 @@ func (sc *schedule) view(upcoming int) api.ScheduleView {
 	d, st := sc.Definition, sc.State
 	v := api.ScheduleView{
 		Name: sc.Name, ID: d.ID, Spec: d.Spec, Plan: d.Plan, Inputs: d.Inputs, Note: d.Note, Root: d.Root, Requestor: d.By,
-		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt, Paused: st.Paused, Next: []time.Time{},
+		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt, Paused: st.Paused, Failures: st.Failures, Next: []time.Time{},
 		Running: slices.Concat([]schedules.Firing{}, st.Open, st.Starting), Buffered: slices.Concat([]schedules.Firing{}, st.Buffered),
 		Outcomes: slices.Concat([]schedules.Outcome{}, st.Outcomes), Counts: st.Clone().Counts,
 	}

@@ -7,12 +7,14 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/schedules"
+	"github.com/orch-dev/orch/statemachine"
 )
 
 // Tasks is what a scheduler needs of a node. *orchestrator.Orchestrator implements it.
@@ -31,6 +33,10 @@ type Config struct {
 	Open func(ctx context.Context, create bool) (Journal, error)
 	// Root is the root of the tasks of definitions without one (api.SubmitRequest); empty for that of the node at the time of a firing.
 	Root string
+	// Held reports whether the node is paused: then no schedule fires by itself. Default: it is not.
+	Held func() bool
+	// Redact removes secrets from notes. Default: it removes none.
+	Redact func(text string) string
 	// Clock is the wall clock.
 	Clock  func() time.Time
 	Logger *slog.Logger
@@ -60,6 +66,8 @@ type Scheduler struct {
 	journal    Journal
 	position   uint64
 	snapshotAt uint64
+	// written is the size of the entries since the snapshot, in bytes.
+	written int
 	// stale is set if the states may be older than the journal.
 	stale bool
 	// lastTurn is the time of the last turn, to notice a clock that was set back. lastTrigger is that of the last trigger.
@@ -76,12 +84,20 @@ type Scheduler struct {
 	watching sync.Mutex
 	watched  map[events.TaskID]string
 	ended    map[events.TaskID]string
+	// held is set while the node is paused.
+	held atomic.Bool
 }
 
 var _ api.Schedules = (*Scheduler)(nil)
 
 // New returns a scheduler that does nothing until Start.
 func New(cfg Config) *Scheduler {
+	if cfg.Held == nil {
+		cfg.Held = func() bool { return false }
+	}
+	if cfg.Redact == nil {
+		cfg.Redact = func(text string) string { return text }
+	}
 	return &Scheduler{
 		cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), wake: make(chan struct{}, 1),
 		all: map[string]*schedule{}, firings: map[schedules.Result]int{}, watched: map[events.TaskID]string{}, ended: map[events.TaskID]string{},
@@ -184,6 +200,9 @@ func (s *Scheduler) Turn(ctx context.Context) time.Duration {
 // untilNext returns how long no schedule is due.
 func (s *Scheduler) untilNext() time.Duration {
 	now, wait := s.cfg.Clock(), lookAgain
+	if s.held.Load() {
+		return wait
+	}
 	for sc := range s.each() {
 		if !sc.idle && sc.table != nil {
 			wait = min(wait, sc.due.Sub(now))
@@ -198,6 +217,9 @@ func (s *Scheduler) takeTurn(ctx context.Context) error {
 	}
 	if err := s.settle(ctx); err != nil {
 		return err
+	}
+	if s.held.Store(s.cfg.Held()); s.held.Load() {
+		return nil
 	}
 	now := s.cfg.Clock()
 	back := now.Before(s.lastTurn.Add(-time.Second)) // somebody has set the clock
@@ -231,7 +253,7 @@ func (s *Scheduler) settle(ctx context.Context) error {
 		if next[name] == nil {
 			next[name] = sc.State.Clone()
 		}
-		next[name].Ended(string(id))
+		next[name].Ended(schedules.End{Task: string(id), State: s.endOf(ctx, id)}, string(statemachine.Done))
 	}
 	if err := s.recordStates(ctx, next); err != nil {
 		return err
@@ -242,6 +264,15 @@ func (s *Scheduler) settle(ctx context.Context) error {
 		delete(s.ended, id)
 	}
 	return nil
+}
+
+// endOf returns the final state of a task that has ended, "" if it cannot be read.
+func (s *Scheduler) endOf(ctx context.Context, id events.TaskID) string {
+	view, err := s.cfg.Tasks.Get(ctx, api.GetRequest{ID: id})
+	if err != nil || !view.State.Terminal() {
+		return ""
+	}
+	return string(view.State)
 }
 
 // recordStates records the states that differ from the current ones.
@@ -348,8 +379,11 @@ func (s *Scheduler) began(ctx context.Context, p pendingStart, state *schedules.
 	id := p.schedule.taskOf(p.firing)
 	switch err := item.Error; {
 	case err == nil:
-		state.Begun(p.schedule.table, i, string(item.ID), item.State.Terminal())
 		id = item.ID
+		state.Begun(p.schedule.table, i, string(id), item.State.Terminal())
+		if item.State.Terminal() {
+			state.Ended(schedules.End{Task: string(id), State: string(item.State)}, string(statemachine.Done))
+		}
 	case fault.Has(err, fault.Conflict), fault.Has(err, fault.Gone): // the task of an earlier definition, or one that retention removed
 		state.Begun(p.schedule.table, i, string(id), s.isOver(ctx, id))
 	case isTransient(err) && !s.isTooLate(p):

@@ -27,6 +27,8 @@ import (
 type world struct {
 	t   *testing.T
 	now time.Time
+	// paused is set while the node is paused.
+	paused bool
 
 	mu sync.Mutex
 	// entries are those of the journal, from position 1; snapshot replaces those up to pruned.
@@ -46,6 +48,7 @@ type task struct {
 	firing    events.Firing
 	request   api.SubmitRequest
 	over      bool
+	fails     bool
 	cancelled bool
 }
 
@@ -131,6 +134,9 @@ func (w *world) SubmitBatch(_ context.Context, r api.SubmitBatchRequest) (api.Su
 }
 
 func state(t *task) statemachine.State {
+	if t.over && t.fails {
+		return statemachine.Failed
+	}
 	if t.over {
 		return statemachine.Done
 	}
@@ -159,7 +165,8 @@ func (w *world) Cancel(_ context.Context, r api.CancelRequest) (api.TaskView, er
 func (w *world) start() *scheduler.Scheduler {
 	w.t.Helper()
 	s := scheduler.New(scheduler.Config{
-		Tasks: w, Clock: func() time.Time { return w.now },
+		Tasks: w, Clock: func() time.Time { return w.now }, Held: func() bool { return w.paused },
+		Redact: func(text string) string { return strings.ReplaceAll(text, "hunter2", "[REDACTED]") },
 		Open: func(_ context.Context, create bool) (scheduler.Journal, error) {
 			w.exists = w.exists || create
 			if !w.exists {
@@ -482,4 +489,82 @@ func TestEachInstantOnce(t *testing.T) {
 			assert.Equal(t, minutes+minutes/10, w.submitted)
 		})
 	}
+}
+
+// A schedule tells how its tasks have ended, also after a restart.
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.start()
+	w.put(s, "tick", minutely(schedules.AllowAll))
+	for i, fails := range []bool{false, true, true} {
+		w.pass(s, time.Minute)
+		for _, one := range w.tasks {
+			one.fails = one.fails || fails && !one.over
+		}
+		assert.Len(t, w.view(s, "tick").Running, 1)
+		w.end(s, "tick")
+		s.Turn(t.Context())
+		assert.Equal(t, i, w.view(s, "tick").Failures)
+	}
+	view := w.view(w.start(), "tick")
+	assert.Equal(t, w.view(s, "tick"), view)
+	assert.Equal(t, []string{"FAILED", "FAILED", "DONE"}, []string{view.Outcomes[0].End, view.Outcomes[1].End, view.Outcomes[2].End})
+	assert.Empty(t, view.Running)
+}
+
+// With many running tasks a schedule knows the last ones, and its state stays small.
+func TestManyRunning(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.start()
+	w.put(s, "tick", minutely(schedules.AllowAll))
+	for range 2 * schedules.MaxOpen {
+		w.pass(s, time.Minute)
+	}
+	assert.Len(t, w.view(s, "tick").Running, schedules.MaxOpen)
+	assert.Less(t, len(w.entries[len(w.entries)-1]), 32<<10)
+	w.end(s, "tick")
+	s.Turn(t.Context())
+	assert.Empty(t, w.view(s, "tick").Running)
+}
+
+// While the node is paused no schedule fires by itself; somebody can fire it. Afterwards it catches up.
+func TestPausedNode(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.start()
+	w.put(s, "tick", minutely(schedules.AllowAll))
+	w.paused = true
+	w.pass(s, 2*time.Minute)
+	assert.Empty(t, w.tasks)
+	assert.Zero(t, s.Figures().Waiting)
+	_, err := s.SteerSchedule(t.Context(), api.SteerScheduleRequest{Name: "tick", Act: api.ActTrigger})
+	require.NoError(t, err)
+	assert.Len(t, w.tasks, 1)
+	w.paused = false
+	w.pass(s, 10*time.Second)
+	assert.Len(t, w.tasks, 3)
+}
+
+func TestSecretsInNotes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.start()
+	d := minutely(schedules.Skip)
+	d.Note = "it is hunter2"
+	assert.Equal(t, "it is [REDACTED]", w.put(s, "tick", d).Note)
+	assert.Equal(t, "it is [REDACTED]", w.put(s, "tick", d).Note, "the same definition again")
+	_, err := s.SteerSchedule(t.Context(), api.SteerScheduleRequest{Name: "tick", Act: api.ActPause, Note: "still hunter2"})
+	require.NoError(t, err)
+	assert.Equal(t, "still [REDACTED]", w.view(s, "tick").Paused.Note)
+	for _, entry := range w.entries {
+		assert.NotContains(t, string(entry), "hunter2")
+	}
+	again, err := s.PutSchedule(t.Context(), api.PutScheduleRequest{Name: "tock", Definition: d, Actor: "user:ada"})
+	require.NoError(t, err)
+	require.Nil(t, again.Paused)
+	again, err = s.PutSchedule(t.Context(), api.PutScheduleRequest{Name: "tock", Definition: d, Paused: true, Actor: "user:ada"})
+	require.NoError(t, err)
+	assert.NotNil(t, again.Paused, "an existing schedule is paused too")
 }

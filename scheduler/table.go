@@ -73,7 +73,7 @@ func (s *Scheduler) Figures() Figures {
 		} else {
 			f.Active++
 		}
-		for _, at := range sc.waiting(now) {
+		for _, at := range sc.waiting(now, s.held.Load()) {
 			if f.Waiting.IsZero() || at.Before(f.Waiting) {
 				f.Waiting = at
 			}
@@ -82,13 +82,13 @@ func (s *Scheduler) Figures() Figures {
 	return f
 }
 
-// waiting returns since when firings are due that have no task.
-func (sc *schedule) waiting(now time.Time) []time.Time {
+// waiting returns since when firings are due that have no task. While the node is paused, none is due.
+func (sc *schedule) waiting(now time.Time, held bool) []time.Time {
 	var times []time.Time
 	for _, f := range sc.State.Starting {
 		times = append(times, f.Since)
 	}
-	if !sc.idle && !sc.due.IsZero() && sc.due.Before(now) {
+	if !held && !sc.idle && !sc.due.IsZero() && sc.due.Before(now) {
 		times = append(times, sc.due)
 	}
 	return times

@@ -3,6 +3,8 @@ package schedules
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -35,9 +37,13 @@ func Parse(data []byte) (Definition, error) {
 	if len(data) > MaxText {
 		return d, fault.New(fault.ValidationError, "the definition has %d bytes; the limit is %d", len(data), MaxText)
 	}
-	var tree any
-	if err := yaml.Unmarshal(data, &tree); err != nil {
+	var tree, more any
+	documents := yaml.NewDecoder(bytes.NewReader(data))
+	if err := documents.Decode(&tree); err != nil && !errors.Is(err, io.EOF) {
 		return d, fault.New(fault.ParseError, "the definition is not YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if documents.Decode(&more) == nil {
+		return d, fault.New(fault.ParseError, "the file has several documents").WithHint("a file defines one schedule")
 	}
 	normal, err := json.Marshal(tree)
 	if err != nil {

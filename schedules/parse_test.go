@@ -69,6 +69,7 @@ func TestParseNamesTheField(t *testing.T) {
 		"cron: 5":                         {fault.InvalidFormat, "cron.0"},
 		"cron: [x, y]":                    {fault.InvalidFormat, "cron.0"},
 		"crons: '@daily'":                 {fault.InvalidParams, "crons"},
+		"cron: '@daily'\n---\ncron: x":    {fault.ParseError, ""},
 		"calendar: {hours: 5}":            {fault.InvalidParams, "calendar.0.hours"},
 		"calendar: [{hour: 5}, 7]":        {fault.InvalidFormat, "calendar.1"},
 		"calendar: {hour: {}}":            {fault.InvalidFormat, "calendar.0.hour"},

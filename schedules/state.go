@@ -12,6 +12,8 @@ const (
 	MaxDecisions = 1000
 	// MaxMissed bounds the missed firings that are counted one by one after a time without a node.
 	MaxMissed = 100_000
+	// MaxOpen bounds the running tasks that a schedule knows: with more, it forgets the oldest.
+	MaxOpen = 100
 	// maxOutcomes bounds the outcomes that a state keeps.
 	maxOutcomes = 20
 	// clockTolerance is how far the clock may be behind the last decision. If it is further behind, the clock was wrong before, and
@@ -69,6 +71,15 @@ type Outcome struct {
 	Count int `json:"count,omitempty"`
 	// Reason says why no task was started.
 	Reason string `json:"reason,omitempty"`
+	// End is the final state of the task, such as DONE; empty while it is not known.
+	End string `json:"end,omitempty"`
+}
+
+// End is the end of a task.
+type End struct {
+	Task string `json:"task"`
+	// State is its final state, such as DONE; empty if it is not known.
+	State string `json:"state"`
 }
 
 // Pause is set while a schedule is paused.
@@ -85,7 +96,7 @@ type State struct {
 	Paused  *Pause    `json:"paused,omitempty"`
 	// Starting are firings that were decided to start. Their tasks may exist already.
 	Starting []Firing `json:"starting,omitempty"`
-	// Open are the firings whose tasks have not ended, without those of a schedule with AllowAll.
+	// Open are the firings whose tasks have not ended, the last MaxOpen.
 	Open []Firing `json:"open,omitempty"`
 	// Buffered are firings that wait for the end of the open tasks, in order.
 	Buffered []Firing `json:"buffered,omitempty"`
@@ -93,25 +104,31 @@ type State struct {
 	Outcomes []Outcome `json:"outcomes,omitempty"`
 	// Counts are the numbers of outcomes since the schedule was created.
 	Counts map[Result]int `json:"counts,omitempty"`
-	// News are the outcomes since the last Change.
+	// Failures is the number of tasks in a row that did not end in success.
+	Failures int `json:"failures,omitempty"`
+	// News and Ends are the outcomes, and the ends of tasks, since the last Change.
 	News []Outcome `json:"news,omitempty"`
+	Ends []End     `json:"ends,omitempty"`
 }
 
 // Change returns what has to be recorded of the state so that Apply computes it from the one before: all but the outcomes that
-// were recorded before. It empties News.
+// were recorded before. It empties News and Ends.
 func (s *State) Change() *State {
 	c := *s.Clone()
 	c.Outcomes, c.Counts = nil, nil
-	s.News = nil
+	s.News, s.Ends = nil, nil
 	return &c
 }
 
 // Apply makes a recorded change.
 func (s *State) Apply(c *State) {
 	next := *c.Clone()
-	next.Outcomes, next.Counts, next.News = s.Outcomes, s.Counts, nil
+	next.Outcomes, next.Counts, next.News, next.Ends = s.Outcomes, s.Counts, nil, nil
 	for _, o := range c.News {
 		next.add(o)
+	}
+	for _, e := range c.Ends {
+		next.enter(e)
 	}
 	*s = next
 }
@@ -120,7 +137,7 @@ func (s *State) Apply(c *State) {
 func (s *State) Clone() *State {
 	c := *s
 	c.Starting, c.Open, c.Buffered = slices.Clone(s.Starting), slices.Clone(s.Open), slices.Clone(s.Buffered)
-	c.Outcomes, c.News = slices.Clone(s.Outcomes), slices.Clone(s.News)
+	c.Outcomes, c.News, c.Ends = slices.Clone(s.Outcomes), slices.Clone(s.News), slices.Clone(s.Ends)
 	c.Counts = map[Result]int{}
 	maps.Copy(c.Counts, s.Counts)
 	return &c
@@ -239,9 +256,12 @@ func (s *State) Begun(t *Timetable, i int, task string, ended bool) {
 	s.Starting = slices.Delete(s.Starting, i, i+1)
 	f.Task = task
 	s.conclude(Outcome{Firing: f, Result: Started})
-	if !ended && t.spec.OverlapPolicy() != AllowAll {
+	if !ended {
 		f.Cancel = len(s.Buffered) > 0 && s.policy(t, s.Buffered[0]) == CancelOther
 		s.Open = append(s.Open, f)
+		if excess := len(s.Open) - MaxOpen; excess > 0 {
+			s.Open = slices.Delete(s.Open, 0, excess)
+		}
 	}
 	s.promote()
 }
@@ -254,10 +274,28 @@ func (s *State) Refused(i int, reason string) {
 	s.promote()
 }
 
-// Ended records that a task has ended.
-func (s *State) Ended(task string) {
-	s.Open = slices.DeleteFunc(s.Open, func(f Firing) bool { return f.Task == task })
+// Ended records that a task has ended. success is the state of those that have ended well.
+func (s *State) Ended(e End, success string) {
+	s.Open = slices.DeleteFunc(s.Open, func(f Firing) bool { return f.Task == e.Task })
+	switch e.State {
+	case "":
+	case success:
+		s.Failures = 0
+	default:
+		s.Failures++
+	}
+	s.Ends = append(s.Ends, e)
+	s.enter(e)
 	s.promote()
+}
+
+// enter enters the end of a task into its outcome.
+func (s *State) enter(e End) {
+	for i := range s.Outcomes {
+		if s.Outcomes[i].Task == e.Task {
+			s.Outcomes[i].End = e.State
+		}
+	}
 }
 
 // Resume ends a pause. Firings of the time of the pause are left out.

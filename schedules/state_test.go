@@ -46,7 +46,7 @@ func TestOverlaps(t *testing.T) {
 		{schedules.BufferOne, []string{"12:01"}, []string{"12:02"}, []string{"12:02"}, 2, 0},
 		{schedules.BufferAll, []string{"12:01"}, []string{"12:02", "12:03", "12:04"}, []string{"12:02"}, 0, 0},
 		{schedules.CancelOther, []string{"12:01"}, []string{"12:04"}, []string{"12:04"}, 2, 1},
-		{schedules.AllowAll, []string{}, []string{}, []string{}, 0, 0},
+		{schedules.AllowAll, []string{"12:01", "12:02", "12:03", "12:04"}, []string{}, []string{}, 0, 0},
 	} {
 		t.Run(string(tc.overlap), func(t *testing.T) {
 			t.Parallel()
@@ -68,7 +68,7 @@ func TestOverlaps(t *testing.T) {
 				}
 			}
 			assert.Equal(t, tc.cancelled, cancelled)
-			s.Ended("12:01")
+			s.Ended(schedules.End{Task: "12:01", State: "DONE"}, "DONE")
 			assert.Equal(t, tc.after, minutesOf(s.Starting))
 		})
 	}
@@ -139,7 +139,7 @@ func TestPause(t *testing.T) {
 	s.Paused = &schedules.Pause{By: "user:ada", At: noon}
 	_, found := s.Advance(table, "x", noon.Add(10*time.Minute))
 	assert.False(t, found)
-	s.Ended("12:01")
+	s.Ended(schedules.End{Task: "12:01", State: "DONE"}, "DONE")
 	assert.Empty(t, s.Starting, "what is buffered waits for the end of the pause")
 	s.Resume(noon.Add(10 * time.Minute))
 	assert.Equal(t, []string{"12:02"}, minutesOf(s.Starting))
@@ -188,7 +188,7 @@ func TestChanges(t *testing.T) {
 	for i := range 50 {
 		s.Advance(table, "x", noon.Add(time.Duration(3*i+1)*time.Minute))
 		if i%7 == 0 && len(s.Open) > 0 {
-			s.Ended(s.Open[0].Task)
+			s.Ended(schedules.End{Task: s.Open[0].Task, State: []string{"DONE", "FAILED"}[i%2]}, "DONE")
 		}
 		begin(table, s)
 		folded.Apply(s.Change())

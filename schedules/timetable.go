@@ -94,6 +94,12 @@ func (s *Spec) checkSettings() *fault.Error {
 	if s.Jitter.Std() > MaxJitter {
 		return fault.New(fault.ValidationError, "%s is more than %s", s.Jitter, MaxJitter).WithField("jitter")
 	}
+	if err := checkYear(s.From, "from"); err != nil {
+		return err
+	}
+	if err := checkYear(s.Until, "until"); err != nil {
+		return err
+	}
 	if s.From != nil && s.Until != nil && s.Until.Before(*s.From) {
 		return fault.New(fault.ValidationError, "is before from").WithField("until")
 	}
@@ -108,15 +114,27 @@ func (s *Spec) checkSettings() *fault.Error {
 	return nil
 }
 
+// checkYear checks that a calendar may name the year of a time. Instants are counted in nanoseconds, which end in 2262.
+func checkYear(at *time.Time, field string) *fault.Error {
+	if at == nil || at.Year() >= firstYear && at.Year() <= lastYear {
+		return nil
+	}
+	return fault.New(fault.ValidationError, "is not in the years %d to %d", firstYear, lastYear).WithField(field)
+}
+
 // Spec returns the definition.
 func (t *Timetable) Spec() Spec { return t.spec }
 
 // Zone returns the time zone.
 func (t *Timetable) Zone() *time.Location { return t.zone }
 
-// Next returns the first instant after a time, in UTC; false if there is none within fifty years.
+// Next returns the first instant after a time, in UTC; false if there is none within fifty years after it and after Spec.From.
 func (t *Timetable) Next(after time.Time) (time.Time, bool) {
-	return t.upTo(&cursor{zone: t.zone}, after, after.Add(search))
+	begin := after
+	if t.spec.From != nil && t.spec.From.After(begin) {
+		begin = *t.spec.From
+	}
+	return t.upTo(&cursor{zone: t.zone}, after, begin.Add(search))
 }
 
 // Between returns the instants after one time and up to another, in order.

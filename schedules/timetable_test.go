@@ -168,12 +168,15 @@ func TestCompileNamesTheField(t *testing.T) {
 		"a name":             {cron("", "@noon"), fault.InvalidFormat, "cron.0"},
 		"a zone inside":      {cron("", "CRON_TZ=UTC 0 0 * * *"), fault.InvalidFormat, "cron.0"},
 		"no such date":       {cron("", "0 0 30 2 *"), fault.ValidationError, "cron.0"},
-		"a calendar field":   {schedules.Spec{Calendar: []schedules.Calendar{{}, {Hour: "24"}}}, fault.InvalidFormat, "calendar.1.hour"},
+		"a calendar field":   {schedules.Spec{Calendar: []schedules.Calendar{{Hour: "1"}, {Hour: "24"}}}, fault.InvalidFormat, "calendar.1.hour"},
 		"a year":             {schedules.Spec{Calendar: []schedules.Calendar{{Year: "1969"}}}, fault.InvalidFormat, "calendar.0.year"},
 		"a short interval":   {schedules.Spec{Interval: []schedules.Interval{{}}}, fault.ValidationError, "interval.0.every"},
 		"a long offset":      {schedules.Spec{Interval: []schedules.Interval{{Every: hour, Offset: hour}}}, fault.ValidationError, "interval.0.offset"},
 		"an overlap":         {schedules.Spec{Cron: []string{"@daily"}, Overlap: "queue"}, fault.ValidationError, "overlap"},
 		"a long jitter":      {schedules.Spec{Cron: []string{"@daily"}, Jitter: 25 * hour}, fault.ValidationError, "jitter"},
+		"an empty calendar":  {schedules.Spec{Calendar: []schedules.Calendar{{}}}, fault.RequiredField, "calendar.0"},
+		"a far beginning":    {schedules.Spec{Cron: []string{"@daily"}, From: new(time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC))}, fault.ValidationError, "from"},
+		"a far end":          {schedules.Spec{Cron: []string{"@daily"}, Until: new(time.Date(1969, 1, 1, 0, 0, 0, 0, time.UTC))}, fault.ValidationError, "until"},
 		"until before from":  {schedules.Spec{Cron: []string{"@daily"}, From: day(2, 0), Until: day(1, 0)}, fault.ValidationError, "until"},
 		"too many rules":     {schedules.Spec{Cron: slices.Repeat([]string{"@daily"}, schedules.MaxRules+1)}, fault.ValidationError, "cron"},
 	} {
@@ -222,4 +225,21 @@ func TestDecide(t *testing.T) {
 		require.Equal(t, schedules.Start, policy.Decide(0, 0), policy)
 	}
 	require.Len(t, schedules.Overlaps(), 5)
+}
+
+// A beginning far in the future is found, and every rule stays in order there.
+func TestFarBeginning(t *testing.T) {
+	t.Parallel()
+	from := time.Date(2199, 6, 1, 0, 0, 0, 0, time.UTC)
+	for _, spec := range []schedules.Spec{{Cron: []string{"0 12 * * *"}}, {Interval: []schedules.Interval{{Every: schedules.Duration(time.Hour)}}}} {
+		spec.From = &from
+		table, err := schedules.Compile(spec)
+		require.NoError(t, err)
+		at, found := table.Next(time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC))
+		require.True(t, found)
+		require.False(t, at.Before(from))
+		next, found := table.Next(at)
+		require.True(t, found)
+		require.True(t, next.After(at))
+	}
 }

@@ -64,6 +64,9 @@ func parseCron(text string) (*wall, *fault.Error) {
 // parseCalendar reads a calendar.
 func parseCalendar(c Calendar) (*wall, *fault.Error) {
 	w := &wall{year: &set{}}
+	if c == (Calendar{}) {
+		return nil, fault.New(fault.RequiredField, "names no field").WithHint("such as hour: 9")
+	}
 	for _, f := range []struct {
 		domain
 		text   Field

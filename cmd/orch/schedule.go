@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -147,8 +148,8 @@ func (c *scheduleCommands) nextText(s api.ScheduleView) string {
 
 // inText says how far away a time in the future is.
 func (c *scheduleCommands) inText(at time.Time) string {
-	if left := at.Sub(c.now()); left > 0 {
-		return "in " + screen.Duration(left.Round(time.Second))
+	if left := at.Sub(c.now()).Round(time.Second); left > 0 {
+		return "in " + screen.Duration(left)
 	}
 	return "now"
 }
@@ -167,7 +168,12 @@ func (c *scheduleCommands) lastText(s api.ScheduleView) string {
 	if len(s.Outcomes) == 0 {
 		return "-"
 	}
-	return string(s.Outcomes[0].Result) + " " + screen.Age(c.now(), s.Outcomes[0].Since)
+	last := s.Outcomes[0]
+	text := cmp.Or(last.End, string(last.Result)) + " " + screen.Age(c.now(), last.Since)
+	if s.Failures > 0 {
+		text += ", " + screen.Number(s.Failures) + " failed in a row"
+	}
+	return text
 }
 
 func newScheduleGet(c *scheduleCommands) *cobra.Command {
@@ -213,9 +219,15 @@ func (c *scheduleCommands) definitionLines(s api.ScheduleView) []string {
 		settings += ", jitter " + spanText(s.Spec.Jitter)
 	}
 	add("settings", "%s", settings)
-	add("by", "%s, %s", s.Requestor, c.agoText(s.UpdatedAt))
+	add("defined", "by %s, %s", s.Requestor, c.agoText(s.UpdatedAt))
+	if s.Failures > 0 {
+		add("failing", "%s in a row did not end in DONE", screen.Plural(s.Failures, "task"))
+	}
 	if p := s.Paused; p != nil {
 		add("paused", "by %s, %s%s", p.By, c.agoText(p.At), prefixed(": ", p.Note))
+	}
+	if len(s.Next) == 0 && s.Paused == nil {
+		add("next", "never")
 	}
 	for i, at := range s.Next {
 		name := "next"
@@ -266,7 +278,7 @@ func (c *scheduleCommands) firingLines(s api.ScheduleView) []string {
 		if o.Count > 1 {
 			times = "  " + screen.Plural(o.Count, "time")
 		}
-		lines = append(lines, firingLine(s, string(o.Result), o.Firing, times+prefixed("  ", o.Reason)))
+		lines = append(lines, firingLine(s, string(o.Result), o.Firing, prefixed("  ", o.End)+times+prefixed("  ", o.Reason)))
 	}
 	return lines
 }

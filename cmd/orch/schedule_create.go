@@ -64,7 +64,7 @@ the next instants and creates nothing.`,
 	f.StringVar(&o.note, "note", "", "what the schedule is for")
 	f.StringArrayVarP(&o.inputs, "input", "i", nil, "input as name=value or name:=json (repeatable)")
 	f.StringVarP(&o.inputsFile, "inputs-file", "I", "", "JSON object of inputs")
-	f.BoolVar(&o.paused, "paused", false, "create it paused")
+	f.BoolVar(&o.paused, "paused", false, "pause it as well")
 	f.BoolVar(&o.replace, "replace", false, "replace the definition of an existing schedule")
 	f.BoolVar(&o.dryRun, "dry-run", false, "check the definition and show the next instants")
 	for _, flag := range []string{"cron", "every", "timezone", "overlap", "jitter", "catch-up", "from", "until", "note", "input", "inputs-file"} {
