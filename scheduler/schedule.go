@@ -71,8 +71,8 @@ func (sc *schedule) view(upcoming int) api.ScheduleView {
 	v := api.ScheduleView{
 		Name: sc.Name, ID: d.ID, Spec: d.Spec, Plan: d.Plan, Inputs: d.Inputs, Note: d.Note, Root: d.Root, Requestor: d.By,
 		CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt, Paused: st.Paused, Failures: st.Failures, Next: []time.Time{},
-		Running: slices.Concat([]schedules.Firing{}, st.Open, st.Starting), Buffered: slices.Concat([]schedules.Firing{}, st.Buffered),
-		Outcomes: slices.Concat([]schedules.Outcome{}, st.Outcomes), Counts: st.Clone().Counts,
+		Running: append(append([]schedules.Firing{}, st.Open...), st.Starting...), Buffered: append([]schedules.Firing{}, st.Buffered...),
+		Outcomes: append([]schedules.Outcome{}, st.Outcomes...), Counts: st.Clone().Counts,
 	}
 	slices.Reverse(v.Outcomes)
 	if sc.table == nil || st.Paused != nil {

@@ -28,6 +28,8 @@ export const places = {
   compare: `/compare?a=${ids.done}&b=${ids.failed}`,
   queue: '/queue',
   sessions: '/sessions',
+  schedules: '/schedules',
+  schedule: '/schedules/nightly',
   agents: '/agents',
   mcp: '/mcp',
   'mcp-server': '/mcp/files',

@@ -6,6 +6,7 @@ import { extname, join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { conversation } from './fixtures.mjs'
 import { backtest, explain, policy } from './policy.mjs'
+import { schedules, steer } from './schedules.mjs'
 import { accept, agents, mcpServers, mcpTools } from './services.mjs'
 import { World } from './world.mjs'
 
@@ -34,6 +35,8 @@ const routes = [
   ['POST', /^\/approvals\/([^/]+)\/decide$/, ([id], _, body) => world.decide(id, body)],
   ['GET', /^\/questions$/, () => world.questions()],
   ['POST', /^\/questions\/([^/]+)\/answer$/, ([id], _, body) => world.answer(id, body)],
+  ['GET', /^\/schedules$/, () => schedules(world)],
+  ['POST', /^\/schedules\/([^/]+)\/(pause|resume|trigger|delete)$/, ([name, act]) => steer(world, name, act)],
   ['GET', /^\/agents$/, () => agents(world)],
   ['GET', /^\/mcp\/servers$/, () => mcpServers(world)],
   ['GET', /^\/mcp\/servers\/([^/]+)\/tools$/, ([name]) => mcpTools(world, name)],

@@ -348,6 +348,33 @@ export interface AgentView {
   for?: string
 }
 
+export interface SchedulesReply { schedules: ScheduleView[] }
+export interface ScheduleSpec {
+  cron?: string[]
+  interval?: { every: string; offset?: string }[]
+  calendar?: Record<string, string>[]
+  timezone?: string
+  overlap?: string
+  jitter?: string
+}
+export interface Firing { at: string; origin?: string; by?: string; task?: string; since: string }
+export interface Outcome extends Firing { result: string; count?: number; reason?: string; end?: string }
+export interface ScheduleView {
+  name: string
+  spec: ScheduleSpec
+  note?: string
+  requestor: string
+  updated_at: string
+  paused?: { by: string; at: string; note?: string }
+  next: string[]
+  due?: string
+  failures?: number
+  running: Firing[]
+  buffered: Firing[]
+  outcomes: Outcome[]
+}
+export interface SteerScheduleReply { schedule: ScheduleView; task?: string }
+
 export interface ServersReply { servers: ServerView[] | null; disabled?: boolean }
 export interface ServerView {
   name: string

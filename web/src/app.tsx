@@ -8,6 +8,7 @@ import { InboxPage } from './pages/inbox.tsx'
 import { NodePage } from './pages/node.tsx'
 import { PolicyPage } from './pages/policy.tsx'
 import { QueuePage } from './pages/queue.tsx'
+import { SchedulesPage } from './pages/schedules.tsx'
 import { ServersPage } from './pages/servers.tsx'
 import { SessionsPage } from './pages/sessions.tsx'
 import { TaskPage } from './pages/task.tsx'
@@ -24,11 +25,11 @@ import { setWaiting } from './ui/use.ts'
 
 /** places are the entries of the navigation, with the key that follows g. */
 const places: [string, string, string][] = [
-  ['/inbox', 'Inbox', 'i'], ['/tasks', 'Tasks', 't'], ['/queue', 'Queue', 'q'], ['/sessions', 'Sessions', 's'], ['/compare', 'Compare', 'c'], ['/agents', 'Agents', 'a'], ['/mcp', 'MCP servers', 'm'], ['/policy', 'Policy', 'p'], ['/node', 'Node', 'n'],
+  ['/inbox', 'Inbox', 'i'], ['/tasks', 'Tasks', 't'], ['/queue', 'Queue', 'q'], ['/sessions', 'Sessions', 's'], ['/compare', 'Compare', 'c'], ['/schedules', 'Schedules', 'h'], ['/agents', 'Agents', 'a'], ['/mcp', 'MCP servers', 'm'], ['/policy', 'Policy', 'p'], ['/node', 'Node', 'n'],
 ]
 
 /** shared are the places that only identities see who see the tasks of all. */
-const shared = new Set(['/queue', '/agents', '/mcp', '/policy'])
+const shared = new Set(['/queue', '/schedules', '/agents', '/mcp', '/policy'])
 const seen = (): typeof places => places.filter(([to]) => !limited.value || !shared.has(to))
 
 /** App is the whole page. */
@@ -63,6 +64,7 @@ function Page() {
     case 'sessions': return <SessionsPage />
     case 'compare': return <ComparePage />
     case 'agents': return <AgentsPage />
+    case 'schedules': return <SchedulesPage name={decodeURIComponent(id)} />
     case 'mcp': return <ServersPage name={decodeURIComponent(id)} />
     case 'policy': return <PolicyPage />
     case 'node': return <NodePage />

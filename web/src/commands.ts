@@ -51,6 +51,11 @@ export const commands = {
     command('orch', 'policy', 'explain', tool, ...pairs(args), ...(by ? ['--by', by] : []), ...(task ? ['--task', task] : [])),
   policyTest: (since: string, tool: string, state: string, label: string) =>
     command('orch', 'policy', 'test', 'policy.yaml', '--since', since, ...(tool ? ['--tool', tool] : []), ...(state ? ['--state', state] : []), ...(label ? ['--label', label] : [])),
+  scheduleCreate: () => "orch schedule create nightly report.yaml --cron '30 2 * * *'",
+  scheduleTrigger: (name: string) => command('orch', 'schedule', 'trigger', name),
+  schedulePause: (name: string) => command('orch', 'schedule', 'pause', name),
+  scheduleResume: (name: string) => command('orch', 'schedule', 'resume', name),
+  scheduleDelete: (name: string) => command('orch', 'schedule', 'delete', name),
   agents: () => command('orch', 'agents'),
   agentRun: () => command('orch', 'agent', 'run', '--name', 'builder', '--type', 'developer', '--capability', 'build', '--exec', '--', './build.sh'),
   mcpTest: (server: string) => command('orch', 'mcp', 'test', server),
