@@ -138,6 +138,7 @@ test('an approval of what somebody else has paused meanwhile is shown anew first
   await real.kit.show(page, `/inbox/${approval}`)
   const approve = page.getByRole('button', { name: 'Approve', exact: true })
   await approve.waitFor()
+  await settled(page) // the page has read the approval as a whole
   real.orch('pause', task)
   await approve.click()
   await page.getByRole('alert').getByText(/^user:\S+ paused the task at revision \d+, which you have not seen/).waitFor()
