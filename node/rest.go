@@ -37,8 +37,8 @@ func (fa *face) entries() []gateway.Entry {
 }
 
 // redactText removes secrets from a text.
-func (fa *face) redactText(text string) string {
-	clean, _ := fa.executor.policy.Redact([]byte(text))
+func (h *host) redactText(text string) string {
+	clean, _ := h.executor.policy.Redact([]byte(text))
 	return string(clean)
 }
 

@@ -26,11 +26,7 @@ func (h *host) newScheduler() *scheduler.Scheduler {
 	if h.cfg.local() {
 		root = h.executor.root.Name()
 	}
-	redact := func(text string) string {
-		clean, _ := h.executor.policy.Redact([]byte(text))
-		return string(clean)
-	}
-	return scheduler.New(scheduler.Config{Root: root, Held: h.orch.NodePaused, Redact: redact, Tasks: h.orch, Open: h.openSchedules, Clock: h.cfg.wall(), Logger: h.cfg.logger()})
+	return scheduler.New(scheduler.Config{Root: root, Held: h.orch.NodePaused, Redact: h.redactText, Tasks: h.orch, Open: h.openSchedules, Clock: h.cfg.wall(), Logger: h.cfg.logger()})
 }
 
 // openSchedules opens the journal of the schedules; nil if there is none and it is not to be created.
@@ -40,7 +36,11 @@ func (h *host) openSchedules(ctx context.Context, create bool) (scheduler.Journa
 			return nil, err
 		}
 	}
-	return h.store.OpenJournal(ctx, bus.SchedulesJournal)
+	journal, err := h.store.OpenJournal(ctx, bus.SchedulesJournal)
+	if err != nil {
+		return nil, err // and no journal: a nil pointer in the interface would count as one
+	}
+	return journal, nil
 }
 
 // readSchedules reads the schedules, before clients can change them.

@@ -188,7 +188,7 @@ func (s *Scheduler) trigger(ctx context.Context, sc *schedule, r api.SteerSchedu
 	next := sc.State.Clone()
 	action := next.Fire(sc.table, f)
 	if action == schedules.Drop {
-		return api.SteerScheduleReply{}, fault.New(fault.Conflict, "the overlap policy %s permits no further task: %s", sc.policy(f), next.Obstacle()).
+		return api.SteerScheduleReply{}, fault.New(fault.Conflict, "the overlap policy %s permits no further task: %s", sc.Definition.PolicyOf(f), next.Obstacle()).
 			WithHint("start one beside it: --overlap allow_all")
 	}
 	reply, err := s.steered(ctx, sc, next, r.Actor)
@@ -214,14 +214,6 @@ func (s *Scheduler) usable(ctx context.Context, sc *schedule, f schedules.Firing
 		return fault.New(fault.ValidationError, "this version of orch cannot use the rules of the schedule").WithField("name").WithHint("replace its definition")
 	}
 	return s.cfg.Tasks.Check(ctx, sc.submission(f))
-}
-
-// policy returns the overlap policy of a firing.
-func (sc *schedule) policy(f schedules.Firing) schedules.Overlap {
-	if f.Overlap != "" {
-		return f.Overlap
-	}
-	return sc.Definition.OverlapPolicy()
 }
 
 // backfill fires for the instants of a time in the past that have no task.

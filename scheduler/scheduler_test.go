@@ -196,6 +196,20 @@ func TestDefinitions(t *testing.T) {
 	assert.Len(t, reply.Schedules, 1)
 }
 
+// A journal that could not be created is created later.
+func TestNoJournalYet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.start()
+	w.unopened = fault.New(fault.DiskFull, "the disk is full")
+	_, err := s.PutSchedule(t.Context(), api.PutScheduleRequest{Name: "tick", Definition: minutely(schedules.Skip), Actor: "user:ada"})
+	require.True(t, fault.Has(err, fault.DiskFull))
+	w.unopened = nil
+	w.put(s, "tick", minutely(schedules.Skip))
+	w.pass(s, time.Minute)
+	assert.Len(t, w.tasks, 1)
+}
+
 // While nothing can be written or submitted, nothing is lost, and afterwards it starts.
 func TestOutage(t *testing.T) {
 	t.Parallel()

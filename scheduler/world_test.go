@@ -25,6 +25,8 @@ type world struct {
 	now time.Time
 	// paused is set while the node is paused.
 	paused bool
+	// unopened is why the journal cannot be opened; nil if it can.
+	unopened error
 
 	mu sync.Mutex
 	// entries are those of the journal, from position 1; snapshot replaces those up to pruned.
@@ -164,6 +166,9 @@ func (w *world) start() *scheduler.Scheduler {
 		Tasks: w, Clock: func() time.Time { return w.now }, Held: func() bool { return w.paused },
 		Redact: func(text string) string { return strings.ReplaceAll(text, "hunter2", "[REDACTED]") },
 		Open: func(_ context.Context, create bool) (scheduler.Journal, error) {
+			if w.unopened != nil {
+				return nil, w.unopened
+			}
 			w.exists = w.exists || create
 			if !w.exists {
 				return nil, nil //nolint:nilnil // as scheduler.Config.Open describes

@@ -84,6 +84,14 @@ func (s *Spec) CatchUpWindow() time.Duration {
 	return s.CatchUp.Std()
 }
 
+// PolicyOf returns the overlap policy of a firing: its own, or that of the definition.
+func (s *Spec) PolicyOf(f Firing) Overlap {
+	if f.Overlap != "" {
+		return f.Overlap
+	}
+	return s.OverlapPolicy()
+}
+
 // OverlapPolicy returns the overlap policy, with its default.
 func (s *Spec) OverlapPolicy() Overlap {
 	if s.Overlap == "" {

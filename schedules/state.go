@@ -202,18 +202,11 @@ func (s *State) giveUp(t *Timetable, now time.Time) {
 
 // Fire decides about a firing that somebody asks for. It returns Drop, and does nothing, if the overlap policy drops it.
 func (s *State) Fire(t *Timetable, f Firing) Action {
-	action := s.policy(t, f).Decide(s.running(), len(s.Buffered))
+	action := t.spec.PolicyOf(f).Decide(s.running(), len(s.Buffered))
 	if action != Drop {
 		s.decide(t, f)
 	}
 	return action
-}
-
-func (s *State) policy(t *Timetable, f Firing) Overlap {
-	if f.Overlap != "" {
-		return f.Overlap
-	}
-	return t.spec.OverlapPolicy()
 }
 
 // running returns the number of tasks that other firings may have to wait for.
@@ -221,7 +214,7 @@ func (s *State) running() int { return len(s.Starting) + len(s.Open) }
 
 // decide records what happens to a firing.
 func (s *State) decide(t *Timetable, f Firing) {
-	switch s.policy(t, f).Decide(s.running(), len(s.Buffered)) {
+	switch t.spec.PolicyOf(f).Decide(s.running(), len(s.Buffered)) {
 	case Start:
 		s.Starting = append(s.Starting, f)
 	case Buffer:
@@ -257,7 +250,7 @@ func (s *State) Begun(t *Timetable, i int, task string, ended bool) {
 	f.Task = task
 	s.conclude(Outcome{Firing: f, Result: Started})
 	if !ended {
-		f.Cancel = len(s.Buffered) > 0 && s.policy(t, s.Buffered[0]) == CancelOther
+		f.Cancel = len(s.Buffered) > 0 && t.spec.PolicyOf(s.Buffered[0]) == CancelOther
 		s.Open = append(s.Open, f)
 		if excess := len(s.Open) - MaxOpen; excess > 0 {
 			s.Open = slices.Delete(s.Open, 0, excess)
