@@ -3,17 +3,13 @@ package bus
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/nats-io/nuid"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -39,35 +35,6 @@ func (sd *sideStore) Put(ctx context.Context, data []byte) (string, error) {
 	return ref, sd.barrier().wait(blobsStream)
 }
 
-// chunkSize is the chunk size of the client library.
-const chunkSize = 128 << 10
-
-// putObject stores an object in the format of the client library: first the chunks, then the description, which replaces
-// an earlier description. It does not use the library's function, which publishes asynchronously and may leak a goroutine
-// each time.
-func (sd *sideStore) putObject(ctx context.Context, o object, data []byte) error {
-	info := jetstream.ObjectInfo{
-		ObjectMeta: jetstream.ObjectMeta{Name: o.name, Headers: o.header, Opts: &jetstream.ObjectMetaOptions{ChunkSize: chunkSize}},
-		Bucket:     o.bucket, NUID: nuid.Next(), Size: uint64(len(data)),
-		Digest: "SHA-256=" + base64.URLEncoding.EncodeToString(sum(data)),
-	}
-	for chunk := range slices.Chunk(data, chunkSize) {
-		if _, err := sd.conn.js.Publish(ctx, "$O."+o.bucket+".C."+info.NUID, chunk); err != nil {
-			return err
-		}
-		info.Chunks++
-	}
-	description, err := json.Marshal(info)
-	if err != nil {
-		return err
-	}
-	_, err = sd.conn.js.PublishMsg(ctx, &nats.Msg{
-		Subject: o.subject(),
-		Header:  nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}}, Data: description,
-	})
-	return err
-}
-
 func sum(data []byte) []byte {
 	s := sha256.Sum256(data)
 	return s[:]
@@ -82,11 +49,11 @@ func (sd *sideStore) Get(ctx context.Context, ref string) ([]byte, error) {
 	if !isRef(ref) {
 		return nil, fault.New(fault.NotFound, "%q names no value", ref)
 	}
-	data, err := sd.blobs.GetBytes(ctx, ref)
+	_, data, err := sd.getObject(ctx, sd.blobs, object{bucket: blobsBucket, name: ref})
 	switch {
 	case errors.Is(err, jetstream.ErrObjectNotFound):
 		return nil, fault.Wrap(fault.NotFound, err, "there is no value "+ref)
-	case errors.Is(err, jetstream.ErrDigestMismatch), err == nil && digest(data) != ref:
+	case fault.CodeOf(err) == fault.DataLoss, err == nil && digest(data) != ref:
 		return nil, fault.New(fault.DataLoss, "the value %s is damaged", ref).WithHint("run: orch verify")
 	case err != nil:
 		return nil, sideFault(err, "the value cannot be read")

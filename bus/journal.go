@@ -2,9 +2,7 @@ package bus
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
-	"io"
 	"strconv"
 	"sync"
 	"time"
@@ -224,20 +222,13 @@ const positionHeader = "Orch-Position"
 
 // Snapshot returns the newest snapshot and the position of the last entry in it; nil and 0 if there is none.
 func (j *Journal) Snapshot(ctx context.Context) ([]byte, uint64, error) {
-	got, err := j.snaps.Get(ctx, j.name)
-	if errors.Is(err, jetstream.ErrObjectNotFound) {
+	info, data, err := j.store.getObject(ctx, j.snaps, object{bucket: snapsBucket, name: j.name})
+	switch {
+	case errors.Is(err, jetstream.ErrObjectNotFound):
 		return nil, 0, nil
-	}
-	if err != nil {
-		return nil, 0, sideFault(err, contentOf(j.name)+" cannot be read")
-	}
-	data, err := io.ReadAll(got)
-	info, noInfo := got.Info()
-	err = errors.Join(err, noInfo, got.Close())
-	if errors.Is(err, jetstream.ErrDigestMismatch) {
+	case fault.CodeOf(err) == fault.DataLoss:
 		return nil, 0, damagedSnapshot(j.name, err)
-	}
-	if err != nil {
+	case err != nil:
 		return nil, 0, sideFault(err, contentOf(j.name)+" cannot be read")
 	}
 	position, err := strconv.ParseUint(info.Headers.Get(positionHeader), 10, 64)
@@ -322,15 +313,4 @@ func (j *Journal) prune(ctx context.Context, position uint64, old *jetstream.Obj
 		return sideFault(err, "old changes cannot be deleted")
 	}
 	return nil
-}
-
-// object is the name, the bucket and the headers of an object to be stored.
-type object struct {
-	bucket, name string
-	header       nats.Header
-}
-
-// subject returns the subject of the metadata of an object.
-func (o object) subject() string {
-	return "$O." + o.bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(o.name))
 }
