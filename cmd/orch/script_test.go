@@ -148,6 +148,7 @@ func setUpStory(env *testscript.Env) error {
 	env.Values[guardedKey{}] = make([]*oauthtest.Server, 1)
 	env.Setenv("ORCH_DATA_DIR", filepath.Join(env.WorkDir, "data"))
 	env.Setenv("ORCH_DURABILITY", "relaxed")
+	env.Setenv("ORCH_HTTP", "127.0.0.1:0") // each node of a story chooses a free port
 	examples, err := filepath.Abs("../../examples")
 	if err != nil {
 		return err
