@@ -17,7 +17,7 @@ comma    := ,
 LINT     := bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build web web-current browser pictures release release-check package package-check needs test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-page bench-peers crash crash-cluster crash-standby powerloss nightly bare-root sim load corrupt conformance clients api-clients recipes check
+.PHONY: help build web web-current browser pictures release release-check package package-check needs test race lint fmt vet golden docs site docs-current tidy-current fuzz bench bench-page bench-peers crash crash-cluster crash-standby powerloss nightly bare-root sim load corrupt conformance clients api-clients recipes check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ golden: ## write the golden files anew; review the difference before you commit 
 
 docs: ## write the generated pages anew
 	$(GO) generate ./...
+
+site: ## write the site of the documentation to build/site; needs hugo
+	hugo --source site --destination ../build/site --cleanDestinationDir --quiet
 
 docs-current: ## fail if a generated page was out of date
 	scripts/unchanged $(GO) generate ./...

@@ -15,7 +15,7 @@ import (
 // exitPage returns the page about exit codes, generated from the table of the program.
 func exitPage() string {
 	var b strings.Builder
-	b.WriteString("<!-- Generated from cmd/orch/exit.go by its tests. Do not edit; run `go test ./cmd/orch -run ExitCodes -update`. -->\n\n# Exit codes\n\n" +
+	b.WriteString("# Exit codes\n\n<!-- Generated from cmd/orch/exit.go by its tests. Do not edit; run `go test ./cmd/orch -run ExitCodes -update`. -->\n\n" +
 		"This page is for authors of scripts. It says what each exit code of `orch` means, and which errors lead to it; `orch help exit-codes` prints\n" +
 		"the same.\n\n" +
 		"A command that waits for a task ends with the outcome of the task. The errors are the names behind the message, and `name` of the JSON on\n" +

@@ -1,0 +1,2 @@
+// Package site tests the site of the documentation, which make site builds with Hugo.
+package site
