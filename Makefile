@@ -74,8 +74,8 @@ golden: ## write the golden files anew; review the difference before you commit 
 docs: ## write the generated pages anew
 	$(GO) generate ./...
 
-site: ## write the site of the documentation to build/site; needs hugo
-	hugo --source site --destination ../build/site --cleanDestinationDir --quiet
+site: ## write the site of the documentation to dist/site; needs hugo
+	hugo --source site --destination ../dist/site --cleanDestinationDir --quiet
 
 docs-current: ## fail if a generated page was out of date
 	scripts/unchanged $(GO) generate ./...

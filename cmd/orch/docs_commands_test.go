@@ -18,7 +18,7 @@ import (
 // Every command of orch in a page of the documentation exists, with its flags and the number of its arguments.
 func TestEveryCommandInTheDocsExists(t *testing.T) {
 	t.Parallel()
-	pages := []string{"../../README.md", "../../CONTRIBUTING.md", "../../SECURITY.md"}
+	pages := []string{"../../README.md", "../../CONTRIBUTING.md", "../../SECURITY.md", "../../skills/orch/SKILL.md"}
 	for _, folder := range []string{"../../docs/how-to", "../../docs/tutorials", "../../docs/reference", "../../docs/explanation"} {
 		require.NoError(t, filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
 			if strings.HasSuffix(path, ".md") {

@@ -23,7 +23,8 @@ func (a *app) addFamilies(root *cobra.Command) {
 		&planCommands{env: a.env, tools: a.tools, plans: plans, submits: submits},
 		&evalCommands{connector: a.connector, plans: plans},
 		&toolCommands{connector: a.connector, tools: a.tools, plans: plans, wait: wait},
-		&policyCommands{connector: a.connector, tools: a.tools, plans: plans})
+		&policyCommands{connector: a.connector, tools: a.tools, plans: plans},
+		&skillCommands{a.env})
 	grouped(root, groupNode,
 		&nodeCommands{connector: a.connector},
 		&mcpCommands{

@@ -49,7 +49,7 @@ func Orch() Table { return Table{Layers: layers(), Libraries: libraries(), Rooms
 func rooms() []string {
 	return []string{
 		"fault", "classify", "events", "internal", "statemachine", "export", "work", "costs", "schedules", "api", "plan", "undo", "index", "traces", "compare", "evals", "stats", "messages", "scheduler", "agents", "models", "tools", "policy",
-		"bus", "rpc", "orchestrator", "worker", "mcp", "httpapi", "web", "node", ".", "plantest", "bench", "test", "cmd",
+		"bus", "rpc", "orchestrator", "worker", "mcp", "httpapi", "web", "skills", "node", ".", "plantest", "bench", "test", "cmd",
 	}
 }
 
@@ -105,6 +105,7 @@ func layers() []Layer {
 			{Package: "test/gendocs", Imports: []string{Below}},
 			{Package: "test/embed", Imports: []string{Below}},
 			{Package: "test/sim", Imports: []string{Below}},
+			{Package: "test/site", Imports: []string{"test/need"}},
 			{Package: "test/workerprotocol", Imports: []string{"fault"}, Kit: true},
 			{Package: "test/workers", Imports: []string{Below}},
 		}},
@@ -200,6 +201,7 @@ func adapters(face []string) []Row {
 		{Package: "httpapi/rest", Imports: []string{"fault", "events", "statemachine", "work", "api", "schedules", "undo", "agents", "internal/sse"}},
 		// web contains only the files of the page; its tests compare them with the program.
 		{Package: "web"},
+		{Package: "skills"},
 	}
 }
 
