@@ -40,6 +40,8 @@ type Config struct {
 	Agents map[string]agent.Command
 	// Models are the language models that agent steps can ask.
 	Models config.Models
+	// CallLimits bound how many calls start in a time or run at the same time.
+	CallLimits []config.CallLimit
 	// User is the operating system user who runs the node. The first start writes a token for the user into the data directory,
 	// see bus.LocalToken. If User is empty, it writes none.
 	User string

@@ -141,7 +141,7 @@ func (n *Node) openLists(context.Context) error {
 
 func (n *Node) ownerConfig() orchestrator.Config {
 	return orchestrator.Config{
-		Log: n.store, Blobs: n.store, Checkpoints: n.store, Indexes: n.store, Lists: n.lists, Catalogue: n.executor.catalogue, Models: prices{n.executor.models}, Costs: n.stats, Budgets: n.cfg.budgets(),
+		Log: n.store, Blobs: n.store, Checkpoints: n.store, Indexes: n.store, Lists: n.lists, Catalogue: n.executor.catalogue, Models: prices{n.executor.models}, Costs: n.stats, Budgets: n.cfg.budgets(), CallLimits: n.cfg.callLimits(),
 		Logger: n.cfg.logger(), Clock: n.clock, Paused: n.cfg.Paused, Gone: n.endedWorkers(),
 		Redact: n.executor.policy.Redact, FindSecret: n.executor.findSecret, Secrets: n.cfg.Tools.SecretsAllow, FourEyes: n.cfg.Confinement.FourEyes,
 		Workspace: n.executor.workspace, Root: n.executor.root.Name(), Local: n.cfg.local(), Program: n.executor.program,

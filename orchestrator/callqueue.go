@@ -28,8 +28,7 @@ func (cq *callQueue) mustWait(e *entry, s *statemachine.Step) bool {
 
 // lease leases a call to a worker. mu must be held.
 func (cq *callQueue) lease(e *entry, l *dispatch.Lease) {
-	lane := laneOf(e.task, e.task.Steps[l.Step])
-	l.TTL, l.Share, l.Provider, l.Suspect = cq.leaseOf(e, l.Step), lane.Share, lane.Provider, lane.Suspect
+	l.TTL, l.Lane = cq.leaseOf(e, l.Step), laneOf(e.task, e.task.Steps[l.Step])
 	cq.dispatcher.AddLease(&e.calls, l)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator/decide"
+	"github.com/orch-dev/orch/orchestrator/dispatch"
 	"github.com/orch-dev/orch/stats"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
@@ -86,6 +87,8 @@ type Config struct {
 	// Costs are what requests to models cost, and Budgets limit that. Default: none.
 	Costs   Costs
 	Budgets []costs.Budget
+	// CallLimits bound how many calls start in a time or run at the same time. Default: none.
+	CallLimits []dispatch.Limit
 	// Lists answers lists once it contains all tasks, and the queue always.
 	Lists Lists
 	// Indexes stores the index of tasks for a restart. With nil, a restart reads the head of every task.

@@ -371,6 +371,7 @@ func (t *explanation) becauseReady(s *statemachine.Step, c *api.Cause) {
 		c.Kind, c.Sentence, c.Next = "queue_paused", fmt.Sprintf("Step %s is ready, but queue %s is paused%s.", s.Key, queue, t.pauseText(pauseQueue, queue)), "orch resume --queue "+queue
 	case t.rd.pauses.paused(pauseTool, s.Tool):
 		c.Kind, c.Sentence, c.Next = "tool_paused", fmt.Sprintf("Step %s is ready, but tool %s is paused%s.", s.Key, s.Tool, t.pauseText(pauseTool, s.Tool)), "orch resume --tool "+s.Tool
+	case t.becauseLimit(s, c):
 	case s.For != nil:
 		t.becauseAgents(s, c)
 	case decide.AsksModel(s) && !decide.Suspect(s):

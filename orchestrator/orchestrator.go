@@ -57,6 +57,7 @@ func New(cfg Config) (*Orchestrator, error) {
 	ws := &workSource{core: c, engine: en, reader: rd, approver: ap, blobs: blobs, compiler: compile, clean: clean, queue: en.queue}
 	ws.queue.dispatcher = dispatch.New(dispatch.Config{
 		Owner: dispatchOwner{ws}, Now: c.now, Slots: cfg.slots, OfflineAfter: maxPoll + 2*cfg.Limits.Lease, LastBatch: uint64(max(c.started.UnixNano(), 1)),
+		Limits: cfg.CallLimits, WakeAt: c.wakeLimited,
 	})
 	li := &lister{core: c, engine: en, reader: rd, adding: newIOLock()}
 	ar := &archiver{core: c, engine: en, reader: rd, lister: li, pauses: pauses, archiveNow: make(chan struct{}, 1)}

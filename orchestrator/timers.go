@@ -20,6 +20,12 @@ type timers struct {
 	changed chan struct{}
 }
 
+// limitsTimer stands for calls that wait for a limit (Dispatcher.Wake), in place of a task.
+const limitsTimer events.TaskID = ""
+
+// wakeLimited requests that calls which wait for a limit are offered again at a time.
+func (c *core) wakeLimited(at time.Time) { c.timers.set(at, limitsTimer) }
+
 type timer struct {
 	at    time.Time
 	id    events.TaskID

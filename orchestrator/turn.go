@@ -64,6 +64,10 @@ func (en *engine) turn(id events.TaskID, actor string, fn func(*decide.Turn) err
 
 // wake makes the decisions about a task that are due now, such as after a timer. It ignores finished tasks. mu must be held.
 func (en *engine) wake(id events.TaskID) {
+	if id == limitsTimer {
+		en.queue.dispatcher.Wake()
+		return
+	}
 	if en.tasks[id] == nil && !en.concurrencyKeys.isUnread(id) && en.asleep[id] == nil {
 		return
 	}

@@ -33,6 +33,8 @@ type Config struct {
 	Agents map[string]Agent
 	// Models are the language models that agent steps can ask.
 	Models Models
+	// CallLimits bound how many calls start in a time or run at the same time.
+	CallLimits []CallLimit
 	// NotifyOn are the events about which the node sends notifications: failed, blocked, approval; or none.
 	NotifyOn []string
 	// Tools are the settings of the families of tools.

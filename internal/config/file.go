@@ -106,10 +106,10 @@ func (k Key) inProject(c *Config, p place) error {
 }
 
 // textOf returns a YAML node as text: a scalar, a comma-separated list of scalars, a comma-separated list of NAME=VALUE
-// for a key with names, or the object of agents or models unchanged.
+// for a key with names, or the object of agents, models or limits unchanged.
 func (k Key) textOf(n *yaml.Node, p place) (string, error) {
 	switch k.field(new(Config)).(type) {
-	case *map[string]Agent, *Models:
+	case *map[string]Agent, *Models, *[]CallLimit:
 		text, err := yaml.Marshal(n)
 		return string(text), err
 	}

@@ -39,7 +39,7 @@ type Key struct {
 	// check returns what is wrong with a value, or with an element of a list, or "".
 	check func(text string) string
 	// field returns a pointer to the value: *string, *int, *bool, *time.Duration, *[]string, *Secret or
-	// *map[string]Secret, *map[string]Agent or *Models.
+	// *map[string]Secret, *map[string]Agent, *Models or *[]CallLimit.
 	field func(*Config) any
 }
 
@@ -173,6 +173,10 @@ func agentKeys() []Key {
 		{
 			Name: "models", Node: true, Personal: true, Usage: "language models of agent steps: {providers: {NAME: {wire, url, key, headers, fields, ca, idle}}, prices: {MODEL: {input, cache_read, cache_write, output, as_of}}, budgets: [{usd, tokens, per, by, label, model}]}",
 			field: func(c *Config) any { return &c.Models },
+		},
+		{
+			Name: "call_limits", Node: true, Personal: true, Usage: "how many calls may start in a time, or run at the same time: [{tool, queue, provider, identity, rate, running, by}]",
+			field: func(c *Config) any { return &c.CallLimits },
 		},
 	}
 }
@@ -350,6 +354,12 @@ func (k Key) set(c *Config, text string, at place) error {
 			return err
 		}
 		*field = models
+	case *[]CallLimit:
+		limits, err := at.callLimits(text)
+		if err != nil {
+			return err
+		}
+		*field = limits
 	case *map[string]Agent:
 		agents, err := parseAgents(text, at)
 		if err != nil {

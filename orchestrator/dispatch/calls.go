@@ -42,12 +42,10 @@ type Lease struct {
 	work.Ref
 
 	Worker, Tool string
-	// Share is the identity that the call counts for (see shares).
-	Share string
-	// Provider is the provider that the call asks (see providers); "" for none.
-	Provider string
-	// Called is set if the log records the start of the call. Suspect is set if the call has lost workers.
-	Called, Suspect bool
+	// Lane is the lane from which the call was leased.
+	Lane Lane
+	// Called is set if the log records the start of the call.
+	Called bool
 	// Undelivered is set if the call could not be sent to the worker yet.
 	Undelivered bool
 	// LastHeartbeat is when the lease was last renewed; zero if it was not since the node restarted.

@@ -28,7 +28,7 @@ type Owner interface {
 	Requeue(worker string, call work.Ref)
 }
 
-// Config configures a Dispatcher. All fields are required.
+// Config configures a Dispatcher. All fields but Limits and WakeAt are required.
 type Config struct {
 	Owner Owner
 	// Now returns the current time.
@@ -37,6 +37,9 @@ type Config struct {
 	OfflineAfter time.Duration
 	// Slots returns how many calls may ask a provider of models at the same time; 0 for no limit.
 	Slots func(provider string) int
+	// Limits bound the calls. WakeAt requests that the owner calls Wake at a time; without Limits it is not called.
+	Limits []Limit
+	WakeAt func(at time.Time)
 	// The first batch gets the number LastBatch+1. Batch numbers must be unique, also across restarts.
 	LastBatch uint64
 }
@@ -60,7 +63,10 @@ type Dispatcher struct {
 	running int
 	shares  shares
 	// asked counts the leases of the calls that ask a provider.
-	asked map[string]int
+	asked  map[string]int
+	limits limits
+	// wake is the earliest time for which a Wake is requested; zero for none.
+	wake time.Time
 	// batch is the number of the newest batch.
 	batch uint64
 }
@@ -69,7 +75,7 @@ type Dispatcher struct {
 func New(cfg Config) *Dispatcher {
 	return &Dispatcher{
 		cfg: cfg, lanes: map[Lane]*callHeap{}, workers: map[string]*Worker{}, loads: map[string]*load{}, fresh: map[Lane]bool{},
-		pollers: newPollers(), shares: newShares(), asked: map[string]int{}, batch: cfg.LastBatch,
+		pollers: newPollers(), shares: newShares(), asked: map[string]int{}, limits: newLimits(cfg.Limits), batch: cfg.LastBatch,
 	}
 }
 
@@ -103,6 +109,7 @@ func (d *Dispatcher) Remove(c *Calls, step string) {
 	heap.Remove(q, t.index)
 	if q.Len() == 0 {
 		delete(d.lanes, t.Lane)
+		d.limits.forget(t.Lane)
 	}
 }
 
@@ -164,7 +171,7 @@ func (d *Dispatcher) mayTake(l Lane, p work.Poll) bool {
 		return false
 	}
 	here := l.Root == "" || p.Root == "" || l.Root == p.Root
-	return served && able && here && l.matches(p.Agent) && !d.Full(l.Provider) && !d.cfg.Owner.Paused(l)
+	return served && able && here && l.matches(p.Agent) && !d.Full(l.Provider) && !d.cfg.Owner.Paused(l) && !d.limited(l)
 }
 
 // AddLease adds a lease, and removes the call from its queue.
@@ -174,16 +181,17 @@ func (d *Dispatcher) AddLease(c *Calls, l *Lease) {
 	l.Expires = l.LastHeartbeat.Add(l.TTL)
 	c.Leases[l.Step] = l
 	d.running++
-	d.shares.running[l.Share]++
-	if l.Provider != "" {
-		d.asked[l.Provider]++
+	d.shares.running[l.Lane.Share]++
+	if l.Lane.Provider != "" {
+		d.asked[l.Lane.Provider]++
 	}
+	d.startLimited(l.Lane)
 	load := d.loadOf(l.Worker)
 	load.leases++
 	if strings.HasPrefix(l.Worker, events.AgentPrefix) {
 		load.add(l.Ref)
 	}
-	if l.Suspect {
+	if l.Lane.Suspect {
 		load.suspects++
 	}
 }
@@ -198,7 +206,7 @@ func (d *Dispatcher) EndLease(c *Calls, step string) {
 	load := d.loadOf(l.Worker)
 	load.leases--
 	delete(load.calls, l.Ref)
-	if l.Suspect {
+	if l.Lane.Suspect {
 		load.suspects--
 		d.refresh(func(l Lane) bool { return l.Suspect })
 	}
@@ -207,8 +215,9 @@ func (d *Dispatcher) EndLease(c *Calls, step string) {
 		d.Refresh()
 	}
 	d.pruneLoad(l.Worker)
-	d.releaseProvider(l.Provider)
-	maps.Copy(d.fresh, d.shares.release(l.Share))
+	d.releaseProvider(l.Lane.Provider)
+	d.endLimited(l.Lane)
+	maps.Copy(d.fresh, d.shares.release(l.Lane.Share))
 	d.running = max(d.running-1, 0)
 }
 
@@ -254,5 +263,5 @@ func (d *Dispatcher) Waits() map[string]Wait {
 // Leftovers returns the sizes of the internal tables that must be empty when no call is queued or leased. A size above 0 is then
 // a leak.
 func (d *Dispatcher) Leftovers() map[string]int {
-	return map[string]int{"lanes": len(d.lanes), "loads": len(d.loads) - len(d.workers), "running": d.running, "asked": len(d.asked)}
+	return map[string]int{"lanes": len(d.lanes), "loads": len(d.loads) - len(d.workers), "running": d.running, "asked": len(d.asked), "limited": len(d.limits.lanes)}
 }

@@ -25,12 +25,14 @@ type yard struct {
 	overtaken map[string]bool // steps
 	back      []string
 	slots     map[string]int // of providers
+	wakes     []time.Time    // that were requested
 }
 
-func newYard() *yard {
+func newYard(limits ...dispatch.Limit) *yard {
 	y := &yard{now: noon(), tasks: map[events.TaskID]*dispatch.Calls{}, paused: map[string]bool{}, overtaken: map[string]bool{}}
 	y.Dispatcher = dispatch.New(dispatch.Config{
 		Owner: y, Now: func() time.Time { return y.now }, OfflineAfter: time.Minute, LastBatch: 100, Slots: func(provider string) int { return y.slots[provider] },
+		Limits: limits, WakeAt: func(at time.Time) { y.wakes = append(y.wakes, at) },
 	})
 	return y
 }
@@ -43,7 +45,7 @@ func (y *yard) Lease(q *dispatch.Queued, worker string) *dispatch.Offer {
 	if y.overtaken[q.Step] {
 		return nil
 	}
-	y.AddLease(y.tasks[q.Task], &dispatch.Lease{Ref: q.Ref, Worker: worker, Tool: q.Lane.Tool, Share: q.Lane.Share, Provider: q.Lane.Provider, Suspect: q.Lane.Suspect, TTL: 15 * time.Second})
+	y.AddLease(y.tasks[q.Task], &dispatch.Lease{Ref: q.Ref, Worker: worker, Tool: q.Lane.Tool, Lane: q.Lane, TTL: 15 * time.Second})
 	return &dispatch.Offer{Call: work.Call{Ref: q.Ref, Tool: q.Lane.Tool}}
 }
 
@@ -263,5 +265,5 @@ func TestNothingIsLeft(t *testing.T) {
 	y.now = y.now.Add(time.Hour)
 	assert.False(t, y.Served(work.DefaultQueue, ""), "its worker is silent")
 	y.ForgetIdle(y.now, time.Minute)
-	assert.Equal(t, map[string]int{"asked": 0, "lanes": 0, "loads": 0, "running": 0}, y.Leftovers())
+	assert.Equal(t, map[string]int{"asked": 0, "lanes": 0, "limited": 0, "loads": 0, "running": 0}, y.Leftovers())
 }

@@ -1,0 +1,249 @@
+package dispatch
+
+import (
+	"fmt"
+	"path"
+	"strings"
+	"time"
+)
+
+// Limit bounds how many calls start within a time, or run at the same time (ADR 0066). It holds for the calls that match all of its
+// patterns. A call starts when it is leased, so each attempt counts.
+type Limit struct {
+	// Tool, Queue, Provider and Identity are patterns of path.Match for the tool, the queue, the provider of models and the identity that
+	// the call acts for; "" matches all.
+	Tool, Queue, Provider, Identity string
+	// Starts is how many calls may start within any Window; 0 for no limit.
+	Starts int
+	Window time.Duration
+	// Running is how many calls may run at the same time; 0 for no limit.
+	Running int
+	// Each is set if every identity has the limit for itself.
+	Each bool
+}
+
+// String describes the limit, such as "tool HTTP_REQUEST: at most 30 within 1m".
+func (l Limit) String() string {
+	var of, most []string
+	for _, p := range [][2]string{{"tool", l.Tool}, {"queue", l.Queue}, {"provider", l.Provider}, {"identity", l.Identity}} {
+		if p[1] != "" {
+			of = append(of, p[0]+" "+p[1])
+		}
+	}
+	if l.Starts > 0 {
+		most = append(most, fmt.Sprintf("at most %d within %s", l.Starts, short(l.Window)))
+	}
+	if l.Running > 0 {
+		most = append(most, fmt.Sprintf("at most %d at the same time", l.Running))
+	}
+	text := strings.Join(of, ", ") + ": " + strings.Join(most, ", ")
+	if l.Each {
+		text += " for each identity"
+	}
+	return strings.TrimPrefix(text, ": ")
+}
+
+// short returns a duration without parts that are 0, such as 1m for 1m0s.
+func short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// matches reports whether the limit holds for the calls of a lane.
+func (l Limit) matches(lane Lane) bool {
+	return fits(l.Tool, lane.Tool) && fits(l.Queue, lane.Queue) && fits(l.Provider, lane.Provider) && fits(l.Identity, lane.Requester)
+}
+
+// fits reports whether a text matches a pattern that is known to be valid.
+func fits(pattern, text string) bool {
+	ok, err := path.Match(pattern, text)
+	return pattern == "" || ok && err == nil
+}
+
+// limits counts the calls for which there are limits.
+type limits struct {
+	rules []Limit
+	// counts has what the limits have seen. A count that is missing has seen nothing.
+	counts map[countKey]*count
+	// lanes caches, for each lane with queued calls, which counts hold for it.
+	lanes map[Lane][]countKey
+}
+
+// countKey is the number of a limit, and the identity if each has its own.
+type countKey struct {
+	rule     int
+	identity string
+}
+
+// count is what a limit has seen.
+type count struct {
+	Limit
+
+	// starts holds the times of the newest starts, the oldest first, as many as the limit allows.
+	starts  []time.Time
+	running int
+	// waiting is set if a call did not start because too many run.
+	waiting bool
+}
+
+func newLimits(rules []Limit) limits {
+	return limits{rules: rules, counts: map[countKey]*count{}, lanes: map[Lane][]countKey{}}
+}
+
+// of returns which counts hold for a lane with queued calls.
+func (l limits) of(lane Lane) []countKey {
+	if len(l.rules) == 0 {
+		return nil
+	}
+	keys, known := l.lanes[lane]
+	if !known {
+		keys = l.find(lane)
+		l.lanes[lane] = keys
+	}
+	return keys
+}
+
+// find is of without the cache.
+func (l limits) find(lane Lane) (keys []countKey) {
+	for i, rule := range l.rules {
+		if !rule.matches(lane) {
+			continue
+		}
+		key := countKey{rule: i}
+		if rule.Each {
+			key.identity = lane.Requester
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// forget removes a lane that has no queued calls any more.
+func (l limits) forget(lane Lane) { delete(l.lanes, lane) }
+
+// pruneEvery is after how many new counts those that have nothing left to count are removed.
+const pruneEvery = 1024
+
+// prune removes the counts that have nothing left to count.
+func (l limits) prune(now time.Time) {
+	for key, c := range l.counts {
+		if c.running == 0 && !c.recent(now) {
+			delete(l.counts, key)
+		}
+	}
+}
+
+// recent reports whether a call has started within the window.
+func (c *count) recent(now time.Time) bool {
+	return len(c.starts) > 0 && now.Sub(c.starts[len(c.starts)-1]) < c.Window
+}
+
+// free returns when a call may start: the zero time for now, and full if another one has to end first. nil has seen nothing.
+func (c *count) free(now time.Time) (at time.Time, full bool) {
+	if c == nil {
+		return time.Time{}, false
+	}
+	if c.Running > 0 && c.running >= c.Running {
+		return time.Time{}, true
+	}
+	if c.Starts > 0 && len(c.starts) >= c.Starts {
+		if at = c.starts[0].Add(c.Window); at.After(now) {
+			return at, false
+		}
+	}
+	return time.Time{}, false
+}
+
+// start counts a call that starts.
+func (c *count) start(now time.Time) {
+	c.running++
+	if c.Starts == 0 {
+		return
+	}
+	if len(c.starts) >= c.Starts {
+		c.starts = c.starts[1:]
+	}
+	c.starts = append(c.starts, now)
+}
+
+// limited reports whether a limit keeps the calls of a lane from starting now. It remembers when they may.
+func (d *Dispatcher) limited(lane Lane) bool {
+	for _, key := range d.limits.of(lane) {
+		c := d.limits.counts[key]
+		switch at, full := c.free(d.cfg.Now()); {
+		case full:
+			c.waiting = true
+			return true
+		case !at.IsZero():
+			d.wakeAt(at)
+			return true
+		}
+	}
+	return false
+}
+
+// wakeAt requests a Wake at a time, unless an earlier one was requested.
+func (d *Dispatcher) wakeAt(at time.Time) {
+	if d.wake.IsZero() || at.Before(d.wake) {
+		d.wake = at
+		d.cfg.WakeAt(at)
+	}
+}
+
+// Wake offers the calls that waited for a time. The owner calls it at the times that it was given by Config.WakeAt, or later.
+func (d *Dispatcher) Wake() {
+	d.wake = time.Time{}
+	d.limits.prune(d.cfg.Now())
+	d.refresh(func(l Lane) bool { return len(d.limits.of(l)) > 0 })
+	d.Dispatch()
+}
+
+// startLimited counts a lease.
+func (d *Dispatcher) startLimited(lane Lane) {
+	for _, key := range d.limits.find(lane) {
+		c := d.limits.counts[key]
+		if c == nil {
+			if len(d.limits.counts)%pruneEvery == pruneEvery-1 {
+				d.limits.prune(d.cfg.Now())
+			}
+			c = &count{Limit: d.limits.rules[key.rule]}
+			d.limits.counts[key] = c
+		}
+		c.start(d.cfg.Now())
+	}
+}
+
+// endLimited subtracts a lease. If calls waited for that, they are offered again.
+func (d *Dispatcher) endLimited(lane Lane) {
+	for _, key := range d.limits.find(lane) {
+		c := d.limits.counts[key]
+		if c == nil {
+			continue
+		}
+		if c.running--; c.waiting {
+			c.waiting = false
+			d.refresh(func(l Lane) bool { return c.matches(l) })
+		}
+	}
+}
+
+// LimitOf returns the limit that keeps a queued call from starting, and when it may start; the zero time if another call has to end.
+// It returns false if there is none.
+func (d *Dispatcher) LimitOf(q *Queued) (limit Limit, at time.Time, ok bool) {
+	if q == nil {
+		return Limit{}, time.Time{}, false
+	}
+	for _, key := range d.limits.of(q.Lane) {
+		c := d.limits.counts[key]
+		if at, full := c.free(d.cfg.Now()); full || !at.IsZero() {
+			return c.Limit, at, true
+		}
+	}
+	return Limit{}, time.Time{}, false
+}
