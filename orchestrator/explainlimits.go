@@ -18,6 +18,6 @@ func (t *explanation) becauseLimit(s *statemachine.Step, c *api.Cause) bool {
 	if !at.IsZero() {
 		until = "until " + at.UTC().Format(time.RFC3339)
 	}
-	c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready and waits %s: the node limits the calls of %s (call_limits).", s.Key, until, limit)
+	c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready and waits %s, because of a limit of the node (call_limits): %s.", s.Key, until, limit)
 	return true
 }

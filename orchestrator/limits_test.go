@@ -43,7 +43,7 @@ func TestCallsWaitForTheirLimit(t *testing.T) {
 		first := []work.Call{n.take("w"), n.take("w"), n.take("w")}
 		n.none("w")
 		assert.Equal(t, "Step c is ready and waits until "+began.Add(time.Minute).UTC().Format(time.RFC3339)+
-			": the node limits the calls of tool READ: at most 2 within 1m (call_limits).", n.causeOf(id, "c"))
+			", because of a limit of the node (call_limits): tool READ, at most 2 within 1m.", n.causeOf(id, "c"))
 		for _, c := range first {
 			require.NoError(t, n.report("w", c, `{"n":1}`))
 		}
@@ -70,7 +70,7 @@ func TestRunningCallsAreLimited(t *testing.T) {
 		if held.Task == id {
 			waiting = other
 		}
-		assert.Contains(t, n.cause(waiting).Sentence, "is ready and waits until another one has ended: the node limits the calls of tool READ: at most 1 at the same time for each identity (call_limits).")
+		assert.Contains(t, n.cause(waiting).Sentence, "is ready and waits until another one has ended, because of a limit of the node (call_limits): tool READ, at most 1 at the same time for each identity.")
 		n.stop()
 		n = start(t, log, short, one)
 		n.none("v")

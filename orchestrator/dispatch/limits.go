@@ -22,7 +22,7 @@ type Limit struct {
 	Each bool
 }
 
-// String describes the limit, such as "tool HTTP_REQUEST: at most 30 within 1m".
+// String describes the limit, such as "tool HTTP_REQUEST, at most 30 within 1m".
 func (l Limit) String() string {
 	var of, most []string
 	for _, p := range [][2]string{{"tool", l.Tool}, {"queue", l.Queue}, {"provider", l.Provider}, {"identity", l.Identity}} {
@@ -36,11 +36,11 @@ func (l Limit) String() string {
 	if l.Running > 0 {
 		most = append(most, fmt.Sprintf("at most %d at the same time", l.Running))
 	}
-	text := strings.Join(of, ", ") + ": " + strings.Join(most, ", ")
+	text := strings.Join(append(of, most...), ", ")
 	if l.Each {
 		text += " for each identity"
 	}
-	return strings.TrimPrefix(text, ": ")
+	return text
 }
 
 // short returns a duration without parts that are 0, such as 1m for 1m0s.
@@ -151,6 +151,9 @@ func (c *count) free(now time.Time) (at time.Time, full bool) {
 	}
 	if c.Running > 0 && c.running >= c.Running {
 		return time.Time{}, true
+	}
+	for i := len(c.starts) - 1; i >= 0 && c.starts[i].After(now); i-- {
+		c.starts[i] = now // the clock was set back
 	}
 	if c.Starts > 0 && len(c.starts) >= c.Starts {
 		if at = c.starts[0].Add(c.Window); at.After(now) {

@@ -25,7 +25,7 @@ func TestStartsInAWindow(t *testing.T) {
 	assert.Equal(t, []string{"get1", "get2", "read"}, y.poll(work.Poll{Worker: "w", Free: 10}))
 	limit, at, ok := y.LimitOf(y.calls("T").Queued["get3"])
 	assert.True(t, ok)
-	assert.Equal(t, "tool HTTP_*: at most 3 within 1m", limit.String())
+	assert.Equal(t, "tool HTTP_*, at most 3 within 1m", limit.String())
 	assert.Equal(t, noon().Add(time.Minute), at)
 
 	_, parked := y.Poll(work.Poll{Worker: "w", Free: 10, Wait: time.Hour})
@@ -46,6 +46,20 @@ func TestStartsInAWindow(t *testing.T) {
 	assert.False(t, ok)
 }
 
+// A clock that was ahead keeps nothing back for longer than a window.
+func TestClockIsSetBack(t *testing.T) {
+	t.Parallel()
+	y := newYard(dispatch.Limit{Starts: 1, Window: time.Minute})
+	y.now = y.now.Add(365 * 24 * time.Hour)
+	y.ready("a", "normal", dispatch.Lane{Tool: "A"})
+	y.ready("b", "normal", dispatch.Lane{Tool: "B"})
+	assert.Len(t, y.poll(work.Poll{Worker: "w", Free: 1}), 1)
+	y.now = noon()
+	assert.Empty(t, y.poll(work.Poll{Worker: "w", Free: 1}))
+	y.now = noon().Add(time.Minute)
+	assert.Len(t, y.poll(work.Poll{Worker: "w", Free: 1}), 1)
+}
+
 // A call that waits for another one to end is offered when it has ended, also to a worker that waits.
 func TestRunningAtTheSameTime(t *testing.T) {
 	t.Parallel()
@@ -57,7 +71,7 @@ func TestRunningAtTheSameTime(t *testing.T) {
 	limit, at, ok := y.LimitOf(y.calls("T").Queued["b"])
 	assert.True(t, ok)
 	assert.Zero(t, at)
-	assert.Equal(t, "queue deploy: at most 1 at the same time", limit.String())
+	assert.Equal(t, "queue deploy, at most 1 at the same time", limit.String())
 	p.Wait = time.Minute
 	_, parked := y.Poll(p)
 	require.NotNil(t, parked)
@@ -86,7 +100,7 @@ func TestLimitsOfIdentities(t *testing.T) {
 	limit, at, ok := y.LimitOf(y.calls("T").Queued["user:ada1"])
 	assert.True(t, ok)
 	assert.Zero(t, at)
-	assert.Equal(t, "tool X: at most 1 at the same time for each identity", limit.String())
+	assert.Equal(t, "tool X, at most 1 at the same time for each identity", limit.String())
 	y.EndLease(y.calls("T"), "user:ada0")
 	assert.Equal(t, []string{"user:ada1"}, y.poll(work.Poll{Worker: "w", Free: 10}))
 	y.now = y.now.Add(time.Hour)

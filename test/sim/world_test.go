@@ -18,6 +18,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/index"
 	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/orchestrator/dispatch"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
 )
@@ -162,6 +163,14 @@ func (w *world) advance(d time.Duration) {
 }
 
 // start starts an owner and waits until it serves, or dies of a fault.
+// callLimits returns the limits of calls, which one seed in five has.
+func (w *world) callLimits() []dispatch.Limit {
+	if w.script.Seed%5 != 0 {
+		return nil
+	}
+	return []dispatch.Limit{{Running: 2}, {Starts: 4, Window: 2 * time.Second, Each: true}}
+}
+
 func (w *world) start(noScan bool) {
 	w.owners++
 	o := &owner{n: w.owners, link: newLink(w.log, w.owners), ended: make(chan error, 1), alive: true}
@@ -170,8 +179,9 @@ func (w *world) start(noScan bool) {
 	var err error
 	o.Orchestrator, err = orchestrator.New(orchestrator.Config{
 		Log: o.link, Blobs: o.link, Checkpoints: o.link, Catalogue: w.cat, Models: prices{}, Lists: index.New("", ""),
-		Limits: orchestrator.Limits{Lease: lease, KeepOpen: 3, PartItems: 1 + int(w.script.Seed%4)},
-		Clock:  func() time.Time { return time.Now().Add(time.Duration(w.skew.Load())) }, Random: random.Float64,
+		CallLimits: w.callLimits(),
+		Limits:     orchestrator.Limits{Lease: lease, KeepOpen: 3, PartItems: 1 + int(w.script.Seed%4)},
+		Clock:      func() time.Time { return time.Now().Add(time.Duration(w.skew.Load())) }, Random: random.Float64,
 		Entropy: entropy{rand.New(rand.NewPCG(w.script.Seed, uint64(1000+o.n)))},
 	})
 	if err != nil {
