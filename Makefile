@@ -43,10 +43,12 @@ release: ## build the programs of a release into dist/, stripped, with their dig
 release-check: ## build a release twice, in two clones, and fail if the two differ or weigh too much
 	GO=$(GO) scripts/release --check
 
-package: release bin/nfpm ## build a release, and a tar, a deb and an rpm of each program
+package: release bin/nfpm bin/cyclonedx-gomod ## build a release, a tar, a deb, an rpm and a list of the parts (SBOM) of each program, and an OCI image
+	scripts/image
 	scripts/package
 
-package-check: package ## check the unit, the deb, and a Debian machine that installs and purges it; needs root, debootstrap, lintian and systemd-nspawn
+package-check: package ## check the image, the unit, the deb, and a Debian machine that installs and purges it; needs root, debootstrap, lintian and systemd-nspawn
+	scripts/image-check
 	scripts/package-check
 
 needs: ## install the programs that tests need, or say how to get them
@@ -143,6 +145,9 @@ check: needs lint vet race docs-current tidy-current ## everything that must hol
 
 $(LINT): scripts/tools.mod scripts/tools.sum
 	$(GO) build -modfile=scripts/tools.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+bin/cyclonedx-gomod: scripts/package
+	GOBIN=$(CURDIR)/bin $(GO) install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 
 bin/nfpm: scripts/package
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
