@@ -64,6 +64,8 @@ type SignalRequest struct {
 	Name  string          `json:"name"`
 	Data  json.RawMessage `json:"data,omitempty"`
 	Actor string          `json:"actor,omitempty"`
+	// Key identifies the delivery of a hook, so that a repetition of it changes nothing. Only the node sets it.
+	Key string `json:"-"`
 }
 
 // ResolveRequest sets the outcome of a step in doubt.

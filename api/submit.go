@@ -34,6 +34,8 @@ type SubmitRequest struct {
 	Delay time.Duration `json:"delay,omitempty"`
 	// Schedule is the firing that submits the task. Only the node sets it.
 	Schedule *events.Firing `json:"-"`
+	// Hook is the delivery that submits the task. Only the node sets it.
+	Hook *events.Delivery `json:"-"`
 	// Client describes the capabilities of the submitting program that the task can use.
 	Client *events.Client `json:"client,omitempty"`
 	// Session is the session in which the task is submitted; the actor must be the same. A task with ID equal to Session

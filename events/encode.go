@@ -148,6 +148,7 @@ func (d *Submitted) write(w *writer) {
 	w.anyIf("not_before", d.NotBefore != nil, d.NotBefore)
 	w.anyIf("created", d.Created != nil, d.Created)
 	w.anyIf("schedule", d.Schedule != nil, d.Schedule)
+	w.anyIf("hook", d.Hook != nil, d.Hook)
 	w.anyIf("deadline", d.Deadline != nil, d.Deadline)
 	w.numberIf("max_steps", int64(d.MaxSteps))
 	w.anyIf("tools", len(d.Tools) > 0, d.Tools)

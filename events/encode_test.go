@@ -90,7 +90,7 @@ func TestEncodeKnowsEveryField(t *testing.T) {
 		&events.Allow{Paths: []string{"p"}},
 		map[string]string{"a": "b"},
 		events.Inline(json.RawMessage(`{"n":1}`)), &fault.Error{Code: fault.Internal, Message: "m"},
-		&events.Concurrency{Key: "k"}, &events.Firing{Name: "s", Time: at}, &events.Parent{Task: goldenTask}, &events.Client{Asks: []string{events.Roots}}, &events.Agents{Agent: "a", Requires: []string{"b"}},
+		&events.Concurrency{Key: "k"}, &events.Firing{Name: "s", Time: at}, &events.Delivery{Name: "h", ID: "1", Body: events.Inline(json.RawMessage(`{"n":1}`))}, &events.Parent{Task: goldenTask}, &events.Client{Asks: []string{events.Roots}}, &events.Agents{Agent: "a", Requires: []string{"b"}},
 	}
 	for kind, p := range map[events.Kind]events.Payload{
 		events.TaskSubmitted: &events.Submitted{}, events.TaskFinished: &events.Moved{}, events.StepReady: &events.Ready{},

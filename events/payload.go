@@ -105,6 +105,8 @@ type Submitted struct {
 	Created *time.Time `json:"created,omitempty"`
 	// Schedule is the firing that submitted the task, or the task that this one continues; nil for none.
 	Schedule *Firing `json:"schedule,omitempty"`
+	// Hook is the delivery that submitted the task, or the task that this one continues; nil for none.
+	Hook *Delivery `json:"hook,omitempty"`
 	// Deadline is the time at which the task fails if it has not ended.
 	Deadline *time.Time `json:"deadline,omitempty"`
 	MaxSteps int        `json:"max_steps,omitempty"`
@@ -307,6 +309,8 @@ type Noted struct {
 type Signal struct {
 	Name string `json:"name"`
 	Data Value  `json:"data,omitzero"`
+	// Key identifies the delivery of a hook that sent the signal; empty for others. A task takes each key once.
+	Key string `json:"key,omitempty"`
 }
 
 // Met is the data of dependency.met.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/orch-dev/orch/api"
@@ -61,10 +62,13 @@ func (op *operations) Signal(ctx context.Context, r api.SignalRequest) (api.Task
 		if err := t.CheckOpen("signal"); err != nil {
 			return err
 		}
+		if r.Key != "" && slices.Contains(t.Task.SignalKeys, r.Key) {
+			return nil
+		}
 		if len(t.Task.Signals) >= maxSignals {
 			return tooMany("signals that nobody waits for", maxSignals+1, maxSignals)
 		}
-		t.Emit(events.SignalReceived, &events.Signal{Name: r.Name, Data: data})
+		t.Emit(events.SignalReceived, &events.Signal{Name: r.Name, Data: data, Key: r.Key})
 		return nil
 	})
 	if err != nil {

@@ -46,6 +46,7 @@ func (sm *submitter) Fork(ctx context.Context, r api.ForkRequest) (api.ForkReply
 		if req.Inputs, err = withInputs(t.Fetch(sub.Inputs), r.Set); err != nil {
 			return err
 		}
+		req.Hook = hookOf(&t.Reading)
 		f.continueAgents(&t.Reading, cmp.Or(past, t.e.task), r, req.Inputs)
 		reused := f.reused()
 		extra = submitExtra{

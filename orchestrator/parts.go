@@ -142,6 +142,10 @@ func (pa parts) resume(id events.TaskID, by string) {
 // share moves the values that all parts of a for_each have to the blob store, unless they are small.
 func (bs *blobStore) share(ctx context.Context, p *events.Submitted, part *events.Part) error {
 	values := []*events.Value{&p.Plan, &p.Inputs}
+	if p.Hook != nil {
+		p.Hook = new(*p.Hook)
+		values = append(values, &p.Hook.Body)
+	}
 	for i := range part.Known {
 		values = append(values, &part.Known[i].Output)
 	}

@@ -58,7 +58,7 @@ func (sm *submitter) retryTask(ctx context.Context, r api.RetryRequest, id event
 			extra.agents = t.ContinueAgents(repeated, extra.reuse)
 		}
 		req = api.SubmitRequest{ID: id, Name: sub.Name, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, Actor: r.Actor, Via: r.Via, Plan: e.plan.Program.Plan().JSON()}
-		req.Inputs = t.Fetch(sub.Inputs)
+		req.Inputs, req.Hook = t.Fetch(sub.Inputs), hookOf(&t.Reading)
 		return nil
 	})
 	if err == nil {

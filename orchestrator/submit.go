@@ -206,6 +206,9 @@ func (sm *submitter) prepare(ctx context.Context, r api.SubmitRequest, extra sub
 	if p.Inputs.Ref != "" {
 		sm.blobs.values.put(p.Inputs.Ref, inputs)
 	}
+	if p.Hook, err = sm.deliveryOf(ctx, r); err != nil {
+		return nil, err
+	}
 	sm.clean.describe(p, prog.Plan(), r)
 	p.Deadline = earliest(p.Deadline, extra.deadline)
 	if extra.maxSteps > 0 && (p.MaxSteps == 0 || p.MaxSteps > extra.maxSteps) {

@@ -27,7 +27,8 @@
 //
 // The language is that of github.com/expr-lang/expr without everything that depends on time or on map order. Visible
 // names: inputs, steps.<id>.output, .state, .error.code, .error.message (both empty without an error), .attempts,
-// task.id, .name, .workspace, .root, .attempt, .created, schedule.name, .time, and in `do` the item under its `as` name and index.
+// task.id, .name, .workspace, .root, .attempt, .created, schedule.name, .time,
+// hook.name, .delivery, .headers, .body, and in `do` the item under its `as` name and index.
 //
 // An exit status of a command that is not 0, or a failed test, is a result and not an error. fail(message) fails the
 // step, so that a plan can turn such a result into an error:

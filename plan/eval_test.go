@@ -45,6 +45,7 @@ func set(t *testing.T, value any) (string, error) {
 		Task: func() plan.TaskInfo {
 			return plan.TaskInfo{ID: "T", Name: "N", Workspace: "/w", Root: "/r", Attempt: 3, Created: "2026-11-28T02:31:00Z", Schedule: "nightly", ScheduleTime: "2026-11-28T02:30:00Z"}
 		},
+		Hook: push,
 	})
 	return string(out), err
 }
@@ -73,6 +74,8 @@ func TestTemplates(t *testing.T) {
 		{`${{ {"a": {"b": 1}} }}`, `{"a":{"b":1}}`},
 		{[]any{"${{ 1 }}", map[string]any{"${{ k }}": "${{ 2 }}"}}, `[1,{"${{ k }}":2}]`},
 		{"${{ schedule.name }} ${{ schedule.time }} ${{ date(schedule.time, \"2006-01-02\") }}", `"nightly 2026-11-28T02:30:00Z 2026-11-28"`},
+		{"${{ hook.name }} ${{ hook.delivery }} ${{ hook.headers[\"x-github-event\"] }} ${{ hook.body.commits[1].id }}", `"deploy 72d3162e push b"`},
+		{"${{ hook.headers.missing }}", `null`},
 		{"${{ inputs.missing }}", `null`},
 		{`${{ inputs.missing ?? "d" }}`, `"d"`},
 		{"${{ keys(inputs.o) }}", `["a","b"]`},

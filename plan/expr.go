@@ -117,6 +117,8 @@ func rootType(name string, hasOutput bool) any {
 		}
 	case rootSchedule:
 		return types.Map{"name": types.String, "time": types.String}
+	case rootHook:
+		return types.Map{"name": types.String, "delivery": types.String, "headers": types.Map{types.Extra: types.Any}, "body": types.Any}
 	case rootIndex:
 		return 0
 	default:
@@ -157,7 +159,7 @@ func (ls languages) words() []string {
 	c := ls.with(nil)
 	words := append(sortedKeys(c.Builtins), sortedKeys(c.Functions)...)
 	return append(words, "let", "if", "else", "in", "not", "and", "or", "true", "false", "nil", "null",
-		"matches", "contains", "startsWith", "endsWith", rootInputs, rootSteps, rootTask, rootSchedule, rootIndex, rootArgs, rootOutput)
+		"matches", "contains", "startsWith", "endsWith", rootInputs, rootSteps, rootTask, rootSchedule, rootHook, rootIndex, rootArgs, rootOutput)
 }
 
 // compileExpression returns the compiled code, or an error with its position in the source.

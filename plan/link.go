@@ -40,10 +40,10 @@ func (l *loader) link(p *Plan) *Program {
 	pr.always = lk.section(sectionAlways, p.Always, pr)
 	pr.idempotencyKey = lk.idempotency(p)
 	if p.Concurrency != nil {
-		pr.concurrencyKey = lk.scope("the concurrency key", rootInputs, rootTask, rootSchedule).field(p.Concurrency.Key, lk.at.field("concurrency").field("key"))
+		pr.concurrencyKey = lk.scope("the concurrency key", rootInputs, rootTask, rootSchedule, rootHook).field(p.Concurrency.Key, lk.at.field("concurrency").field("key"))
 	}
 	pr.allow = lk.allow(p.Allow)
-	outputs := lk.scope("the outputs", rootInputs, rootSteps, rootTask, rootSchedule)
+	outputs := lk.scope("the outputs", rootInputs, rootSteps, rootTask, rootSchedule, rootHook)
 	outputs.stepProblem = func(id string) (string, string) { return lk.refProblem(id, sectionVerify, nil) }
 	values := p.Outputs
 	if values == nil {
@@ -142,9 +142,9 @@ func (l *linker) scope(owner string, names ...string) *scope {
 }
 
 // early returns the scope of a field that is evaluated before the task exists: it sees the inputs, the
-// schedule, and the fields of task that are already known.
+// schedule or the hook, and the fields of task that are already known.
 func (l *linker) early(owner string) *scope {
-	sc := l.scope(owner, rootInputs, rootTask, rootSchedule)
+	sc := l.scope(owner, rootInputs, rootTask, rootSchedule, rootHook)
 	sc.members = map[string][]string{rootTask: {"created", "name", "root"}}
 	return sc
 }
@@ -155,7 +155,7 @@ func (l *linker) section(name string, steps []*Step, pr *Program) []*Node {
 	nodes := make([]*Node, 0, len(steps))
 	for _, s := range steps {
 		at := l.stepLocations[s]
-		sc := l.scope("step "+quote(s.ID), rootInputs, rootSteps, rootTask, rootSchedule)
+		sc := l.scope("step "+quote(s.ID), rootInputs, rootSteps, rootTask, rootSchedule, rootHook)
 		sc.stepProblem = func(id string) (string, string) { return l.refProblem(id, name, nil) }
 		n := l.node(s, at, sc)
 		l.children(n, at, sc, name)
@@ -240,7 +240,7 @@ func (l *linker) children(n *Node, at location, outer *scope, section string) {
 	sibling := func(id string) bool { return slices.Contains(ids(steps), id) }
 	for _, s := range steps {
 		here := l.stepLocations[s]
-		sc := l.scope("step "+quote(s.ID), rootInputs, rootSteps, rootTask, rootSchedule, n.As, rootIndex)
+		sc := l.scope("step "+quote(s.ID), rootInputs, rootSteps, rootTask, rootSchedule, rootHook, n.As, rootIndex)
 		sc.members = map[string][]string{n.As: members(n.Matrix)}
 		sc.siblings, sc.vars = steps, map[string]*shape{n.As: known.item()}
 		sc.stepProblem = func(id string) (string, string) {

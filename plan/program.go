@@ -53,6 +53,9 @@ type Scope struct {
 	// Task returns the values of task and schedule. It is called only for expressions that refer to them; nil stands for a zero
 	// TaskInfo.
 	Task func() TaskInfo
+	// Hook returns the value of hook. It is called only for expressions that refer to it; nil stands for a task that no hook has
+	// started.
+	Hook func() HookInfo
 }
 
 // taskInfo returns the values of task and schedule.
@@ -153,6 +156,13 @@ func (f *field) env(sc Scope, extra map[string]any) (map[string]any, error) {
 	}
 	if f.uses[rootSchedule] {
 		env[rootSchedule] = sc.taskInfo().scheduleValue()
+	}
+	if f.uses[rootHook] {
+		v, err := sc.hookValue()
+		if err != nil {
+			return nil, err
+		}
+		env[rootHook] = v
 	}
 	if f.uses[rootInputs] {
 		v, err := decodePart(sc.Inputs, "the inputs")

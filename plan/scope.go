@@ -16,9 +16,11 @@ const (
 	rootTask   = "task"
 	// rootSchedule is the schedule that has started the task.
 	rootSchedule = "schedule"
-	rootIndex    = "index"
-	rootArgs     = "args"
-	rootOutput   = "output"
+	// rootHook is the delivery of a hook that has started the task.
+	rootHook   = "hook"
+	rootIndex  = "index"
+	rootArgs   = "args"
+	rootOutput = "output"
 	// rootError and rootAttempt describe a failed attempt.
 	rootError   = "error"
 	rootAttempt = "attempt"
@@ -119,7 +121,7 @@ func (s *scope) hint(message string, at location) string {
 }
 
 func resultFields() []string {
-	return []string{"output", "state", "error", "attempts", "code", "message", "class", "id", "name", "workspace", "root", "attempt", "created", "time"}
+	return []string{"output", "state", "error", "attempts", "code", "message", "class", "id", "name", "workspace", "root", "attempt", "created", "time", "delivery", "headers", "body"}
 }
 
 // references collects the names and the steps that an expression refers to. It visits the children of a node before the

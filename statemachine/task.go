@@ -51,6 +51,8 @@ type Task struct {
 	Ending bool `json:"ending,omitempty"`
 	// Signals are the received signals that no step has consumed yet.
 	Signals []events.Signal `json:"signals,omitempty"`
+	// SignalKeys are the keys of the last signals with one, at most MaxSignalKeys.
+	SignalKeys []string `json:"signal_keys,omitempty"`
 	// Unmet lists the dependencies that are not done.
 	Unmet []events.TaskID `json:"unmet,omitempty"`
 	// Reads maps the paths that the task has read to the SHA-256 of their content. A task is one execution (A-25):
@@ -247,6 +249,19 @@ func callsOf(p events.Payload) int {
 	}
 }
 
+// MaxSignalKeys bounds the keys of signals that a task remembers.
+const MaxSignalKeys = 1000
+
+func (t *Task) addSignalKey(key string) {
+	if key == "" {
+		return
+	}
+	t.SignalKeys = append(t.SignalKeys, key)
+	if excess := len(t.SignalKeys) - MaxSignalKeys; excess > 0 {
+		t.SignalKeys = append(t.SignalKeys[:0:0], t.SignalKeys[excess:]...)
+	}
+}
+
 // consume removes the signal that a wait step was waiting for.
 func (t *Task) consume(s *Step) {
 	if s.Signal == "" {
@@ -279,6 +294,7 @@ func (t *Task) applyOther(e events.Event) {
 		t.Ending, t.Error = true, d.Error
 	case *events.Signal:
 		t.Signals = append(t.Signals, *d)
+		t.addSignalKey(d.Key)
 	case *events.Met:
 		t.Unmet = without(t.Unmet, d.Task)
 	case *events.Read:

@@ -115,6 +115,7 @@ func (t *Reading) scope(in *Item) plan.Scope {
 		Inputs: t.Fetch(t.Task.Submitted.Inputs),
 		Step:   func(id string) (plan.StepResult, bool) { return t.result(t.scopeKey(id, in)) },
 		Task:   t.taskInfo,
+		Hook:   t.hookInfo,
 	}
 	if in != nil {
 		sc.Vars = map[string]json.RawMessage{
@@ -133,6 +134,20 @@ func (t *Reading) taskInfo() plan.TaskInfo {
 		Workspace: t.Rules.Workspace(root, id), Root: root,
 	}
 	return WithSchedule(info, t.Task.Submitted.Schedule)
+}
+
+// hookInfo returns the value of hook in expressions.
+func (t *Reading) hookInfo() plan.HookInfo {
+	d := t.Task.Submitted.Hook
+	if d == nil {
+		return plan.HookInfo{}
+	}
+	return HookInfo(d, t.Fetch(d.Body))
+}
+
+// HookInfo returns the value that expressions see of a delivery with a body.
+func HookInfo(d *events.Delivery, body json.RawMessage) plan.HookInfo {
+	return plan.HookInfo{Name: d.Name, Delivery: d.ID, Headers: d.Headers, Body: body}
 }
 
 // WithSchedule adds the firing that has started a task, if any, to the values that expressions of its plan see.
