@@ -12,6 +12,7 @@ import (
 type API interface {
 	Tasks
 	Schedules
+	Hooks
 }
 
 // Tasks are the methods about tasks and the node.

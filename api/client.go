@@ -190,6 +190,26 @@ func (c Client) SteerSchedule(ctx context.Context, r SteerScheduleRequest) (Stee
 	return steerSchedule.send(ctx, c.transport, r)
 }
 
+// Hooks implements API.
+func (c Client) Hooks(ctx context.Context, r HooksRequest) (HooksReply, error) {
+	return listHooks.send(ctx, c.transport, r)
+}
+
+// PutHook implements API.
+func (c Client) PutHook(ctx context.Context, r PutHookRequest) (HookView, error) {
+	return putHook.send(ctx, c.transport, r)
+}
+
+// SteerHook implements API.
+func (c Client) SteerHook(ctx context.Context, r SteerHookRequest) (HookView, error) {
+	return steerHook.send(ctx, c.transport, r)
+}
+
+// TestHook implements API.
+func (c Client) TestHook(ctx context.Context, r TestHookRequest) (TestHookReply, error) {
+	return testHook.send(ctx, c.transport, r)
+}
+
 // Status implements API.
 func (c Client) Status(ctx context.Context, r StatusRequest) (StatusReply, error) {
 	return status.send(ctx, c.transport, r)

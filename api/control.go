@@ -64,9 +64,13 @@ type SignalRequest struct {
 	Name  string          `json:"name"`
 	Data  json.RawMessage `json:"data,omitempty"`
 	Actor string          `json:"actor,omitempty"`
-	// Key identifies the delivery of a hook, so that a repetition of it changes nothing. Only the node sets it.
+	// Key identifies the delivery of a hook. A repetition changes nothing, and returns CONFLICT with ReasonRepeatedSignal. Only the
+	// node sets it.
 	Key string `json:"-"`
 }
+
+// ReasonRepeatedSignal is the reason of the error for a signal with a key that the task has received before.
+const ReasonRepeatedSignal = "SIGNAL_REPEATED"
 
 // ResolveRequest sets the outcome of a step in doubt.
 type ResolveRequest struct {

@@ -159,9 +159,15 @@ var ( //nolint:gochecknoglobals // a constant table
 	putSchedule   = method("put_schedule", IfUnrecorded, API.PutSchedule)
 	steerSchedule = method("steer_schedule", IfUnrecorded, API.SteerSchedule)
 
+	listHooks = method("hooks", Always, API.Hooks)
+	putHook   = method("put_hook", IfUnrecorded, API.PutHook)
+	steerHook = method("steer_hook", IfUnrecorded, API.SteerHook)
+	testHook  = method("test_hook", Always, API.TestHook)
+
 	table = []entry{
 		submit, submitBatch, find, get, result, list, queue, watch, history, replay, explain, conversation, cost, cancel,
 		pause, resume, retry, redrive, fork, diff, signal, say, resolve, call, checkpoint, approvals, decide, questions, answer, archive,
 		exportFile, importFile, status, listSchedules, putSchedule, steerSchedule,
+		listHooks, putHook, steerHook, testHook,
 	}
 )

@@ -318,7 +318,8 @@ func believable(stream string, r storefile.Record) bool {
 	case archiveStream:
 		return isTask(task) && r.Subject == archiveSubject(task) || isRemovedSubject(r.Subject)
 	case metaStream:
-		return slices.ContainsFunc([]string{markKey, faceKey, exportKey, statsKey}, func(key string) bool { return r.Subject == kvSubject(metaBucket, key) })
+		return slices.ContainsFunc([]string{markKey, faceKey, exportKey, statsKey}, func(key string) bool { return r.Subject == kvSubject(metaBucket, key) }) ||
+			strings.HasPrefix(r.Subject, kvSubject(metaBucket, hookSecret))
 	case tokensStream:
 		return strings.HasPrefix(r.Subject, kvSubject(tokensBucket, ""))
 	case sessionsStream:

@@ -29,20 +29,25 @@ const (
 	RealtimeJournal  = "REALTIME"
 	FirestoreJournal = "FIRESTORE"
 	SchedulesJournal = "SCHEDULES"
+	HooksJournal     = "HOOKS"
 )
 
 // journalStreams returns the names of the streams of all journals and of their snapshots. The streams of a journal that was
 // never opened do not exist.
 func journalStreams() []string {
-	return []string{snapsStream, journalPrefix + RealtimeJournal, journalPrefix + FirestoreJournal, journalPrefix + SchedulesJournal}
+	return []string{snapsStream, journalPrefix + RealtimeJournal, journalPrefix + FirestoreJournal, journalPrefix + SchedulesJournal, journalPrefix + HooksJournal}
 }
 
 // contentOf returns what a journal contains, for messages.
 func contentOf(journal string) string {
-	if journal == SchedulesJournal {
+	switch journal {
+	case SchedulesJournal:
 		return "the schedules"
+	case HooksJournal:
+		return "the hooks"
+	default:
+		return "the database " + journal
 	}
-	return "the database " + journal
 }
 
 // hasStream reports whether a stream exists.

@@ -5,8 +5,13 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
+	"regexp"
+	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/orch-dev/orch/fault"
 )
 
 // The keys, in the bucket ORCH_META, of the secrets of the node. Backups do not contain them: a restored store gets new ones.
@@ -15,6 +20,8 @@ const (
 	faceKey = "mcp_key"
 	// exportKey is the key of the seed of ExportKey.
 	exportKey = "export_key"
+	// hookSecret is the beginning of the keys of the secrets of hooks. Their ids follow.
+	hookSecret = "hook_secret."
 	// secretSize is the size of each secret in bytes.
 	secretSize = 32
 )
@@ -58,4 +65,48 @@ func (sd *sideStore) secret(ctx context.Context, name string) ([]byte, error) {
 		}
 	}
 	return nil, sideFault(err, "the key of the node cannot be stored")
+}
+
+// hookID is the form of the ids of hooks.
+var hookID = regexp.MustCompile(`^HOOK_[0-9A-Z]{26}$`)
+
+// HookSecrets returns the stored secrets of hooks, by the ids of the hooks.
+func (sd *sideStore) HookSecrets(ctx context.Context) (map[string][]byte, error) {
+	all := map[string][]byte{}
+	names, err := sd.meta.ListKeysFiltered(ctx, hookSecret+"*")
+	if err != nil {
+		return nil, sideFault(err, "the secrets of the hooks cannot be read")
+	}
+	defer func() { _ = names.Stop() }() // all were read, or the connection is closed
+	for name := range names.Keys() {
+		e, err := sd.meta.Get(ctx, name)
+		if errors.Is(err, jetstream.ErrKeyNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, sideFault(err, "the secrets of the hooks cannot be read")
+		}
+		all[strings.TrimPrefix(name, hookSecret)] = e.Value()
+	}
+	return all, nil
+}
+
+// SetHookSecret stores the secrets of a hook, or removes them if data is nil. When it returns nil, that is durable.
+func (sd *sideStore) SetHookSecret(ctx context.Context, id string, data []byte) error {
+	if !hookID.MatchString(id) {
+		return fault.New(fault.InvalidFormat, "is not the id of a hook").WithField("id")
+	}
+	var err error
+	if data == nil {
+		err = sd.meta.Purge(ctx, hookSecret+id)
+	} else if err = sd.space.checkRoom(len(data), time.Now()); err == nil {
+		_, err = sd.meta.Put(ctx, hookSecret+id, data)
+	}
+	if fault.Has(err, fault.DiskFull) {
+		return err
+	}
+	if err != nil {
+		return sideFault(err, "the secret of the hook cannot be stored")
+	}
+	return sd.barrier().wait(metaStream)
 }

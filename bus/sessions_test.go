@@ -14,6 +14,7 @@ import (
 
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/bus/bustest"
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 )
 
@@ -104,6 +105,39 @@ func TestDamagedTokensAreNamed(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(n.Config.DataDir, "nats", "jetstream", "$G", "streams", "KV_ORCH_TOKENS")))
 	_, err = bus.StartServer(t.Context(), n.Config)
 	assert.Equal(t, fault.DataLoss, fault.CodeOf(err))
+}
+
+// The secrets of hooks outlive the node. A backup does not contain them.
+func TestHookSecrets(t *testing.T) {
+	t.Parallel()
+	n := bustest.NewNode(t, bus.ServerConfig{})
+	none, err := n.HookSecrets(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, none)
+	first, second := events.NewHookID(time.Unix(1, 0)), events.NewHookID(time.Unix(2, 0))
+	require.NoError(t, n.SetHookSecret(t.Context(), first, []byte("old")))
+	require.NoError(t, n.SetHookSecret(t.Context(), first, []byte("new")))
+	require.NoError(t, n.SetHookSecret(t.Context(), second, []byte("gone")))
+	require.NoError(t, n.SetHookSecret(t.Context(), second, nil))
+	require.NoError(t, n.SetHookSecret(t.Context(), second, nil), "twice")
+	assert.True(t, fault.Has(n.SetHookSecret(t.Context(), "HOOK_*", nil), fault.InvalidFormat))
+	n.Stop(t)
+	n.Start(t)
+	all, err := n.HookSecrets(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, map[string][]byte{first: []byte("new")}, all)
+	file := filepath.Join(t.TempDir(), "a.backup")
+	_, err = n.Backup(t.Context(), file, bus.BackupConfig{})
+	require.NoError(t, err)
+	back := &bustest.Node{Config: bus.ServerConfig{DataDir: filepath.Join(t.TempDir(), "data")}}
+	_, err = bus.Restore(t.Context(), bus.RestoreConfig{File: file, DataDir: back.Config.DataDir})
+	require.NoError(t, err)
+	back.Start(t)
+	t.Cleanup(func() { back.Stop(t) })
+	none, err = back.HookSecrets(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, none)
+	requireIntact(t, n)
 }
 
 func TestFaceKey(t *testing.T) {

@@ -178,12 +178,14 @@ const (
 	Refused Result = "refused"
 	// Rejected requests have no valid signature. They are counted, and nothing of them is recorded.
 	Rejected Result = "rejected"
-	// Limited requests were too many or too large. They are counted only.
+	// Limited deliveries were too many. They are counted only.
 	Limited Result = "limited"
+	// Failed deliveries could not be taken at the time, and the sender was asked to send them again. They are counted only.
+	Failed Result = "failed"
 )
 
 // Results returns all results.
-func Results() []Result { return []Result{Accepted, Duplicate, Filtered, Refused, Rejected, Limited} }
+func Results() []Result { return []Result{Accepted, Duplicate, Filtered, Refused, Rejected, Limited, Failed} }
 
 // Outcome is a delivery with its result.
 type Outcome struct {

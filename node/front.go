@@ -14,6 +14,7 @@ import (
 
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/httpapi"
 	"github.com/orch-dev/orch/httpapi/rest"
 	"github.com/orch-dev/orch/internal/httplimit"
 	"github.com/orch-dev/orch/internal/pause"
@@ -64,7 +65,7 @@ func openFront(ctx context.Context, cfg Config, c *bus.Conn) (*front, error) {
 
 // ServeHTTP implements http.Handler.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if server.Rebound(r) { // the active node does not see the local address of the connection, so it cannot check that
+	if server.Rebound(r) && !httpapi.IsDelivery(r.URL.Path) { // the active node does not see the local address of the connection, so it cannot check that
 		http.Error(w, "forbidden: the host is not allowed", reboundStatus(r.URL.Path))
 		return
 	}

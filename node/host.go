@@ -14,6 +14,7 @@ import (
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/receiver"
 	"github.com/orch-dev/orch/rpc"
 	"github.com/orch-dev/orch/scheduler"
 	"github.com/orch-dev/orch/stats"
@@ -28,7 +29,9 @@ type host struct {
 	executor *executor
 	// scheduler starts the tasks of schedules.
 	scheduler *scheduler.Scheduler
-	stats     *stats.Projector
+	// receiver takes the deliveries of hooks.
+	receiver *receiver.Receiver
+	stats    *stats.Projector
 	// lists is the index of lists.
 	lists orchestrator.Lists
 	// feed reports changed tasks to the listeners of the HTTP API; nil if HTTP is not configured.

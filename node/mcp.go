@@ -175,6 +175,7 @@ func (fa *face) serveFace(face *server.Server, owner http.Handler, pages *rest.S
 	paths := fa.agentDesk.agentPaths()
 	mux.Handle("/agents/", paths)
 	mux.Handle(agents.TasksPath, fa.credentials.endingWithToken(paths)) // an agent that is removed while it waits gets no call
+	mux.Handle(httpapi.HooksPath, fa.hookPaths())
 	addProbes(mux, fa.unready)
 	all := rest.WithErrors(mux)
 	web.serveStarted(all)

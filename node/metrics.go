@@ -47,8 +47,8 @@ func (m *monitor) figures(ctx context.Context) *metrics.Node {
 			api.QueuePending: f.Queue.Pending, api.QueueAssigned: f.Queue.Assigned, api.QueueInProgress: f.Queue.InProgress, api.QueueBlocked: f.Queue.Blocked,
 		},
 		Queues: map[string]metrics.Queue{}, Tools: m.stats.Table().Tools, Approvals: f.Approvals, Questions: f.Questions, OldestApproval: f.OldestApproval,
-		Schedules: metrics.Schedules(m.scheduler.Figures()),
-		Budgets:   m.budgets(), Providers: map[string]int{}, Servers: m.servers(ctx),
+		Schedules: metrics.Schedules(m.scheduler.Figures()), Hooks: metrics.Hooks(m.receiver.Figures()),
+		Budgets: m.budgets(), Providers: map[string]int{}, Servers: m.servers(ctx),
 	}
 	if f.Queue.Oldest != nil {
 		n.Oldest = *f.Queue.Oldest

@@ -109,7 +109,7 @@ func (n *Node) startOwner(ctx context.Context) error {
 	if n.orch, err = orchestrator.New(n.ownerConfig()); err != nil {
 		return err
 	}
-	n.scheduler = n.newScheduler()
+	n.scheduler, n.receiver = n.newScheduler(), n.newReceiver()
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- n.orch.Run(run) }()

@@ -6,6 +6,7 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/receiver"
 	"github.com/orch-dev/orch/scheduler"
 )
 
@@ -13,12 +14,13 @@ import (
 type commands struct {
 	*orchestrator.Orchestrator
 	*scheduler.Scheduler
+	*receiver.Receiver
 }
 
 var _ api.API = commands{}
 
 // commands returns the API of the node.
-func (h *host) commands() api.API { return commands{h.orch, h.scheduler} }
+func (h *host) commands() api.API { return commands{h.orch, h.scheduler, h.receiver} }
 
 // newScheduler returns a scheduler that submits to the orchestrator.
 func (h *host) newScheduler() *scheduler.Scheduler {

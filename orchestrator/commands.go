@@ -59,11 +59,11 @@ func (op *operations) Signal(ctx context.Context, r api.SignalRequest) (api.Task
 		return api.TaskView{}, err
 	}
 	err = op.engine.change(ctx, r.ID, r.Actor, func(t *decide.Turn) error {
+		if r.Key != "" && slices.Contains(t.Task.SignalKeys, r.Key) {
+			return fault.New(fault.Conflict, "task %s has this signal", r.ID).WithReason(api.ReasonRepeatedSignal)
+		}
 		if err := t.CheckOpen("signal"); err != nil {
 			return err
-		}
-		if r.Key != "" && slices.Contains(t.Task.SignalKeys, r.Key) {
-			return nil
 		}
 		if len(t.Task.Signals) >= maxSignals {
 			return tooMany("signals that nobody waits for", maxSignals+1, maxSignals)

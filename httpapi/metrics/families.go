@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/orch-dev/orch/hooks"
 	"github.com/orch-dev/orch/schedules"
 )
 
@@ -48,6 +49,7 @@ func Groups() []Group {
 		{"The node", nodeFamilies()},
 		{"Tasks and people", taskFamilies()},
 		{"Schedules", scheduleFamilies()},
+		{"Hooks", hookFamilies()},
 		{"Calls", callFamilies()},
 		{"The log and its store", logFamilies()},
 		{"Models and MCP servers", outsideFamilies()},
@@ -164,6 +166,30 @@ func scheduleFamilies() []Family {
 		{
 			"orch_schedule_late_seconds", Gauge, "How late the firing is that is due longest and has no task yet; 0 for none.", nil, false,
 			func(v *view, t *text) { t.add(v.age(v.Node.Schedules.Waiting)) },
+		},
+	}
+}
+
+func hookFamilies() []Family {
+	return []Family{
+		{
+			"orch_hooks", Gauge, "Hooks.",
+			[]Label{{"state", "`active` or `paused`"}},
+			false,
+			func(v *view, t *text) {
+				t.add(float64(v.Node.Hooks.Active), "active")
+				t.add(float64(v.Node.Hooks.Paused), "paused")
+			},
+		},
+		{
+			"orch_hook_deliveries_total", Counter, "Deliveries to hooks, since the node started.",
+			[]Label{{"result", "`accepted`, `duplicate`, `filtered`, `refused` (it could do nothing), `rejected` (no valid signature, or no such hook), `limited` (too many) or `failed` (it could not be taken at the time)"}},
+			false,
+			func(v *view, t *text) {
+				for _, result := range hooks.Results() {
+					t.add(float64(v.Node.Hooks.Deliveries[result]), string(result))
+				}
+			},
 		},
 	}
 }

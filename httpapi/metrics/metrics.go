@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/orch-dev/orch/hooks"
 	"github.com/orch-dev/orch/internal/histogram"
 	"github.com/orch-dev/orch/schedules"
 	"github.com/orch-dev/orch/stats"
@@ -65,6 +66,7 @@ type Node struct {
 	Approvals, Questions int
 	OldestApproval       time.Time
 	Schedules            Schedules
+	Hooks                Hooks
 	Budgets              []Budget
 	// Providers are the failures in a row of the providers of models.
 	Providers map[string]int
@@ -81,6 +83,13 @@ type Schedules struct {
 	Firings map[schedules.Result]int
 	// Waiting is since when the firing is due that is due longest and has no task; zero for none.
 	Waiting time.Time
+}
+
+// Hooks describes what starts tasks when other systems deliver something.
+type Hooks struct {
+	Active, Paused int
+	// Deliveries counts the deliveries since the node started.
+	Deliveries map[hooks.Result]int
 }
 
 // Queue describes the calls that wait in a queue.

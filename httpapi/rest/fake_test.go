@@ -503,3 +503,23 @@ func (f *fakeAPI) SteerSchedule(_ context.Context, r api.SteerScheduleRequest) (
 	f.record("steer_schedule", r)
 	return api.SteerScheduleReply{Schedule: api.ScheduleView{Name: r.Name}}, nil
 }
+
+func (f *fakeAPI) Hooks(_ context.Context, r api.HooksRequest) (api.HooksReply, error) {
+	f.record("hooks", r)
+	return api.HooksReply{Hooks: []api.HookView{{Name: "deploy"}}}, nil
+}
+
+func (f *fakeAPI) PutHook(_ context.Context, r api.PutHookRequest) (api.HookView, error) {
+	f.record("put_hook", r)
+	return api.HookView{Name: r.Name}, nil
+}
+
+func (f *fakeAPI) SteerHook(_ context.Context, r api.SteerHookRequest) (api.HookView, error) {
+	f.record("steer_hook", r)
+	return api.HookView{Name: r.Name}, nil
+}
+
+func (f *fakeAPI) TestHook(_ context.Context, r api.TestHookRequest) (api.TestHookReply, error) {
+	f.record("test_hook", r)
+	return api.TestHookReply{}, nil
+}

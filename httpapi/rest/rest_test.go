@@ -81,6 +81,15 @@ func routeCalls() []call {
 		{post, "/schedules/nightly/trigger", `{"overlap":"allow_all"}`, 200, 403, 403, 403},
 		{post, "/schedules/nightly/backfill", `{"from":"2026-11-01T00:00:00Z","to":"2026-11-02T00:00:00Z"}`, 200, 403, 403, 403},
 		{post, "/schedules/nightly/delete", "", 200, 403, 403, 403},
+		{get, "/hooks", "", 200, 403, 403, 200},
+		{get, "/hooks/deploy", "", 200, 403, 403, 200},
+		{get, "/hooks/deploy/deliveries", "", 200, 403, 403, 200},
+		{post, "/hooks", `{"name":"deploy","definition":{"provider":"github","plan":{}},"secret":"not shown"}`, 200, 403, 403, 403},
+		{post, "/hooks/deploy/pause", `{"note":"broken"}`, 200, 403, 403, 403},
+		{post, "/hooks/deploy/resume", "", 200, 403, 403, 403},
+		{post, "/hooks/deploy/rotate", `{"secret":"not shown","keep":"1h"}`, 200, 403, 403, 403},
+		{post, "/hooks/deploy/delete", "", 200, 403, 403, 403},
+		{post, "/hooks/deploy/test", `{"body":"{}"}`, 200, 403, 403, 403},
 	})
 }
 

@@ -346,6 +346,26 @@ func (s scoped) SteerSchedule(context.Context, api.SteerScheduleRequest) (api.St
 	return api.SteerScheduleReply{}, forbidden()
 }
 
+// Hooks implements api.API. Hooks are read and changed by those who see all tasks.
+func (s scoped) Hooks(context.Context, api.HooksRequest) (api.HooksReply, error) {
+	return api.HooksReply{}, forbidden()
+}
+
+// PutHook implements api.API.
+func (s scoped) PutHook(context.Context, api.PutHookRequest) (api.HookView, error) {
+	return api.HookView{}, forbidden()
+}
+
+// SteerHook implements api.API.
+func (s scoped) SteerHook(context.Context, api.SteerHookRequest) (api.HookView, error) {
+	return api.HookView{}, forbidden()
+}
+
+// TestHook implements api.API.
+func (s scoped) TestHook(context.Context, api.TestHookRequest) (api.TestHookReply, error) {
+	return api.TestHookReply{}, forbidden()
+}
+
 // Status implements api.API. It leaves out what describes the work of others.
 func (s scoped) Status(ctx context.Context, r api.StatusRequest) (api.StatusReply, error) {
 	all, err := s.all.Status(ctx, r)

@@ -28,6 +28,7 @@ import (
 	"github.com/orch-dev/orch/models/directory"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/policy"
+	"github.com/orch-dev/orch/receiver"
 	"github.com/orch-dev/orch/scheduler"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/builtin"
@@ -86,7 +87,7 @@ func startNode(tb testing.TB, change ...func(*builtin.Config)) *node {
 	require.NoError(tb, err)
 	hands, err := worker.New(owner, catalogue, rules, worker.Config{Root: root, Exec: exec, Concurrency: 8, Queues: []string{work.DefaultQueue, work.NodeQueue, work.ModelsQueue}})
 	require.NoError(tb, err)
-	n.owner, n.catalogue = backend{owner, scheduler.New(scheduler.Config{Tasks: owner})}, catalogue
+	n.owner, n.catalogue = backend{owner, scheduler.New(scheduler.Config{Tasks: owner}), receiver.New(receiver.Config{Tasks: owner})}, catalogue
 	stopOwner := running(tb, owner.Run)
 	<-owner.Ready()
 	stopWorker := running(tb, hands.Run)
@@ -104,6 +105,7 @@ func startNode(tb testing.TB, change ...func(*builtin.Config)) *node {
 type backend struct {
 	*orchestrator.Orchestrator
 	*scheduler.Scheduler
+	*receiver.Receiver
 }
 
 // Request implements model.Node.

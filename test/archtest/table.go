@@ -48,7 +48,7 @@ func Orch() Table { return Table{Layers: layers(), Libraries: libraries(), Rooms
 
 func rooms() []string {
 	return []string{
-		"fault", "classify", "events", "internal", "statemachine", "export", "work", "costs", "schedules", "api", "plan", "undo", "index", "traces", "compare", "evals", "stats", "messages", "scheduler", "agents", "models", "tools", "policy",
+		"fault", "classify", "events", "internal", "statemachine", "export", "work", "costs", "schedules", "hooks", "api", "plan", "undo", "index", "traces", "compare", "evals", "stats", "messages", "scheduler", "receiver", "agents", "models", "tools", "policy",
 		"bus", "rpc", "orchestrator", "worker", "mcp", "httpapi", "web", "skills", "node", ".", "plantest", "bench", "test", "cmd",
 	}
 }
@@ -67,7 +67,8 @@ func layers() []Layer {
 			{Package: "work", Imports: []string{"fault", "events"}},
 			{Package: "costs", Imports: []string{"fault", "events", "statemachine"}, Pure: true},
 			{Package: "schedules", Imports: []string{"fault"}, Pure: true},
-			{Package: "api", Imports: []string{"fault", "events", "statemachine", "work", "costs", "schedules"}},
+			{Package: "hooks", Imports: []string{"fault"}, Pure: true},
+			{Package: "api", Imports: []string{"fault", "events", "statemachine", "work", "costs", "schedules", "hooks"}},
 		}},
 		{"domain", domain(family)},
 		{"use cases", []Row{
@@ -123,6 +124,7 @@ func domain(family []string) []Row {
 		{Package: "messages", Imports: []string{"fault", "events"}},
 		{Package: "messages/messagestest", Imports: []string{"fault", "events", "messages"}, Kit: true},
 		{Package: "scheduler", Imports: []string{"fault", "events", "statemachine", "schedules", "api"}},
+		{Package: "receiver", Imports: []string{"fault", "events", "hooks", "api", "plan"}},
 		{Package: "agents", Imports: []string{"fault", "events", "work"}},
 		{Package: "agents/peer", Imports: []string{"fault", "events", "work", "agents", "internal/pause"}},
 		{Package: "index", Imports: []string{"fault", "events", "statemachine", "work", "api"}},
@@ -196,9 +198,9 @@ func adapters(face []string) []Row {
 		{Package: "mcp/registry", Imports: append([]string{"internal/pause", "internal/proc", "internal/wholefile", "mcp/oauth"}, face...)},
 		{Package: "mcp/gateway", Imports: append([]string{"mcp/registry", "internal/patch", "internal/unseen", "internal/wholefile"}, face...)},
 		{Package: "mcp/*", Imports: append([]string{"internal/pause", "internal/spell", "internal/wholefile", "mcp/*"}, face...)},
-		{Package: "httpapi", Imports: append([]string{"agents", "internal/sse"}, face...)},
-		{Package: "httpapi/metrics", Imports: []string{"fault", "stats", "schedules", "internal/histogram"}},
-		{Package: "httpapi/rest", Imports: []string{"fault", "events", "statemachine", "work", "api", "schedules", "undo", "agents", "internal/sse"}},
+		{Package: "httpapi", Imports: append([]string{"agents", "internal/sse", "hooks", "receiver"}, face...)},
+		{Package: "httpapi/metrics", Imports: []string{"fault", "stats", "schedules", "hooks", "internal/histogram"}},
+		{Package: "httpapi/rest", Imports: []string{"fault", "events", "statemachine", "work", "api", "schedules", "hooks", "undo", "agents", "internal/sse"}},
 		// web contains only the files of the page; its tests compare them with the program.
 		{Package: "web"},
 		{Package: "skills"},

@@ -1,0 +1,60 @@
+package node
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/httpapi"
+	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/receiver"
+)
+
+// newReceiver returns a receiver that submits to the orchestrator.
+func (h *host) newReceiver() *receiver.Receiver {
+	root := ""
+	if h.cfg.local() {
+		root = h.executor.root.Name()
+	}
+	return receiver.New(receiver.Config{
+		Tasks: h.orch, Secrets: h.store, Open: h.openHooks, Root: root, URL: h.hookURL, Redact: h.redactText, Clock: h.cfg.wall(), Logger: h.cfg.logger(),
+	})
+}
+
+// openHooks opens the journal of the hooks; nil if there is none and it is not to be created.
+func (h *host) openHooks(ctx context.Context, create bool) (receiver.Journal, error) {
+	if !create {
+		if exists, err := h.store.HasJournal(ctx, bus.HooksJournal); err != nil || !exists {
+			return nil, err
+		}
+	}
+	journal, err := h.store.OpenJournal(ctx, bus.HooksJournal)
+	if err != nil {
+		return nil, err // and no journal: a nil pointer in the interface would count as one
+	}
+	return journal, nil
+}
+
+// hookURL returns the URL at which a hook takes deliveries; empty if the node does not serve HTTP.
+func (h *host) hookURL(name string) string {
+	own := h.urlOf(httpapi.HooksPath + name)
+	if public := strings.TrimRight(h.cfg.Faces.PublicURL, "/"); own != "" && public != "" {
+		return public + httpapi.HooksPath + name
+	}
+	return own
+}
+
+// readHooks reads the hooks, before clients can change them and deliveries arrive.
+func (n *Node) readHooks(ctx context.Context) error { return n.receiver.Start(ctx) }
+
+// hookPaths returns the handler of the deliveries.
+func (fa *face) hookPaths() http.Handler {
+	return httpapi.Hooks(httpapi.HooksConfig{Receive: fa.receiver.Receive, Operator: fa.isOperator})
+}
+
+// isOperator reports whether a token is one of an operator, for all tools.
+func (fa *face) isOperator(ctx context.Context, token string) bool {
+	who, _, err := fa.cfg.Faces.Tokens.Verify(ctx, token)
+	return err == nil && who.Role == server.Operator && len(who.Show.Tools) == 0 && !who.Show.ReadOnly
+}
