@@ -110,3 +110,34 @@ func TestCheckDefinition(t *testing.T) {
 		assert.Equal(t, valid, hooks.CheckName(name) == nil, name)
 	}
 }
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	d, err := hooks.Parse([]byte("provider: github\nwhen: hook.body.ref == \"refs/heads/main\"\nplan: deploy.yaml\ninputs: {ref: '${{ hook.body.ref }}', n: 1}\nheaders: [x-a]\nnote: deploys\n"))
+	require.NoError(t, err)
+	assert.Equal(t, hooks.Definition{
+		Provider: hooks.GitHub, When: `hook.body.ref == "refs/heads/main"`, Plan: json.RawMessage(`"deploy.yaml"`),
+		Inputs: json.RawMessage(`{"n":1,"ref":"${{ hook.body.ref }}"}`), Headers: []string{"x-a"}, Note: "deploys",
+	}, d)
+	d, err = hooks.Parse([]byte(`{"provider":"none","signal":{"task":"TASK_1","name":"go","data":[1]}}`))
+	require.NoError(t, err)
+	assert.Equal(t, &hooks.Signal{Task: "TASK_1", Name: "go", Data: json.RawMessage(`[1]`)}, d.Signal)
+	for text, field := range map[string]string{
+		"provider: github\nplan: a\nprovder: x":          "provder",
+		"provider: github\nsignal: {task: a, nme: b}":    "signal.nme",
+		"provider: github\nsignal: go":                   "signal",
+		"provider: [github]\nplan: a":                    "provider",
+		"provider: github\nplan: a\nheaders: 7":          "headers",
+		"provider: github\nsignal: {task: '', name: go}": "signal.task",
+		"plan: a": "provider",
+		"- a":     "",
+		"":        "",
+		"a: [":    "",
+		"provider: github\nplan: a\n---\nprovider: github":                     "",
+		"provider: none\nplan: a\nnote: " + strings.Repeat("x", hooks.MaxText): "",
+	} {
+		_, err := hooks.Parse([]byte(text))
+		require.Error(t, err, text)
+		assert.Equal(t, field, fault.From(err).Field, text)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"strings"
 	"time"
 
@@ -147,11 +148,28 @@ func (r *Receiver) checkDefinition(ctx context.Context, q api.PutHookRequest) er
 		return nil
 	}
 	f := fault.From(err)
-	computed := bytes.Contains(d.Inputs, []byte("${{")) && strings.HasPrefix(f.Field, "inputs")
-	if computed || f.Code == fault.ValidationError && f.Field == "" { // it depends on the delivery
+	if isComputed(d.Inputs, f.Field) || f.Code == fault.ValidationError && f.Field == "" { // it depends on the delivery
 		return nil
 	}
 	return err
+}
+
+// isComputed reports whether a field of the inputs depends on the delivery.
+func isComputed(inputs json.RawMessage, field string) bool {
+	path, found := strings.CutPrefix(field, "inputs")
+	if !found {
+		return false
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(inputs, &fields) != nil {
+		return false
+	}
+	name, _, _ := strings.Cut(strings.TrimPrefix(path, "."), ".")
+	value := inputs
+	if path != "" {
+		value = fields[name]
+	}
+	return bytes.Contains(value, []byte("${{"))
 }
 
 // defined returns the definition of a request. It keeps the id of an existing hook.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"path/filepath"
 
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/tools"
@@ -31,6 +33,18 @@ func (l *planLoader) parsePlan(ctx context.Context, name string, warn func(plan.
 	options := l.planOptions(ctx)
 	options.Warn = warn
 	return plan.Parse(name, src, options)
+}
+
+// planOf returns the plan of a definition in a file: the path of another file, relative to it, or the plan itself.
+func (l *planLoader) planOf(ctx context.Context, file string, raw json.RawMessage) (*plan.Plan, error) {
+	var path string
+	if json.Unmarshal(raw, &path) != nil {
+		return plan.Parse(file, raw, l.planOptions(ctx))
+	}
+	if !filepath.IsAbs(path) && file != stdinName {
+		path = filepath.Join(filepath.Dir(file), path)
+	}
+	return l.loadPlan(ctx, path)
 }
 
 // planOptions returns the options for checking a plan: access to files, and the tools.

@@ -97,6 +97,12 @@ func (r remote) PutSchedule(ctx context.Context, in api.PutScheduleRequest) (api
 	return r.client.PutSchedule(ctx, in)
 }
 
+// PutHook implements api.API.
+func (r remote) PutHook(ctx context.Context, in api.PutHookRequest) (api.HookView, error) {
+	in.Root = cmp.Or(in.Root, r.root)
+	return r.client.PutHook(ctx, in)
+}
+
 // rooted returns a request with the root of the session.
 func (r remote) rooted(in api.SubmitRequest) api.SubmitRequest {
 	if in.KeysOf == "" {

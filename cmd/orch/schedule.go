@@ -240,7 +240,7 @@ func (c *scheduleCommands) definitionLines(s api.ScheduleView) []string {
 }
 
 // agoText says how long ago something was.
-func (c *scheduleCommands) agoText(at time.Time) string {
+func (c *connector) agoText(at time.Time) string {
 	if age := screen.Age(c.now(), at); age != "now" {
 		return age + " ago"
 	}

@@ -3,14 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/schedules"
 )
 
@@ -160,7 +158,7 @@ func (c *scheduleCommands) definitionFile(ctx context.Context, o scheduleOptions
 	if len(d.Plan) == 0 {
 		return d, fault.New(fault.RequiredField, "is missing").WithField("plan").WithHint("the path of a plan, or a plan")
 	}
-	p, err := c.planOf(ctx, o.file, d.Plan)
+	p, err := c.plans.planOf(ctx, o.file, d.Plan)
 	if err != nil {
 		return d, err
 	}
@@ -173,18 +171,6 @@ func (c *scheduleCommands) definitionFile(ctx context.Context, o scheduleOptions
 	d.Plan = p.JSON()
 	d.Inputs, err = c.plans.checkInputs(p, readSchema(p.Inputs), given)
 	return d, err
-}
-
-// planOf returns the plan of a definition in a file.
-func (c *scheduleCommands) planOf(ctx context.Context, file string, raw json.RawMessage) (*plan.Plan, error) {
-	var path string
-	if json.Unmarshal(raw, &path) != nil {
-		return plan.Parse(file, raw, c.plans.planOptions(ctx))
-	}
-	if !filepath.IsAbs(path) && file != stdinName {
-		path = filepath.Join(filepath.Dir(file), path)
-	}
-	return c.plans.loadPlan(ctx, path)
 }
 
 // flags returns the rules that the flags define.

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/fault"
+)
+
+func newHookPause(c *hookCommands) *cobra.Command {
+	var note string
+	cmd := c.steering(&cobra.Command{
+		Use:   "pause NAME",
+		Short: "Keep a hook from taking deliveries",
+		Long: `Keep a hook from taking deliveries. They are answered with 503, so that senders that repeat deliveries send them again later,
+and recorded as refused.`,
+		Example: "  orch hook pause deploy --note 'the release is frozen'",
+	}, func() (api.SteerHookRequest, error) { return api.SteerHookRequest{Act: api.ActPause, Note: note}, nil })
+	cmd.Flags().StringVar(&note, "note", "", "why")
+	return cmd
+}
+
+func newHookResume(c *hookCommands) *cobra.Command {
+	return c.steering(&cobra.Command{
+		Use:     "resume NAME",
+		Short:   "Let a paused hook take deliveries again",
+		Example: "  orch hook resume deploy",
+	}, func() (api.SteerHookRequest, error) { return api.SteerHookRequest{Act: api.ActResume}, nil })
+}
+
+func newHookRotate(c *hookCommands) *cobra.Command {
+	var file, keep string
+	cmd := c.steering(&cobra.Command{
+		Use:   "rotate NAME --secret-file FILE",
+		Short: "Give a hook another secret",
+		Long: `Give a hook another secret. The secret before stays valid for a while, so that the sender can be changed without a gap. A second
+rotation within that time ends it.`,
+		Example: "  orch hook rotate deploy --secret-file new.txt --keep 1h",
+	}, func() (api.SteerHookRequest, error) {
+		r := api.SteerHookRequest{Act: api.ActRotate}
+		if file == "" {
+			return r, fault.New(fault.RequiredField, "is missing").WithField("--secret-file").WithHint("a file with the new secret, or - for stdin")
+		}
+		var err error
+		if r.Secret, err = c.secretFrom(file); err != nil || keep == "" {
+			return r, err
+		}
+		d, err := spanFlag("--keep", keep)
+		r.Keep = &d
+		return r, err
+	})
+	cmd.Flags().StringVar(&file, "secret-file", "", "file with the new secret, - for stdin")
+	cmd.Flags().StringVar(&keep, "keep", "", "how long the secret before stays valid (default: 24h)")
+	return cmd
+}
+
+func newHookDelete(c *hookCommands) *cobra.Command {
+	return &cobra.Command{
+		Use:               "delete NAME",
+		Short:             "Delete a hook with its secret; its tasks go on",
+		Example:           "  orch hook delete deploy",
+		Args:              takes("NAME"),
+		ValidArgsFunction: c.completeHooks,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd.Context(), idle, func(s session) error {
+				v, err := s.SteerHook(cmd.Context(), api.SteerHookRequest{Name: args[0], Act: api.ActDelete, Actor: c.actor()})
+				if err != nil {
+					return err
+				}
+				return c.emit(view{data: v, names: []string{args[0]}, text: func(w io.Writer) error {
+					return writeLines(w, []string{args[0] + "  deleted"})
+				}})
+			})
+		},
+	}
+}
+
+// steering completes a command that changes what a hook does.
+func (c *hookCommands) steering(cmd *cobra.Command, request func() (api.SteerHookRequest, error)) *cobra.Command {
+	cmd.Args = takes("NAME")
+	cmd.ValidArgsFunction = c.completeHooks
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		r, err := request()
+		if err != nil {
+			return err
+		}
+		r.Name, r.Actor = args[0], c.actor()
+		return c.with(cmd.Context(), idle, func(s session) error {
+			v, err := s.SteerHook(cmd.Context(), r)
+			if err != nil {
+				return err
+			}
+			c.noteIdle(s, 1)
+			return c.showHook(v)
+		})
+	}
+	return cmd
+}
+
+// showTest shows what a delivery would do.
+func (c *hookCommands) showTest(name string, r api.TestHookReply) error {
+	return c.emit(view{data: r, names: []string{string(r.Result)}, text: func(w io.Writer) error {
+		lines := []string{screen.Escape(name + "  " + string(r.Result) + prefixed(": ", r.Reason))}
+		add := func(name, text string) {
+			if text != "" {
+				lines = append(lines, fmt.Sprintf("  %-9s %s", name, screen.Escape(text)))
+			}
+		}
+		add("delivery", r.Delivery)
+		add("event", r.Event)
+		add("task", r.Task)
+		add("inputs", string(r.Inputs))
+		if s := r.Signal; s != nil {
+			add("signal", s.Name+" with "+string(s.Data))
+		}
+		return writeLines(w, lines)
+	}})
+}
