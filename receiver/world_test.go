@@ -1,0 +1,243 @@
+package receiver_test
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/hooks"
+	"github.com/orch-dev/orch/receiver"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// world is everything around a receiver. It outlives receivers, as a data directory does.
+type world struct {
+	t *testing.T
+
+	mu  sync.Mutex
+	now time.Time
+	// entries are those of the journal, from position 1; snapshot replaces those up to pruned.
+	entries  [][]byte
+	snapshot []byte
+	pruned   uint64
+	exists   bool
+	secrets  map[string][]byte
+	// tasks are the submitted tasks, signals the received signals by their keys, ended the tasks that take no signals.
+	tasks   map[events.TaskID]api.SubmitRequest
+	signals map[string]api.SignalRequest
+	ended   map[events.TaskID]bool
+	// failing is called before each effect, with its kind; an error is its result. An effect that lost its answer has taken place.
+	failing func(kind string) (err error, lost bool)
+	// checked is the result of Check.
+	checked error
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	return &world{
+		t: t, now: time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC), secrets: map[string][]byte{}, tasks: map[events.TaskID]api.SubmitRequest{},
+		signals: map[string]api.SignalRequest{}, ended: map[events.TaskID]bool{},
+	}
+}
+
+// begin locks the world for an effect, and returns the error that it is to have.
+func (w *world) begin(kind string) (err error, lost bool) {
+	w.mu.Lock()
+	if w.failing == nil {
+		return nil, false
+	}
+	return w.failing(kind)
+}
+
+// Append implements receiver.Journal.
+func (w *world) Append(_ context.Context, newest uint64, data []byte) (uint64, error) {
+	err, lost := w.begin("append")
+	defer w.mu.Unlock()
+	if err != nil && !lost {
+		return 0, err
+	}
+	if last := w.pruned + uint64(len(w.entries)); newest != last {
+		return 0, fault.New(fault.Conflict, "another change was first")
+	}
+	w.entries = append(w.entries, slices.Clone(data))
+	return w.pruned + uint64(len(w.entries)), err
+}
+
+// Read implements receiver.Journal.
+func (w *world) Read(_ context.Context, after uint64, fn func(uint64, []byte) error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, data := range w.entries {
+		if at := w.pruned + uint64(i) + 1; at > after {
+			if err := fn(at, data); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Snapshot implements receiver.Journal.
+func (w *world) Snapshot(context.Context) ([]byte, uint64, error) { return w.snapshot, w.pruned, nil }
+
+// SaveSnapshot implements receiver.Journal.
+func (w *world) SaveSnapshot(_ context.Context, position uint64, data []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.entries, w.snapshot, w.pruned = w.entries[position-w.pruned:], data, position
+	return nil
+}
+
+// HookSecrets implements receiver.Secrets.
+func (w *world) HookSecrets(context.Context) (map[string][]byte, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.secrets), nil
+}
+
+// SetHookSecret implements receiver.Secrets.
+func (w *world) SetHookSecret(_ context.Context, id string, data []byte) error {
+	err, lost := w.begin("secret")
+	defer w.mu.Unlock()
+	if err != nil && !lost {
+		return err
+	}
+	if data == nil {
+		delete(w.secrets, id)
+	} else {
+		w.secrets[id] = data
+	}
+	return err
+}
+
+// Check implements receiver.Tasks.
+func (w *world) Check(context.Context, api.SubmitRequest) error { return w.checked }
+
+// Submit implements receiver.Tasks.
+func (w *world) Submit(_ context.Context, r api.SubmitRequest) (api.SubmitReply, error) {
+	err, lost := w.begin("submit")
+	defer w.mu.Unlock()
+	if err != nil && !lost {
+		return api.SubmitReply{}, err
+	}
+	id := events.KeyedTaskID("", r.IdempotencyKey)
+	was, existing := w.tasks[id]
+	if existing && (string(was.Plan) != string(r.Plan) || string(was.Inputs) != string(r.Inputs)) {
+		return api.SubmitReply{}, fault.New(fault.Conflict, "the key is in use")
+	}
+	if !existing {
+		w.tasks[id] = r
+	}
+	return api.SubmitReply{ID: id, State: statemachine.InProgress, Existing: existing}, err
+}
+
+// Get implements receiver.Tasks.
+func (w *world) Get(_ context.Context, r api.GetRequest) (api.TaskView, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, found := w.tasks[r.ID]; !found {
+		return api.TaskView{}, fault.New(fault.NotFound, "there is no such task")
+	}
+	view := api.TaskView{ID: r.ID, State: statemachine.InProgress}
+	if w.ended[r.ID] {
+		view.State = statemachine.Done
+	}
+	return view, nil
+}
+
+// Signal implements receiver.Tasks.
+func (w *world) Signal(_ context.Context, r api.SignalRequest) (api.TaskView, error) {
+	err, lost := w.begin("signal")
+	defer w.mu.Unlock()
+	if err != nil && !lost {
+		return api.TaskView{}, err
+	}
+	_, repeated := w.signals[r.Key]
+	_, found := w.tasks[r.ID]
+	switch {
+	case !found:
+		return api.TaskView{}, fault.New(fault.NotFound, "there is no such task")
+	case repeated:
+		return api.TaskView{}, fault.New(fault.Conflict, "again").WithReason(api.ReasonRepeatedSignal)
+	case w.ended[r.ID]:
+		return api.TaskView{}, fault.New(fault.StateNotAllowed, "the task is DONE")
+	}
+	w.signals[r.Key] = r
+	return api.TaskView{ID: r.ID}, err
+}
+
+// start starts a receiver on the world.
+func (w *world) start() *receiver.Receiver {
+	w.t.Helper()
+	r := receiver.New(receiver.Config{
+		Tasks: w, Secrets: w, URL: func(name string) string { return "http://node/hooks/" + name },
+		Clock: func() time.Time {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.now
+		},
+		Redact: func(text string) string { return strings.ReplaceAll(text, "hunter2", "[REDACTED]") },
+		Open: func(_ context.Context, create bool) (receiver.Journal, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.exists = w.exists || create
+			if !w.exists {
+				return nil, nil //nolint:nilnil // as receiver.Config.Open describes
+			}
+			return w, nil
+		},
+	})
+	require.NoError(w.t, r.Start(w.t.Context()))
+	return r
+}
+
+const (
+	secret  = "a secret of the sender"
+	another = "another secret of the sender"
+)
+
+// github is the definition of a hook that starts tasks.
+func github() hooks.Definition {
+	return hooks.Definition{Provider: hooks.GitHub, Plan: json.RawMessage(`{"orch":"v1"}`), When: `hook.body.ref != "skip"`}
+}
+
+func (w *world) put(r *receiver.Receiver, name string, d hooks.Definition) api.HookView {
+	w.t.Helper()
+	q := api.PutHookRequest{Name: name, Definition: d, Secret: secret, Actor: "user:ada"}
+	if !d.Provider.Signs() {
+		q.Secret = ""
+	}
+	v, err := r.PutHook(w.t.Context(), q)
+	require.NoError(w.t, err)
+	return v
+}
+
+func (w *world) view(r *receiver.Receiver, name string) api.HookView {
+	w.t.Helper()
+	reply, err := r.Hooks(w.t.Context(), api.HooksRequest{Name: name, Deliveries: hooks.MaxOutcomes})
+	require.NoError(w.t, err)
+	return reply.Hooks[0]
+}
+
+// delivery is a delivery of GitHub to a hook, signed with a secret.
+func (w *world) delivery(name, id, body, with string) receiver.Delivery {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := hooks.Sign(hooks.GitHub, with, id, []byte(body), w.now)
+	h["content-type"], h["x-github-event"] = "application/json; charset=utf-8", "push"
+	return receiver.Delivery{Name: name, Headers: h, Body: []byte(body), Operator: func() bool { return false }}
+}
+
+func (w *world) deliver(r *receiver.Receiver, id, body string) (receiver.Answer, error) {
+	return r.Receive(w.t.Context(), w.delivery("deploy", id, body, secret))
+}
