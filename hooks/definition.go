@@ -185,7 +185,9 @@ const (
 )
 
 // Results returns all results.
-func Results() []Result { return []Result{Accepted, Duplicate, Filtered, Refused, Rejected, Limited, Failed} }
+func Results() []Result {
+	return []Result{Accepted, Duplicate, Filtered, Refused, Rejected, Limited, Failed}
+}
 
 // Outcome is a delivery with its result.
 type Outcome struct {

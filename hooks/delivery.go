@@ -86,7 +86,7 @@ func digestOf(at string, raw []byte) string {
 
 // EventOf returns what the sender calls the kind of a delivery, such as push; empty if it is not known.
 func EventOf(p Provider, h Headers, data json.RawMessage) string {
-	event := ""
+	var event string
 	switch b := read(data); p {
 	case GitHub:
 		event = h[headerGitHubEvent]

@@ -100,11 +100,11 @@ func TestCheckDefinition(t *testing.T) {
 		assert.Equal(t, field, fault.From(d.Check()).Field)
 	}
 	for _, name := range []string{"X-Upper", "a b", "", "cookie", "x-api-key", "x-my-token", "stripe-signature", strings.Repeat("x", 65)} {
-		assert.Error(t, (&hooks.Definition{Provider: hooks.GitHub, Plan: plan, Headers: []string{name}}).Check(), name)
+		require.Error(t, (&hooks.Definition{Provider: hooks.GitHub, Plan: plan, Headers: []string{name}}).Check(), name)
 	}
-	assert.Error(t, (&hooks.Definition{Provider: "gitlab", Plan: plan}).Check())
-	assert.Error(t, (&hooks.Definition{Provider: hooks.GitHub, Plan: json.RawMessage(strings.Repeat(" ", hooks.MaxText+1))}).Check())
-	assert.Error(t, (&hooks.Definition{Provider: hooks.GitHub, Plan: plan, Headers: make([]string, hooks.MaxHeaders+1)}).Check())
+	require.Error(t, (&hooks.Definition{Provider: "gitlab", Plan: plan}).Check())
+	require.Error(t, (&hooks.Definition{Provider: hooks.GitHub, Plan: json.RawMessage(strings.Repeat(" ", hooks.MaxText+1))}).Check())
+	require.Error(t, (&hooks.Definition{Provider: hooks.GitHub, Plan: plan, Headers: make([]string, hooks.MaxHeaders+1)}).Check())
 	for name, valid := range map[string]bool{"a": true, "deploy-1.x_y": true, "": false, "A": false, "../x": false, "a/b": false, strings.Repeat("a", 64): false} {
 		assert.Equal(t, valid, hooks.ValidName(name), name)
 		assert.Equal(t, valid, hooks.CheckName(name) == nil, name)

@@ -42,11 +42,11 @@ const (
 // Headers are the headers of a delivery, by their names in lower case.
 type Headers map[string]string
 
-// Rejection is why a request is no delivery. Only operators see it.
-type Rejection string
+// RejectionError is why a request is no delivery. Only operators see it.
+type RejectionError string
 
 // Error implements error.
-func (r Rejection) Error() string { return string(r) }
+func (r RejectionError) Error() string { return string(r) }
 
 // CheckSecret returns why a secret cannot be used with a provider.
 func CheckSecret(p Provider, secret string) error {
@@ -93,7 +93,7 @@ type signed struct {
 	signatures [][]byte
 }
 
-// Verify returns a Rejection unless one of the secrets has signed a body. An empty secret signs nothing. The provider of an unknown
+// Verify returns a RejectionError unless one of the secrets has signed a body. An empty secret signs nothing. The provider of an unknown
 // hook is empty. The work is the same in all cases: two signatures of the body.
 func Verify(p Provider, secrets [2]string, h Headers, body []byte, now time.Time) error {
 	claim, err := claimOf(p, h, now)
@@ -115,7 +115,7 @@ func Verify(p Provider, secrets [2]string, h Headers, body []byte, now time.Time
 	case err != nil:
 		return err
 	case !valid:
-		return Rejection("the signature is that of another secret or another body")
+		return RejectionError("the signature is that of another secret or another body")
 	default:
 		return nil
 	}
@@ -140,7 +140,7 @@ func claimOf(p Provider, h Headers, now time.Time) (signed, error) {
 	case Standard:
 		return standardClaim(h, now)
 	default:
-		return signed{}, Rejection("there is no such hook")
+		return signed{}, RejectionError("there is no such hook")
 	}
 }
 
@@ -149,9 +149,9 @@ func (h Headers) header(name string) (string, error) {
 	value, found := h[name]
 	switch {
 	case !found || value == "":
-		return "", Rejection("the header " + name + " is missing")
+		return "", RejectionError("the header " + name + " is missing")
 	case len(value) > maxSignatureHeader:
-		return "", Rejection("the header " + name + " is too long")
+		return "", RejectionError("the header " + name + " is too long")
 	}
 	return value, nil
 }
@@ -163,7 +163,7 @@ func gitHubClaim(h Headers) (signed, error) {
 	}
 	s, err := hexSignature(strings.TrimPrefix(value, "sha256="))
 	if err != nil || !strings.HasPrefix(value, "sha256=") {
-		return signed{}, Rejection("the header " + headerGitHub + " is not sha256= and 64 hex digits")
+		return signed{}, RejectionError("the header " + headerGitHub + " is not sha256= and 64 hex digits")
 	}
 	return signed{signatures: [][]byte{s}}, nil
 }
@@ -172,7 +172,7 @@ func gitHubClaim(h Headers) (signed, error) {
 func hexSignature(text string) ([]byte, error) {
 	s, err := hex.DecodeString(text)
 	if err != nil || len(s) != sha256.Size {
-		return nil, Rejection("a signature is not 64 hex digits")
+		return nil, RejectionError("a signature is not 64 hex digits")
 	}
 	return s, nil
 }
@@ -190,7 +190,7 @@ func stripeClaim(h Headers, now time.Time) (signed, error) {
 		switch name {
 		case "t":
 			if at != "" {
-				return signed{}, Rejection("the header " + headerStripe + " has two times")
+				return signed{}, RejectionError("the header " + headerStripe + " has two times")
 			}
 			at = text
 		case "v1":
@@ -216,7 +216,7 @@ func slackClaim(h Headers, now time.Time) (signed, error) {
 	}
 	s, err := hexSignature(strings.TrimPrefix(value, "v0="))
 	if err != nil || !strings.HasPrefix(value, "v0=") {
-		return signed{}, Rejection("the header " + headerSlack + " is not v0= and 64 hex digits")
+		return signed{}, RejectionError("the header " + headerSlack + " is not v0= and 64 hex digits")
 	}
 	claim := signed{prefix: "v0:" + at + ":", signatures: [][]byte{s}}
 	return claim, claim.check(at, now)
@@ -239,7 +239,7 @@ func standardClaim(h Headers, now time.Time) (signed, error) {
 		}
 		s, err := base64.StdEncoding.DecodeString(text)
 		if err != nil || len(s) != sha256.Size {
-			return signed{}, Rejection("a signature is not base64 of 32 bytes")
+			return signed{}, RejectionError("a signature is not base64 of 32 bytes")
 		}
 		claim.signatures = append(claim.signatures, s)
 	}
@@ -250,22 +250,22 @@ func standardClaim(h Headers, now time.Time) (signed, error) {
 func (c signed) check(at string, now time.Time) error {
 	switch {
 	case len(c.signatures) == 0:
-		return Rejection("there is no signature of the scheme v1")
+		return RejectionError("there is no signature of the scheme v1")
 	case len(c.signatures) > MaxSignatures:
-		return Rejection("there are more than " + strconv.Itoa(MaxSignatures) + " signatures")
+		return RejectionError("there are more than " + strconv.Itoa(MaxSignatures) + " signatures")
 	case len(at) > 12 || strings.ContainsFunc(at, func(r rune) bool { return r < '0' || r > '9' }):
-		return Rejection("the time is not a number of seconds")
+		return RejectionError("the time is not a number of seconds")
 	}
 	seconds, err := strconv.ParseInt(at, 10, 64)
 	if err != nil {
-		return Rejection("the time is not a number of seconds")
+		return RejectionError("the time is not a number of seconds")
 	}
 	off := now.Sub(time.Unix(seconds, 0)).Round(time.Second)
 	switch {
 	case off > Tolerance:
-		return Rejection("the signature is " + off.String() + " old; " + Tolerance.String() + " is the limit")
+		return RejectionError("the signature is " + off.String() + " old; " + Tolerance.String() + " is the limit")
 	case off < -Tolerance:
-		return Rejection("the signature is of a time " + (-off).String() + " from now; look at the clocks")
+		return RejectionError("the signature is of a time " + (-off).String() + " from now; look at the clocks")
 	}
 	return nil
 }

@@ -28,20 +28,24 @@ func published() map[hooks.Provider]struct {
 	return map[hooks.Provider]example{
 		hooks.GitHub: {
 			"It's a Secret to Everybody", "Hello, World!",
-			hooks.Headers{"x-hub-signature-256": "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"}, 0,
+			hooks.Headers{"x-hub-signature-256": "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"},
+			0,
 		},
 		hooks.Stripe: {
 			"whsec_test_secret_of_orch", `{"id":"evt_1","type":"charge.succeeded"}`,
-			hooks.Headers{"stripe-signature": "t=1492774577,v1=9064ae63d96a9917c8028d61ea20e0e8be496a64ed2279cb0e9a9af1030248ca,v0=6ffbb59b2300aae63f272406069a9788598b792a944a07aba816edb039989a39"}, 1492774577,
+			hooks.Headers{"stripe-signature": "t=1492774577,v1=9064ae63d96a9917c8028d61ea20e0e8be496a64ed2279cb0e9a9af1030248ca,v0=6ffbb59b2300aae63f272406069a9788598b792a944a07aba816edb039989a39"},
+			1492774577,
 		},
 		hooks.Slack: {
 			"8f742231b10e8888abcd99yyyzzz85a5",
 			"token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V&channel_name=foobar&user_id=U2CERLKJA&user_name=roadrunner&command=%2Fwebhook-collect&text=&response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J%2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN&trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c",
-			hooks.Headers{"x-slack-request-timestamp": "1531420618", "x-slack-signature": "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503"}, 1531420618,
+			hooks.Headers{"x-slack-request-timestamp": "1531420618", "x-slack-signature": "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503"},
+			1531420618,
 		},
 		hooks.Standard: {
 			"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", `{"test": 2432232314}`,
-			hooks.Headers{"webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek", "webhook-timestamp": "1614265330", "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="}, 1614265330,
+			hooks.Headers{"webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek", "webhook-timestamp": "1614265330", "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="},
+			1614265330,
 		},
 	}
 }
@@ -119,7 +123,7 @@ func TestVerifyRefusesHostileHeaders(t *testing.T) {
 		h[tc.name] = tc.value
 		err := hooks.Verify(tc.p, [2]string{e.secret, e.secret}, h, []byte(e.body), time.Unix(e.at, 0))
 		require.ErrorContains(t, err, tc.message, "%s %s", tc.p, tc.value)
-		require.ErrorAs(t, err, new(hooks.Rejection))
+		require.ErrorAs(t, err, new(hooks.RejectionError))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"strings"
 	"time"
 
@@ -282,9 +283,7 @@ func (r *Receiver) TestHook(ctx context.Context, q api.TestHookRequest) (api.Tes
 	}
 	p, valid := h.Definition.Provider, r.keysOf(h.Definition.ID).valid(r.now())
 	id := cmp.Or(q.Delivery, "test-"+events.NewRequestID())
-	for name, value := range hooks.Sign(p, valid[0], id, []byte(q.Body), r.now()) {
-		headers[name] = value
-	}
+	maps.Copy(headers, hooks.Sign(p, valid[0], id, []byte(q.Body), r.now()))
 	v := r.judge(h, headers, []byte(q.Body))
 	switch err := r.verify(h, Delivery{Name: h.Name, Headers: headers, Body: []byte(q.Body), Operator: func() bool { return true }}); {
 	case err != nil && valid[0] == "":

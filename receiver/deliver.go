@@ -89,7 +89,7 @@ func (r *Receiver) Receive(ctx context.Context, d Delivery) (Answer, error) {
 	return Answer{Result: v.Result, Delivery: v.Delivery, Task: v.Task, Challenge: v.challenge}, nil
 }
 
-// verify returns a hooks.Rejection for a request without a valid signature.
+// verify returns a hooks.RejectionError for a request without a valid signature.
 func (r *Receiver) verify(h *hook, d Delivery) error {
 	if h == nil {
 		return hooks.Verify("", [2]string{}, d.Headers, d.Body, r.now())
@@ -103,15 +103,15 @@ func (r *Receiver) verify(h *hook, d Delivery) error {
 		return nil
 	}
 	if err == nil {
-		return hooks.Rejection("there is no signature")
+		return hooks.RejectionError("there is no signature")
 	}
-	return hooks.Rejection("the request does not have the token of an operator")
+	return hooks.RejectionError("the request does not have the token of an operator")
 }
 
 // reject counts a request without a valid signature. Nothing of it is stored.
 func (r *Receiver) reject(ctx context.Context, h *hook, err error) {
 	o := hooks.Outcome{At: r.now(), Result: hooks.Rejected}
-	if why, known := errors.AsType[hooks.Rejection](err); known {
+	if why, known := errors.AsType[hooks.RejectionError](err); known {
 		o.Reason = string(why)
 	}
 	r.count(h, o)

@@ -165,6 +165,7 @@ func (r *Receiver) count(h *hook, o hooks.Outcome) {
 		s.limited++
 	case hooks.Failed:
 		s.failed++
+	case hooks.Accepted, hooks.Duplicate, hooks.Filtered, hooks.Refused: // recorded
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -101,7 +102,9 @@ func TestRejectedRequestsLeaveNothing(t *testing.T) {
 	for range 10_000 {
 		for _, d := range []receiver.Delivery{
 			w.delivery("deploy", "id", "{}", another), w.delivery("unknown", "id", "{}", secret), w.delivery("../deploy", "id", "{}", secret),
-			w.delivery("open", "id", "{}", secret), {Name: "deploy", Body: []byte("{}")}, {Name: "", Headers: hooks.Headers{}},
+			w.delivery("open", "id", "{}", secret),
+			{Name: "deploy", Body: []byte("{}")},
+			{Name: "", Headers: hooks.Headers{}},
 		} {
 			_, err := r.Receive(t.Context(), d)
 			require.True(t, fault.Has(err, fault.Unauthorized), "%v", err)
@@ -332,7 +335,7 @@ func TestLimits(t *testing.T) {
 	w.put(r, "deploy", github())
 	limited := 0
 	for i := range 300 {
-		if _, err := w.deliver(r, fmt.Sprint(i), `{"ref":"skip"}`); err != nil {
+		if _, err := w.deliver(r, strconv.Itoa(i), `{"ref":"skip"}`); err != nil {
 			require.True(t, fault.Has(err, fault.RateLimited))
 			assert.Equal(t, w.now.Add(time.Second), fault.From(err).RetryAt)
 			limited++
@@ -342,7 +345,7 @@ func TestLimits(t *testing.T) {
 	for range 100 {
 		w.now = w.now.Add(time.Second)
 		for i := range 60 {
-			_, _ = w.deliver(r, fmt.Sprint(i), `{"ref":"skip"}`)
+			_, _ = w.deliver(r, strconv.Itoa(i), `{"ref":"skip"}`)
 		}
 	}
 	v := w.view(r, "deploy")

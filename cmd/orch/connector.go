@@ -10,6 +10,7 @@ import (
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pathguard"
@@ -172,4 +173,12 @@ func (cn *connector) checkContinued(ctx context.Context, s session, id events.Ta
 		return err
 	}
 	return cn.checkRoot(s, t, "orch watch")
+}
+
+// agoText says how long ago something was.
+func (cn *connector) agoText(at time.Time) string {
+	if age := screen.Age(cn.now(), at); age != "now" {
+		return age + " ago"
+	}
+	return "just now"
 }

@@ -239,14 +239,6 @@ func (c *scheduleCommands) definitionLines(s api.ScheduleView) []string {
 	return lines
 }
 
-// agoText says how long ago something was.
-func (c *connector) agoText(at time.Time) string {
-	if age := screen.Age(c.now(), at); age != "now" {
-		return age + " ago"
-	}
-	return "just now"
-}
-
 // prefixed returns a text with a prefix, nothing for an empty text.
 func prefixed(prefix, text string) string {
 	if text == "" {

@@ -19,7 +19,7 @@ func hookRoutes() []route {
 		plain(get, "/hooks", "hooks", "List the hooks, by name.", readsAll, toolList, on(api.API.Hooks)).query("deliveries"),
 		plain(get, "/hooks/{name}", "hook", "Read a hook.", readsAll, toolList, then(api.API.Hooks, soleHook)).
 			with(fromPath("name", "name")).query("deliveries"),
-		plain(get, "/hooks/{name}/deliveries", "hook_deliveries", "List the last deliveries to a hook, the newest first.", readsAll, toolList, then(deliveriesOf, soleDeliveries)).
+		plain(get, "/hooks/{name}/deliveries", "hook_deliveries", "List the last deliveries to a hook, the newest first.", readsAll, toolList, then(listDeliveries(), soleDeliveries)).
 			with(fromPath("name", "name")).query("deliveries"),
 		plain(post, "/hooks", "put_hook", "Create a hook, or replace its definition.", operates, anyTool, on(api.API.PutHook)).hides("root"),
 		one("pause", api.ActPause, "Keep a hook from taking deliveries.", "secret", "keep"),
@@ -41,12 +41,14 @@ func steersHook(act string) action {
 
 func soleHook(_ *api.HooksRequest, r api.HooksReply) (api.HookView, error) { return r.Hooks[0], nil }
 
-// deliveriesOf returns a hook with its deliveries, by default all that are kept.
-func deliveriesOf(a api.API, ctx context.Context, r api.HooksRequest) (api.HooksReply, error) {
-	if r.Deliveries == 0 {
-		r.Deliveries = hooks.MaxOutcomes
+// listDeliveries returns the method that reads a hook with its deliveries, by default all that are kept.
+func listDeliveries() func(api.API, context.Context, api.HooksRequest) (api.HooksReply, error) {
+	return func(a api.API, ctx context.Context, r api.HooksRequest) (api.HooksReply, error) {
+		if r.Deliveries == 0 {
+			r.Deliveries = hooks.MaxOutcomes
+		}
+		return a.Hooks(ctx, r)
 	}
-	return a.Hooks(ctx, r)
 }
 
 // hookDeliveries are the last deliveries to a hook.

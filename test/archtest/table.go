@@ -281,7 +281,7 @@ func libraries() []Library {
 		{Path: "github.com/oklog/ulid/v2", Users: []string{"events", "index", "traces"}},
 		{Path: "github.com/santhosh-tekuri/jsonschema/v6", Users: []string{"plan", "tools", "agents", "tools/toolstest", "mcp/*"}},
 		{Path: "github.com/spf13", Users: []string{"cmd/orch", "test/gendocs"}},
-		{Path: "go.yaml.in/yaml/v3", Users: []string{"plan", "policy", "internal/config", "plantest", "evals", "mcp/registry", "models/script", "schedules", "cmd/orch", "test/requirements"}},
+		{Path: "go.yaml.in/yaml/v3", Users: []string{"plan", "policy", "internal/config", "plantest", "evals", "mcp/registry", "models/script", "schedules", "hooks", "cmd/orch", "test/requirements"}},
 		{Path: "golang.org/x/net/bpf", Users: []string{"internal/proc"}},
 		{Path: "golang.org/x/net", Users: []string{"internal/netguard", "tools/web"}},
 		{Path: "golang.org/x/oauth2", Users: []string{"tools/firebase/account"}, Hidden: true},
