@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -20,10 +22,15 @@ import (
 const HooksPath = "/hooks/"
 
 const (
-	// maxDeliveries is the number of deliveries that are read and handled at the same time. With their bodies they take 32 MiB.
+	// maxDeliveries is the number of deliveries that are handled at the same time. Others wait, at most deliveryWait.
 	maxDeliveries = 32
+	deliveryWait  = 10 * time.Second
 	// deliveryTime is how long a sender may take for its body.
 	deliveryTime = 10 * time.Second
+	// maxPending bounds the bodies of deliveries that are being read or wait, in bytes. A body takes of it what has arrived, in
+	// chunks, so that slow senders take little.
+	maxPending = 32 << 20
+	chunk      = 16 << 10
 )
 
 // HooksConfig configures the handler of deliveries. Its fields are required.
@@ -38,13 +45,15 @@ type HooksConfig struct {
 // the host, because a proxy or a tunnel may pass on the public name of the node, and a page that has rebound a name cannot sign.
 // Requests of pages, which have an origin, are refused.
 func Hooks(cfg HooksConfig) http.Handler {
-	return &hookHandler{cfg, make(chan struct{}, maxDeliveries)}
+	return &hookHandler{cfg: cfg, slots: make(chan struct{}, maxDeliveries)}
 }
 
 type hookHandler struct {
 	cfg HooksConfig
 	// slots has an element for each delivery that is handled.
 	slots chan struct{}
+	// pending is the size of the bodies that are being read or wait.
+	pending atomic.Int64
 }
 
 // IsDelivery reports whether a path is that of a hook.
@@ -64,19 +73,19 @@ func (h *hookHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuseDelivery(w, http.StatusForbidden, fault.New(fault.Forbidden, "a hook takes no requests of pages").WithReason("ORIGIN_NOT_ALLOWED"))
 		return
 	}
-	select {
-	case h.slots <- struct{}{}:
-		defer func() { <-h.slots }()
-	default:
-		w.Header().Set("Retry-After", "1")
-		refuseDelivery(w, http.StatusServiceUnavailable, fault.New(fault.Unavailable, "%d deliveries are being read", maxDeliveries))
-		return
+	body, leave, status, err := h.read(w, r)
+	defer leave()
+	if err == nil && !h.enter(r.Context()) {
+		status, err = http.StatusServiceUnavailable, errBusy()
 	}
-	body, status, err := readDelivery(w, r)
 	if err != nil {
+		if status == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", "1")
+		}
 		refuseDelivery(w, status, err)
 		return
 	}
+	defer func() { <-h.slots }()
 	answer, err := h.cfg.Receive(r.Context(), receiver.Delivery{
 		Name: strings.TrimPrefix(r.URL.Path, HooksPath), Headers: headersOf(r.Header), Body: body,
 		Operator: func() bool { return h.cfg.Operator(r.Context(), bearer(r)) },
@@ -88,20 +97,49 @@ func (h *hookHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeAnswer(w, answer)
 }
 
-// readDelivery reads the body of a delivery. Beside an error it returns the HTTP status to answer with.
-func readDelivery(w http.ResponseWriter, r *http.Request) (body []byte, status int, err error) {
+// enter waits until a delivery can be handled. It returns false if that takes too long.
+func (h *hookHandler) enter(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, deliveryWait)
+	defer cancel()
+	select {
+	case h.slots <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func errBusy() error {
+	return fault.New(fault.Unavailable, "the node has too many deliveries to handle")
+}
+
+// read reads the body of a delivery. The caller calls leave when the body is no longer needed. Beside an error it returns the HTTP
+// status to answer with.
+func (h *hookHandler) read(w http.ResponseWriter, r *http.Request) (body []byte, leave func(), status int, err error) {
+	held := int64(0)
+	leave = func() { h.pending.Add(-held) }
 	if r.ContentLength > receiver.MaxBody {
-		return nil, http.StatusRequestEntityTooLarge, errLargeDelivery()
+		return nil, leave, http.StatusRequestEntityTooLarge, errLargeDelivery()
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(deliveryTime)) // if it cannot be set, the limit of the server counts
-	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, receiver.MaxBody))
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return nil, http.StatusRequestEntityTooLarge, errLargeDelivery()
+	from := http.MaxBytesReader(w, r.Body, receiver.MaxBody)
+	var b bytes.Buffer
+	for {
+		held += chunk
+		if h.pending.Add(chunk) > maxPending {
+			return nil, leave, http.StatusServiceUnavailable, errBusy()
+		}
+		_, err := io.CopyN(&b, from, chunk)
+		if errors.Is(err, io.EOF) {
+			return b.Bytes(), leave, 0, nil
+		}
+		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+			return nil, leave, http.StatusRequestEntityTooLarge, errLargeDelivery()
+		}
+		if err != nil {
+			return nil, leave, http.StatusBadRequest, fault.New(fault.ParseError, "the body cannot be read")
+		}
 	}
-	if err != nil {
-		return nil, http.StatusBadRequest, fault.New(fault.ParseError, "the body cannot be read")
-	}
-	return body, 0, nil
 }
 
 func errLargeDelivery() error {

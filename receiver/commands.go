@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -140,6 +141,9 @@ func (r *Receiver) checkDefinition(ctx context.Context, q api.PutHookRequest) er
 	if _, err := compile(d); err != nil {
 		return err
 	}
+	if err := r.checkSecrets(d); err != nil {
+		return err
+	}
 	if d.Signal != nil {
 		return nil
 	}
@@ -153,6 +157,20 @@ func (r *Receiver) checkDefinition(ctx context.Context, q api.PutHookRequest) er
 		return nil
 	}
 	return err
+}
+
+// checkSecrets returns SECRET_DETECTED for a secret in a text that the journal and the views contain. Submit finds those in plans.
+func (r *Receiver) checkSecrets(d hooks.Definition) error {
+	texts := map[string]string{"when": d.When, "inputs": string(d.Inputs)}
+	if s := d.Signal; s != nil {
+		texts["signal.task"], texts["signal.name"], texts["signal.data"] = s.Task, s.Name, string(s.Data)
+	}
+	for _, field := range slices.Sorted(maps.Keys(texts)) {
+		if r.cfg.Redact(texts[field]) != texts[field] {
+			return fault.New(fault.SecretDetected, "contains a secret").WithField(field).WithHint("it would be stored in the journal of the hooks; a plan may name secrets of the node instead")
+		}
+	}
+	return nil
 }
 
 // isComputed reports whether a field of the inputs depends on the delivery.

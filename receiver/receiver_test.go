@@ -380,11 +380,12 @@ func TestPutHook(t *testing.T) {
 	assert.NotNil(t, v.Paused)
 	assert.Len(t, w.entries, entries+2)
 	for field, q := range map[string]api.PutHookRequest{
-		"name":     {Name: "A", Definition: github(), Secret: secret},
-		"secret":   {Name: "x", Definition: github()},
-		"provider": {Name: "x", Definition: hooks.Definition{Plan: json.RawMessage(`{}`)}, Secret: secret},
-		"when":     {Name: "x", Definition: hooks.Definition{Provider: hooks.GitHub, Plan: json.RawMessage(`{}`), When: "steps.a"}, Secret: secret},
-		"inputs.a": {Name: "x", Definition: hooks.Definition{Provider: hooks.GitHub, Plan: json.RawMessage(`{}`), Inputs: json.RawMessage(`{"a":"${{ item }}"}`)}, Secret: secret},
+		"name":        {Name: "A", Definition: github(), Secret: secret},
+		"secret":      {Name: "x", Definition: github()},
+		"provider":    {Name: "x", Definition: hooks.Definition{Plan: json.RawMessage(`{}`)}, Secret: secret},
+		"when":        {Name: "x", Definition: hooks.Definition{Provider: hooks.GitHub, Plan: json.RawMessage(`{}`), When: "steps.a"}, Secret: secret},
+		"signal.data": {Name: "x", Definition: hooks.Definition{Provider: hooks.GitHub, Signal: &hooks.Signal{Task: "x", Name: "y", Data: json.RawMessage(`"hunter2"`)}}, Secret: secret},
+		"inputs.a":    {Name: "x", Definition: hooks.Definition{Provider: hooks.GitHub, Plan: json.RawMessage(`{}`), Inputs: json.RawMessage(`{"a":"${{ item }}"}`)}, Secret: secret},
 	} {
 		assert.Equal(t, field, fault.From(put(q)).Field)
 	}
