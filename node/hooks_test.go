@@ -3,7 +3,10 @@ package node_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -169,4 +172,59 @@ func TestHookThatSignals(t *testing.T) {
 	assert.Equal(t, http.StatusUnprocessableEntity, status)
 	status, answer, _ = e.deliver("answer", "msg_1", body("ada"))
 	assert.Equal(t, http.StatusOK, status, "it has arrived: %v", answer)
+}
+
+// A member that stands by passes deliveries on, under any host name. The next active node has the hooks with their secrets, and knows
+// what was delivered.
+func TestHooksOfACluster(t *testing.T) {
+	t.Parallel()
+	server := natsServer(t)
+	first, second := serveMember(t, server), serveMember(t, server)
+	secret, err := os.ReadFile(filepath.Join(first.cfg.DataDir, bus.LocalTokenFile))
+	require.NoError(t, err)
+	post := func(s *served, path, body string, headers map[string]string) (int, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, strings.TrimSuffix(s.mcp, "/mcp")+path, strings.NewReader(body))
+		require.NoError(t, err)
+		r.Host = "hooks.example.org"
+		r.Header.Set("Content-Type", "application/json")
+		for name, value := range headers {
+			r.Header.Set(name, value)
+		}
+		got, err := http.DefaultTransport.RoundTrip(r)
+		require.NoError(t, err)
+		defer func() { _ = got.Body.Close() }()
+		text, err := io.ReadAll(got.Body)
+		require.NoError(t, err)
+		return got.StatusCode, string(text)
+	}
+	deliver := func(s *served, id string) (int, string) {
+		t.Helper()
+		return post(s, "/hooks/echo", `{"n":7}`, hooks.Sign(hooks.Standard, hookSecret, id, []byte(`{"n":7}`), time.Now()))
+	}
+	status, text := post(first, "/api/v1/hooks", "{}", map[string]string{"Authorization": "Bearer " + strings.TrimSpace(string(secret))})
+	require.NotEqual(t, http.StatusOK, status, "the other paths check the host: %s", text)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, strings.TrimSuffix(first.mcp, "/mcp")+"/api/v1/hooks",
+		strings.NewReader(fmt.Sprintf(`{"name":"echo","definition":%s,"secret":%q}`, echoHook, hookSecret)))
+	require.NoError(t, err)
+	r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(secret)))
+	r.Header.Set("Content-Type", "application/json")
+	got, err := http.DefaultTransport.RoundTrip(r)
+	require.NoError(t, err)
+	require.NoError(t, got.Body.Close())
+	require.Equal(t, http.StatusOK, got.StatusCode)
+
+	status, text = deliver(second, "msg_1")
+	assert.Equal(t, http.StatusAccepted, status, text)
+	status, text = post(second, "/hooks/echo", "{}", nil)
+	assert.Equal(t, http.StatusUnauthorized, status, text)
+	first.shutDown()
+	require.Eventually(t, func() bool {
+		status, text = deliver(second, "msg_1")
+		return status != http.StatusServiceUnavailable
+	}, time.Minute, time.Millisecond, "%s", text)
+	assert.Equal(t, http.StatusOK, status, text)
+	assert.Contains(t, text, `"result":"duplicate"`)
+	status, text = deliver(second, "msg_2")
+	assert.Equal(t, http.StatusAccepted, status, text)
 }

@@ -185,9 +185,10 @@ func (r *Receiver) admit(h *hook) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.sightingsOf(h.Name)
-	if gone := now.Sub(s.filled); gone > 0 || s.filled.IsZero() {
-		s.tokens, s.filled = min(s.tokens+gone.Seconds()*rate, burst), now
+	if gone := now.Sub(s.filled); gone > 0 { // a clock that was set back fills nothing
+		s.tokens = min(s.tokens+gone.Seconds()*rate, burst)
 	}
+	s.filled = now
 	if s.tokens < 1 {
 		return fault.New(fault.RateLimited, "the hook takes %d deliveries in a second", rate).WithRetryAt(now.Add(time.Second))
 	}
