@@ -42,10 +42,14 @@ signals a task. Its tasks have the label hook=NAME. The plan sees the delivery a
 	return []*cobra.Command{cmd}
 }
 
-// noteIdle tells that nothing takes deliveries, if there are hooks and no node runs.
-func (c *hookCommands) noteIdle(s session, n int) {
-	if n > 0 && s.Embedded() {
+// noteIdle tells that nothing takes deliveries, if there are hooks and no node runs, or if it does not serve HTTP.
+func (c *hookCommands) noteIdle(s session, list ...api.HookView) {
+	switch {
+	case len(list) == 0:
+	case s.Embedded():
 		c.note("no node runs here, so no hook takes deliveries; start one with: orch serve")
+	case list[0].URL == "":
+		c.note("the node does not serve HTTP, so no hook takes deliveries; start it with: orch serve --http ADDRESS")
 	}
 }
 
@@ -61,7 +65,7 @@ func newHookList(c *hookCommands) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				c.noteIdle(s, len(reply.Hooks))
+				c.noteIdle(s, reply.Hooks...)
 				return c.showList(reply.Hooks)
 			})
 		},
@@ -117,7 +121,7 @@ func newHookGet(c *hookCommands) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				c.noteIdle(s, 1)
+				c.noteIdle(s, reply.Hooks[0])
 				return c.showHook(reply.Hooks[0])
 			})
 		},

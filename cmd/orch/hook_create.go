@@ -100,7 +100,7 @@ func (c *hookCommands) create(ctx context.Context, o hookOptions) error {
 		if err != nil {
 			return err
 		}
-		c.noteIdle(s, 1)
+		c.noteIdle(s, v)
 		return c.showHook(v)
 	})
 }

@@ -94,7 +94,7 @@ func (c *hookCommands) steering(cmd *cobra.Command, request func() (api.SteerHoo
 			if err != nil {
 				return err
 			}
-			c.noteIdle(s, 1)
+			c.noteIdle(s, v)
 			return c.showHook(v)
 		})
 	}
