@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -10,9 +11,11 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pause"
 )
 
 // The files of a data directory beside the store itself.
@@ -97,7 +100,7 @@ func lockDataDir(dir, guest string) (*os.File, error) {
 	if err != nil {
 		return nil, dirFault(err, "the lock of the data directory "+dir+" cannot be opened")
 	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	err = flock(f, guest == "")
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		defer f.Close()
 		return nil, inUseFault(dir, f)
@@ -110,6 +113,21 @@ func lockDataDir(dir, guest string) (*os.File, error) {
 		return nil, writeFault(f.Name(), err)
 	}
 	return f, nil
+}
+
+// lockWithin is how long a node waits for the lock of another one. The kernel keeps the lock of a process that was killed until it has
+// released the memory of the process.
+const lockWithin = time.Second
+
+// flock locks a file; EWOULDBLOCK if another process holds it. A patient caller waits for lockWithin, unless a guest holds it.
+func flock(f *os.File, patient bool) error {
+	for end := time.Now().Add(lockWithin); ; {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || !patient || holderOf(f).Guest != "" || time.Now().After(end) {
+			return err
+		}
+		_ = pause.For(context.Background(), turnPause)
+	}
 }
 
 // unlock releases the lock at once. Closing the file is not enough: a child process that is being started holds a copy
