@@ -1,8 +1,8 @@
 package api
 
 // This file lists the requests that name an actor. A server that authenticates its clients, such as the HTTP server, sets these
-// fields, and refuses a request that names a different actor. FindRequest is not in the list: its Actor only selects the
-// submitter of @last.
+// fields, and refuses a request that names a different actor. FindRequest and AuditRequest are not in the list: their Actor only selects
+// the submitter of @last, and acts.
 
 // ActorFields returns the field that names who acts.
 func (r *SubmitRequest) ActorFields() []*string { return []*string{&r.Actor} }

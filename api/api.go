@@ -12,6 +12,7 @@ import (
 type API interface {
 	Tasks
 	Schedules
+	Audits
 	Hooks
 }
 

@@ -190,6 +190,16 @@ func (c Client) SteerSchedule(ctx context.Context, r SteerScheduleRequest) (Stee
 	return steerSchedule.send(ctx, c.transport, r)
 }
 
+// Audit implements API.
+func (c Client) Audit(ctx context.Context, r AuditRequest) (AuditReply, error) {
+	return listActs.send(ctx, c.transport, r)
+}
+
+// AuditEntries implements API.
+func (c Client) AuditEntries(ctx context.Context, r AuditEntriesRequest) (AuditEntriesReply, error) {
+	return auditEntries.send(ctx, c.transport, r)
+}
+
 // Hooks implements API.
 func (c Client) Hooks(ctx context.Context, r HooksRequest) (HooksReply, error) {
 	return listHooks.send(ctx, c.transport, r)

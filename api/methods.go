@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"time"
+
+	"github.com/orch-dev/orch/audit"
 )
 
 // Repeat defines when a request may be repeated after an error that leaves its result unknown.
@@ -26,6 +28,8 @@ type Method struct {
 	// Name is the name of the method on the wire, such as submit_batch.
 	Name   string
 	Repeat Repeat
+	// Effect says whether a request is an act for the audit stream.
+	Effect Effect
 	// Parked is set for methods that wait for a change and have no other effect. A node that stops ends them at once.
 	Parked bool
 }
@@ -38,6 +42,7 @@ type Call struct {
 	Wait time.Duration
 	// In is the request, Out points to the reply.
 	In, Out any
+	act     func() (audit.Act, bool)
 	// Make invokes the method on an API in this process and stores the reply in Out.
 	Make func(ctx context.Context, a API) error
 }
@@ -78,6 +83,8 @@ type typedMethod[In, Out any] struct {
 	Method
 
 	do func(API, context.Context, In) (Out, error)
+	// act returns the act of a request, false if the request only reads; nil for methods that are no acts.
+	act func(In) (audit.Act, bool)
 }
 
 func method[In, Out any](name string, repeat Repeat, do func(API, context.Context, In) (Out, error)) typedMethod[In, Out] {
@@ -107,6 +114,9 @@ func (m typedMethod[In, Out]) send(ctx context.Context, over Transport, in In) (
 	if patient, ok := any(in).(interface{ wait() time.Duration }); ok {
 		call.Wait = patient.wait()
 	}
+	if m.act != nil {
+		call.act = func() (audit.Act, bool) { return m.act(in) }
+	}
 	call.Make = func(ctx context.Context, a API) (err error) {
 		out, err = m.do(a, ctx, in)
 		return err
@@ -121,53 +131,56 @@ func (r CallRequest) wait() time.Duration   { return r.Wait }
 
 // The methods of API. Methods, Handlers and Client are derived from this table.
 var ( //nolint:gochecknoglobals // a constant table
-	submit       = method("submit", Idempotent, API.Submit)
-	submitBatch  = method("submit_batch", Always, API.SubmitBatch)
-	find         = method("find", Always, API.Find)
-	get          = method("get", Always, API.Get)
-	result       = method("result", Always, API.Result).parked()
-	list         = method("list", Always, API.List)
-	queue        = method("queue", Always, API.Queue)
-	watch        = method("watch", Always, API.Watch).parked()
-	history      = method("history", Always, API.History)
-	replay       = method("replay", Always, API.Replay)
-	explain      = method("explain", Always, API.Explain)
-	conversation = method("conversation", Always, API.Conversation)
-	cost         = method("costs", Always, API.Costs)
-	cancel       = method("cancel", Idempotent, API.Cancel)
-	pause        = method("pause", Idempotent, API.Pause)
-	resume       = method("resume", Idempotent, API.Resume)
-	retry        = method("retry", Never, API.Retry)
-	redrive      = method("redrive", Never, API.Redrive)
-	fork         = method("fork", Idempotent, API.Fork)
-	diff         = method("diff", Always, API.Diff)
-	signal       = method("signal", IfUnrecorded, API.Signal)
-	say          = method("say", IfUnrecorded, API.Say)
-	resolve      = method("resolve", IfUnrecorded, API.Resolve)
-	call         = method("call", Never, API.Call)
-	checkpoint   = method("checkpoint", IfUnrecorded, API.Checkpoint)
-	approvals    = method("approvals", Always, API.Approvals)
-	decide       = method("decide", Idempotent, API.Decide)
-	questions    = method("questions", Always, API.Questions)
-	answer       = method("answer", Idempotent, API.Answer)
-	archive      = method("archive", Idempotent, API.Archive)
-	exportFile   = method("export", Always, API.Export)
-	importFile   = method("import", Always, API.Import)
-	status       = method("status", Always, API.Status)
+	submit       = method("submit", Idempotent, API.Submit).works()
+	submitBatch  = method("submit_batch", Always, API.SubmitBatch).works()
+	find         = method("find", Always, API.Find).reads()
+	get          = method("get", Always, API.Get).reads()
+	result       = method("result", Always, API.Result).parked().reads()
+	list         = method("list", Always, API.List).reads()
+	queue        = method("queue", Always, API.Queue).reads()
+	watch        = method("watch", Always, API.Watch).parked().reads()
+	history      = method("history", Always, API.History).reads()
+	replay       = method("replay", Always, API.Replay).reads()
+	explain      = method("explain", Always, API.Explain).reads()
+	conversation = method("conversation", Always, API.Conversation).reads()
+	cost         = method("costs", Always, API.Costs).reads()
+	cancel       = method("cancel", Idempotent, API.Cancel).steers(cancelAct)
+	pause        = method("pause", Idempotent, API.Pause).steers(pauseAct("pause"))
+	resume       = method("resume", Idempotent, API.Resume).steers(pauseAct("resume"))
+	retry        = method("retry", Never, API.Retry).steers(retryAct)
+	redrive      = method("redrive", Never, API.Redrive).steers(redriveAct)
+	fork         = method("fork", Idempotent, API.Fork).steers(forkAct)
+	diff         = method("diff", Always, API.Diff).reads()
+	signal       = method("signal", IfUnrecorded, API.Signal).steers(signalAct)
+	say          = method("say", IfUnrecorded, API.Say).steers(sayAct)
+	resolve      = method("resolve", IfUnrecorded, API.Resolve).steers(resolveAct)
+	call         = method("call", Never, API.Call).works()
+	checkpoint   = method("checkpoint", IfUnrecorded, API.Checkpoint).steers(checkpointAct)
+	approvals    = method("approvals", Always, API.Approvals).reads()
+	decide       = method("decide", Idempotent, API.Decide).steers(decideAct)
+	questions    = method("questions", Always, API.Questions).reads()
+	answer       = method("answer", Idempotent, API.Answer).steers(answerAct)
+	archive      = method("archive", Idempotent, API.Archive).administers(archiveAct)
+	exportFile   = method("export", Always, API.Export).administers(exportAct)
+	importFile   = method("import", Always, API.Import).administers(importAct)
+	status       = method("status", Always, API.Status).reads()
 
-	listSchedules = method("schedules", Always, API.Schedules)
-	putSchedule   = method("put_schedule", IfUnrecorded, API.PutSchedule)
-	steerSchedule = method("steer_schedule", IfUnrecorded, API.SteerSchedule)
+	listSchedules = method("schedules", Always, API.Schedules).reads()
+	putSchedule   = method("put_schedule", IfUnrecorded, API.PutSchedule).administers(putScheduleAct)
+	steerSchedule = method("steer_schedule", IfUnrecorded, API.SteerSchedule).administers(steerScheduleAct)
 
-	listHooks = method("hooks", Always, API.Hooks)
-	putHook   = method("put_hook", IfUnrecorded, API.PutHook)
-	steerHook = method("steer_hook", IfUnrecorded, API.SteerHook)
-	testHook  = method("test_hook", Always, API.TestHook)
+	listActs     = method("audit", Always, API.Audit).reads()
+	auditEntries = method("audit_entries", Always, API.AuditEntries).reads()
+
+	listHooks = method("hooks", Always, API.Hooks).reads()
+	putHook   = method("put_hook", IfUnrecorded, API.PutHook).administers(putHookAct)
+	steerHook = method("steer_hook", IfUnrecorded, API.SteerHook).administers(steerHookAct)
+	testHook  = method("test_hook", Always, API.TestHook).reads()
 
 	table = []entry{
 		submit, submitBatch, find, get, result, list, queue, watch, history, replay, explain, conversation, cost, cancel,
 		pause, resume, retry, redrive, fork, diff, signal, say, resolve, call, checkpoint, approvals, decide, questions, answer, archive,
-		exportFile, importFile, status, listSchedules, putSchedule, steerSchedule,
+		exportFile, importFile, status, listSchedules, putSchedule, steerSchedule, listActs, auditEntries,
 		listHooks, putHook, steerHook, testHook,
 	}
 )

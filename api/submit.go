@@ -57,6 +57,8 @@ type SubmitRequest struct {
 	// Root is the folder that the calls of the task are confined to, as an absolute path without symbolic links. Empty means
 	// the root of the node. Only programs on the machine of the node may choose it.
 	Root string `json:"root,omitempty"`
+	// Undoes is the session or the call of one that the task undoes. Such a submission is an act for the audit stream.
+	Undoes events.TaskID `json:"undoes,omitempty"`
 	// Actor is the submitter, such as "user:ada".
 	Actor string `json:"actor,omitempty"`
 	// Cause is the id of the request that caused the task. It is recorded in the first commit.

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"log/slog"
 	"maps"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +34,8 @@ type authenticator struct {
 	log  *slog.Logger
 	// tokens points to the list of tokens of agents and people, which is nil until the node has read it.
 	tokens *atomic.Pointer[Tokens]
+	// refused, which may be nil, is called with the address of a client that was refused.
+	refused func(source string)
 	// server is set before anybody can connect.
 	server *server.Server
 
@@ -48,6 +51,24 @@ var _ server.Authentication = (*authenticator)(nil)
 
 // Check implements server.Authentication.
 func (a *authenticator) Check(c server.ClientAuthentication) bool {
+	if a.admit(c) {
+		return true
+	}
+	if addr := c.RemoteAddress(); a.refused != nil && c.Kind() == server.CLIENT {
+		source := "process"
+		if addr != nil {
+			source = addr.String()
+		}
+		if host, _, err := net.SplitHostPort(source); err == nil {
+			source = host
+		}
+		a.refused(source)
+	}
+	return false
+}
+
+// admit decides whether a client may connect, and registers its permissions.
+func (a *authenticator) admit(c server.ClientAuthentication) bool {
 	opts := c.GetOpts()
 	switch {
 	case c.Kind() != server.CLIENT:

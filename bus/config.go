@@ -81,6 +81,8 @@ type ServerConfig struct {
 	Port int
 	// Sync makes the data of a file durable; default fdatasync(2). Tests replace it with a slow or failing disk.
 	Sync func(*os.File) error
+	// Refused, which may be nil, is called with the address of a client whose credential was refused. It must not block.
+	Refused func(source string)
 	// Locked is called when the data directory is locked, before its files are checked, which may take long. An error of it
 	// ends the start.
 	Locked func(context.Context) error

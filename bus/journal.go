@@ -29,13 +29,14 @@ const (
 	RealtimeJournal  = "REALTIME"
 	FirestoreJournal = "FIRESTORE"
 	SchedulesJournal = "SCHEDULES"
+	AuditJournal     = "AUDIT"
 	HooksJournal     = "HOOKS"
 )
 
 // journalStreams returns the names of the streams of all journals and of their snapshots. The streams of a journal that was
 // never opened do not exist.
 func journalStreams() []string {
-	return []string{snapsStream, journalPrefix + RealtimeJournal, journalPrefix + FirestoreJournal, journalPrefix + SchedulesJournal, journalPrefix + HooksJournal}
+	return []string{snapsStream, journalPrefix + RealtimeJournal, journalPrefix + FirestoreJournal, journalPrefix + SchedulesJournal, journalPrefix + HooksJournal, journalPrefix + AuditJournal}
 }
 
 // contentOf returns what a journal contains, for messages.
@@ -43,6 +44,8 @@ func contentOf(journal string) string {
 	switch journal {
 	case SchedulesJournal:
 		return "the schedules"
+	case AuditJournal:
+		return "the audit stream"
 	case HooksJournal:
 		return "the hooks"
 	default:

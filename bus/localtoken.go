@@ -20,7 +20,7 @@ type LocalToken struct {
 
 // Ensure creates the token and its file, unless the file contains a valid token of the user with the role operator. A
 // previous token is revoked.
-func (l LocalToken) Ensure(ctx context.Context, t *Tokens) error {
+func (l LocalToken) Ensure(ctx context.Context, t *Tokens, store TokenStore) error {
 	data, err := readLocalToken(l.path())
 	if err != nil && !fault.Has(err, fault.NotFound) {
 		return err
@@ -28,7 +28,7 @@ func (l LocalToken) Ensure(ctx context.Context, t *Tokens) error {
 	if token, wrong := t.VerifyToken(data); wrong == nil && token.Name == l.User && token.Role == RoleOperator {
 		return restrictFile(l.path())
 	}
-	_, err = l.Rotate(ctx, t)
+	_, err = l.Rotate(ctx, store)
 	return err
 }
 

@@ -23,6 +23,8 @@ type RestoreConfig struct {
 	Logger *slog.Logger
 	// Progress, which may be nil, is called at the start of each step.
 	Progress func(step string)
+	// Staged, which may be nil, is called with the new directory before it gets its name.
+	Staged func(dir string) error
 }
 
 // Restored is the result of a restore.
@@ -62,6 +64,11 @@ func Restore(ctx context.Context, cfg RestoreConfig) (Restored, error) {
 	defer func() { _ = os.RemoveAll(staged) }() // after a failure; otherwise the directory was renamed
 	if r.Report, err = cfg.stage(ctx, staged, r.Manifest); err != nil {
 		return r, err
+	}
+	if cfg.Staged != nil {
+		if err := cfg.Staged(staged); err != nil {
+			return r, err
+		}
 	}
 	r.Aside, err = cfg.install(staged)
 	return r, err

@@ -126,7 +126,7 @@ func (s *Server) run() error {
 	if err != nil {
 		return err
 	}
-	a := &authenticator{auth: s.auth, log: cfg.Logger, tokens: &s.agents}
+	a := &authenticator{auth: s.auth, log: cfg.Logger, tokens: &s.agents, refused: cfg.Refused}
 	opts.CustomClientAuthentication = a
 	ns, err := server.NewServer(opts)
 	if err != nil {

@@ -374,7 +374,7 @@ func TestLocalToken(t *testing.T) {
 		assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 		return strings.TrimSuffix(string(data), "\n")
 	}
-	require.NoError(t, local.Ensure(t.Context(), tokens))
+	require.NoError(t, local.Ensure(t.Context(), tokens, tokens))
 	first := secret()
 	token, err := tokens.VerifyToken(first)
 	require.NoError(t, err)
@@ -383,7 +383,7 @@ func TestLocalToken(t *testing.T) {
 	assert.Zero(t, token.ExpiresAt)
 
 	require.NoError(t, os.Chmod(path, 0o644))
-	require.NoError(t, local.Ensure(t.Context(), tokens))
+	require.NoError(t, local.Ensure(t.Context(), tokens, tokens))
 	assert.Equal(t, first, secret(), "it stays")
 
 	for name, spoil := range map[string]func(){
@@ -403,7 +403,7 @@ func TestLocalToken(t *testing.T) {
 	} {
 		before := secret()
 		spoil()
-		require.NoError(t, local.Ensure(t.Context(), tokens), name)
+		require.NoError(t, local.Ensure(t.Context(), tokens, tokens), name)
 		assert.NotEqual(t, before, secret(), name)
 		_, err = tokens.VerifyToken(before)
 		assertCode(t, fault.Unauthorized, err, name)
@@ -415,7 +415,7 @@ func TestLocalToken(t *testing.T) {
 	assert.Len(t, list, 1, "each one replaced the one before")
 
 	elsewhere := bus.LocalToken{DataDir: t.TempDir(), User: local.User}
-	require.NoError(t, elsewhere.Ensure(t.Context(), tokens))
+	require.NoError(t, elsewhere.Ensure(t.Context(), tokens, tokens))
 	_, err = tokens.VerifyToken(secret())
 	require.NoError(t, err, "another node has one of its own")
 	_, err = tokens.RevokeToken(t.Context(), bus.RevokeToken{Token: local.User, Actor: "user:ada"})

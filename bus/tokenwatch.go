@@ -260,19 +260,19 @@ func (t *Tokens) HasDigest(id, digest string) bool {
 	return r != nil && r.ID == id
 }
 
-// Operator returns the identity, such as user:ada, of the operator's token whose secret has a digest, in hex. Errors:
+// Operator returns the identity, such as user:ada, and the id of the operator's token whose secret has a digest, in hex. Errors:
 // UNAUTHORIZED, TOKEN_EXPIRED, and FORBIDDEN for a token with another role or with restrictions.
-func (t *Tokens) Operator(digest string) (identity string, err error) {
+func (t *Tokens) Operator(digest string) (identity, id string, err error) {
 	t.mu.RLock()
 	r := t.sums[digestIn(digest)]
 	t.mu.RUnlock()
 	if r == nil {
-		return "", unknownToken()
+		return "", "", unknownToken()
 	}
 	if err := r.checkExpiry(t.now()); err != nil {
-		return "", err
+		return "", "", err
 	}
-	return "user:" + r.Name, r.checkOperator()
+	return "user:" + r.Name, r.ID, r.checkOperator()
 }
 
 // reserve reserves a digest until free is called, so that no other call can create a token with it. VALIDATION_ERROR if

@@ -129,6 +129,9 @@ func (b *streams) raiseVersion(ctx context.Context, revision uint64) error {
 	}
 }
 
+// Newer reports whether a newer orch has written the store, so that it is read-only.
+func (s *Store) Newer() bool { return s.newer() }
+
 // newer reports whether a newer orch has written the store, so that it is read-only.
 func (b *streams) newer() bool {
 	loss := b.loss.Load()

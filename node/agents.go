@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/audit"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/httpapi"
@@ -33,7 +34,7 @@ type agentDesk struct {
 // startAgents starts the services for agents.
 func (ag *agentDesk) startAgents(ctx context.Context) error {
 	ag.agents = agents.NewRegistry(agents.Config{Credentials: ag.agentCredentials(), Running: ag.runningCalls, Records: ag.records, URL: ag.address})
-	ag.executor.registry.Store(ag.agents)
+	ag.executor.registry.Store(&auditedAgents{ag.agents, ag.host, audit.FaceTask})
 	gates := &chain{executor: ag.executor, owner: ag.orch}
 	ag.agents.OnSweep(gates.dropRemoved)
 	ag.agentDispatcher = agents.NewDispatcher(ag.orch, gates, ag.agents)
@@ -41,7 +42,7 @@ func (ag *agentDesk) startAgents(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	end, err := rpc.ServeAgents(c, ag.agents, ag.forOperator())
+	end, err := rpc.ServeAgents(c, auditedAgents{ag.agents, ag.host, audit.FaceBus}, ag.forOperator())
 	if err == nil {
 		ag.onStop(closeSoon(end))
 	}
@@ -54,7 +55,7 @@ func (ag *agentDesk) address() string { return ag.urlOf("") }
 // agents returns the service for agents; nil in a process without one.
 func (h *executor) agents() agents.Service {
 	if r := h.registry.Load(); r != nil {
-		return r
+		return *r
 	}
 	return nil
 }
@@ -179,7 +180,9 @@ func (c *chain) worker(actor string) (*worker.Worker, error) {
 }
 
 // Agents returns the service for the agents of the node.
-func (ag *agentDesk) Agents() agents.Service { return ag.agents }
+func (ag *agentDesk) Agents() agents.Service {
+	return auditedAgents{ag.agents, ag.host, audit.FaceProcess}
+}
 
 // reveal adds the secret of a new credential to the result of the call that registered an agent. It does so only once.
 func (ag *agentDesk) reveal(ctx context.Context, task events.TaskID, who string, result json.RawMessage) json.RawMessage {

@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -47,7 +46,7 @@ type executor struct {
 	// gateway provides the tools of MCP servers; nil if there are none.
 	gateway *gateway.Gateway
 	// registry contains the registered agents; nil in the process of a worker, and before the node accepts tasks.
-	registry atomic.Pointer[agents.Registry]
+	registry atomic.Pointer[auditedAgents]
 	// dispatcher dispatches calls to registered agents; nil if registry is nil.
 	dispatcher atomic.Pointer[agentDispatcher]
 	// nodeInfo provides information about the node to tools; empty in the process of a worker, and before the node accepts

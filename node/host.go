@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orch-dev/orch/auditor"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/bus/election"
 	"github.com/orch-dev/orch/classify/secrets"
@@ -29,9 +30,12 @@ type host struct {
 	executor *executor
 	// scheduler starts the tasks of schedules.
 	scheduler *scheduler.Scheduler
+	stats     *stats.Projector
+	// acts is the audit stream; nil until the store is open.
+	acts     atomic.Pointer[auditor.Stream]
+	fileActs fileActs
 	// receiver takes the deliveries of hooks.
 	receiver *receiver.Receiver
-	stats    *stats.Projector
 	// lists is the index of lists.
 	lists orchestrator.Lists
 	// feed reports changed tasks to the listeners of the HTTP API; nil if HTTP is not configured.
@@ -66,7 +70,7 @@ func (h *host) openBus(ctx context.Context) error {
 	h.server, err = bus.StartServer(ctx, bus.ServerConfig{
 		DataDir: h.cfg.DataDir, Root: pathguard.Real(h.cfg.Root), Guest: h.cfg.Guest, Durability: bus.Durability(h.cfg.Storage.Durability), Logger: h.cfg.logger(),
 		Host: h.cfg.Storage.Host, Port: h.cfg.Storage.Port, ReadNewer: h.cfg.Storage.ReadNewer, MaxStore: h.cfg.Storage.MaxStore, MinFree: h.cfg.Storage.MinFree,
-		Locked: h.openWeb,
+		Locked: h.openWeb, Refused: h.refusedConnection,
 	})
 	if err == nil {
 		h.onStop(h.server.Close)
@@ -118,12 +122,12 @@ func (h *host) openRequests(ctx context.Context) error {
 
 // forOperator returns the configuration of an endpoint for clients that use the operator's credential.
 func (h *host) forOperator() rpc.EndpointConfig {
-	return rpc.EndpointConfig{Logger: h.cfg.logger(), Identity: h.Operator()}
+	return rpc.EndpointConfig{Logger: h.cfg.logger(), Identity: h.Operator(), Refused: h.refusedOnBus}
 }
 
 // forCommands returns the configuration of an endpoint for the API. A request may wait as long for the endpoint as for the owner.
 func (h *host) forCommands(identity string) rpc.EndpointConfig {
-	return rpc.EndpointConfig{Logger: h.cfg.logger(), Identity: identity, BeginWithin: orchestrator.BeginWithin}
+	return rpc.EndpointConfig{Logger: h.cfg.logger(), Identity: identity, Refused: h.refusedOnBus, BeginWithin: orchestrator.BeginWithin}
 }
 
 // Operator returns the identity that holders of the operator's credential act as.

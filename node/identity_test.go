@@ -67,7 +67,7 @@ func TestNoRequestNamesItsSender(t *testing.T) {
 	owner, tried := reflect.TypeFor[api.API](), 0
 	for m := range owner.Methods() {
 		in := m.Type.In(1)
-		if len(actingFields(in)) == 0 || in == reflect.TypeFor[api.FindRequest]() {
+		if len(actingFields(in)) == 0 || in == reflect.TypeFor[api.FindRequest]() || in == reflect.TypeFor[api.AuditRequest]() { // these select by an actor
 			continue
 		}
 		tried++

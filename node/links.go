@@ -42,7 +42,7 @@ func LinkRoles() []string {
 
 // serveLinks serves requests for one-time links.
 func (fa *face) serveLinks(context.Context) error {
-	end, err := rpc.Serve(fa.requests, bus.PagePrefix, map[string]rpc.Method{"link": rpc.Handle(fa.Link)}, fa.forOperator())
+	end, err := rpc.Serve(fa.requests, bus.PagePrefix, map[string]rpc.Method{"link": rpc.Handle(fa.auditedLink)}, fa.forOperator())
 	if err == nil {
 		fa.onStop(closeSoon(end))
 	}

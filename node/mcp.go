@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/audit"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/httpapi"
@@ -121,7 +122,7 @@ func listenHTTP(ctx context.Context, cfg Config) (net.Listener, error) {
 
 func (fa *face) faceConfig() server.Config {
 	cfg := server.Config{
-		API: auditedAPI{fa.commands(), fa.journal.refused}, Catalogue: fa.executor.catalogue,
+		API: fa.audited(audit.FaceMCP), Catalogue: fa.executor.catalogue,
 		Root: fa.executor.root.Name(), Version: fa.cfg.Version, Logger: fa.cfg.logger(), Key: fa.credentials.faceKey,
 		Stores: server.Stores{
 			Sessions: fa.store, Outputs: fa.executor.tree, Outside: fa.Outside(), Agents: NewAgentFiles(fa.executor.root), Inboxes: fa.mailroom.messages,
@@ -144,7 +145,11 @@ func (fa *face) faceConfig() server.Config {
 
 // refusedByFace records a call that the MCP server has refused before it reached the orchestrator.
 func (fa *face) refusedByFace(who, tool string, args json.RawMessage, why error) {
-	fa.journal.refused(Refusal{By: who, Tool: tool, Args: args, Error: fault.From(why)})
+	r := Refusal{By: who, Tool: tool, Args: args, Error: fault.From(why), face: audit.FaceMCP}
+	if tool == "" {
+		r.operation = "request"
+	}
+	fa.recordRefusal(context.Background(), r)
 }
 
 // sendBuffer is the size of the kernel's send buffer for one connection, in bytes. By default, the kernel would buffer several
@@ -177,7 +182,7 @@ func (fa *face) serveFace(face *server.Server, owner http.Handler, pages *rest.S
 	mux.Handle(agents.TasksPath, fa.credentials.endingWithToken(paths)) // an agent that is removed while it waits gets no call
 	mux.Handle(httpapi.HooksPath, fa.hookPaths())
 	addProbes(mux, fa.unready)
-	all := rest.WithErrors(mux)
+	all := fa.withOrigin(rest.WithErrors(mux))
 	web.serveStarted(all)
 	follow := func() {}
 	if fa.cfg.front != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/audit"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -59,7 +60,7 @@ func newNode(cfg Config) *Node {
 		host: h, credentials: cr, mailroom: ml,
 		agentDesk:    &agentDesk{host: h, credentials: cr, mailroom: ml},
 		databaseHost: &databaseHost{host: h, credentials: cr},
-		journal:      &journal{host: h, changes: make(chan registry.Change, maxChanges), refusals: make(chan Refusal, maxRefusals)},
+		journal:      &journal{host: h, changes: make(chan registry.Change, maxChanges)},
 		chores:       &chores{host: h},
 		began:        time.Now().UTC().Truncate(time.Millisecond), done: make(chan struct{}),
 	}
@@ -163,7 +164,7 @@ func (n *Node) ownerHooks() orchestrator.Hooks {
 		Archived: func(id events.TaskID, ok bool) {
 			n.executor.inBackground(id, func() error { return n.executor.tree.Archive(id, ok) })
 		},
-		Committed: n.stats.Committed, Describe: n.describe, Notify: n.notify, Limited: n.executor.limited,
+		Committed: n.stats.Committed, Describe: n.describe, Notify: n.notify, Limited: n.executor.limited, Removing: n.removing,
 		ShareOf: n.shareOf, HandOn: n.executor.mayHandOn, Agents: n.roster,
 	}
 }
@@ -211,8 +212,8 @@ func (n *Node) takeOver(ctx context.Context) error {
 // serve starts the endpoints for clients and remote workers. From then on clients consider the node ready, so everything else
 // that they may request must be available before.
 func (n *Node) serve(context.Context) error {
-	audited := auditedAPI{n.API(), n.refused}
-	commands, err := rpc.ServeAPI(n.requests, audited, n.store, n.forCommands(n.Operator()))
+	audited := n.audited(audit.FaceBus)
+	commands, err := rpc.ServeAPI(n.requests, audited, auditedStore{n.store, n.host}, n.forCommands(n.Operator()))
 	if err != nil {
 		return err
 	}
@@ -240,8 +241,8 @@ func (ch *chores) startChores(ctx context.Context) error {
 	return nil
 }
 
-// API returns the commands of the node. Calls do not use the network.
-func (n *Node) API() api.API { return n.commands() }
+// API returns the commands of the node. Calls do not use the network. Acts are recorded in the audit stream.
+func (n *Node) API() api.API { return n.audited(audit.FaceProcess) }
 
 // Store returns the node's store.
 func (n *Node) Store() *bus.Store { return n.store }

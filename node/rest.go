@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/audit"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/httpapi/rest"
@@ -19,7 +20,7 @@ import (
 // rest returns the HTTP API and the page. They use the same authentication as MCP.
 func (fa *face) rest(face *server.Server) (*rest.Server, error) {
 	return rest.New(rest.Config{
-		API: auditedAPI{fa.commands(), fa.journal.refused}, Authenticator: restAuthenticator{face, fa.credentials.tokens}, Rebound: server.Rebound, Blob: fa.store.Get,
+		API: fa.audited(audit.FaceHTTP), Authenticator: restAuthenticator{face, fa.credentials.tokens, fa.host}, Refused: fa.refusedRequest, Rebound: server.Rebound, Blob: fa.store.Get,
 		Policy:  &restPolicy{executor: fa.executor, api: fa.commands(), redact: fa.redactText},
 		Agents:  restAgents{fa.agentDesk.agents, fa.mailroom.messages.Waiting, fa.redactText},
 		Work:    restWork{fa.agentDesk},
@@ -46,6 +47,7 @@ func (h *host) redactText(text string) string {
 type restAuthenticator struct {
 	face   *server.Server
 	tokens *bus.Tokens
+	host   *host
 }
 
 // Authenticate implements rest.Authenticator.
@@ -54,7 +56,7 @@ func (a restAuthenticator) Authenticate(ctx context.Context, token string) (rest
 	if err != nil {
 		return nil, err
 	}
-	return restClient{b}, nil
+	return restClient{b, a.host}, nil
 }
 
 // Client implements rest.Authenticator.
@@ -67,7 +69,7 @@ func (a restAuthenticator) Client(l rest.Login) (rest.Client, error) {
 		}
 		who = identityOf(t)
 	}
-	return restClient{a.face.CallerFor(who)}, nil
+	return restClient{a.face.CallerFor(who), a.host}, nil
 }
 
 // While implements rest.Authenticator.
@@ -79,7 +81,11 @@ func (a restAuthenticator) While(ctx context.Context, l rest.Login) (valid conte
 }
 
 // restClient is a client of the HTTP API.
-type restClient struct{ *server.ToolCaller }
+type restClient struct {
+	*server.ToolCaller
+
+	host *host
+}
 
 // Role implements rest.Client.
 func (c restClient) Role() rest.Role { return rest.Role(c.ToolCaller.Role()) }

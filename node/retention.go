@@ -24,6 +24,8 @@ type Retention struct {
 	Completed, Failed time.Duration
 	// Tasks applies to the tasks themselves.
 	Tasks orchestrator.Retention
+	// Audit applies to the entries of the audit stream.
+	Audit time.Duration
 }
 
 // taskRetention returns the retention of tasks. A temporary or read-only node removes no tasks.
@@ -158,6 +160,7 @@ func (r *retention) record(ctx context.Context, tasks []events.TaskID) error {
 	if err != nil {
 		return err
 	}
+	r.chores.own("retention.remove", changedTasks(fresh))
 	if _, err := r.chores.orch.Submit(ctx, api.SubmitRequest{Plan: plan, Actor: retainActor}); err != nil {
 		return err
 	}

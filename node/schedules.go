@@ -15,12 +15,13 @@ type commands struct {
 	*orchestrator.Orchestrator
 	*scheduler.Scheduler
 	*receiver.Receiver
+	api.Audits
 }
 
 var _ api.API = commands{}
 
 // commands returns the API of the node.
-func (h *host) commands() api.API { return commands{h.orch, h.scheduler, h.receiver} }
+func (h *host) commands() api.API { return commands{h.orch, h.scheduler, h.receiver, h.acts.Load()} }
 
 // newScheduler returns a scheduler that submits to the orchestrator.
 func (h *host) newScheduler() *scheduler.Scheduler {

@@ -16,7 +16,7 @@ import (
 
 // serveServers serves requests about the external MCP servers of the node.
 func (n *Node) serveServers(context.Context) error {
-	n.serverMethods = n.methods()
+	n.serverMethods = n.auditedServers(n.methods())
 	end, err := rpc.Serve(n.requests, bus.ServersPrefix, n.serverMethods, n.forOperator())
 	if err == nil {
 		n.onStop(closeSoon(end))
@@ -32,8 +32,8 @@ func (n *Node) Ask(ctx context.Context, method string, in, out any) error {
 	if ours, err := n.askSessions(ctx, method, in, out); ours {
 		return err
 	}
-	if method == RefusedMethod {
-		return localMethods{method: n.auditMethods()["refused"]}.Ask(ctx, method, in, out)
+	if name, ours := strings.CutPrefix(method, bus.AuditPrefix+"."); ours {
+		return localMethods{method: n.auditMethods()[name]}.Ask(ctx, method, in, out)
 	}
 	return n.serverMethods.Ask(ctx, method, in, out)
 }

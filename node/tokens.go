@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/audit"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/rpc"
@@ -38,7 +39,7 @@ func (cr *credentials) startTokens(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	end, err := rpc.ServeTokens(c, cr.tokens, cr.forOperator())
+	end, err := rpc.ServeTokens(c, auditedTokens{cr.tokens, cr.host, audit.FaceBus}, cr.forOperator())
 	if err != nil {
 		return err
 	}
@@ -62,7 +63,7 @@ func (cr *credentials) ensureLocalToken(ctx context.Context) {
 	if cr.cfg.User == "" {
 		return
 	}
-	if err := (bus.LocalToken{DataDir: cr.cfg.DataDir, User: cr.cfg.User}).Ensure(ctx, cr.tokens); err != nil {
+	if err := (bus.LocalToken{DataDir: cr.cfg.DataDir, User: cr.cfg.User}).Ensure(ctx, cr.tokens, auditedTokens{cr.tokens, cr.host, audit.FaceNode}); err != nil {
 		cr.cfg.logger().LogAttrs(ctx, slog.LevelWarn, "local_token_not_made", slog.Any("error", err),
 			slog.String("hint", "mend the cause and run: orch token rotate-local"))
 	}
@@ -74,7 +75,7 @@ func (cr *credentials) readKey(ctx context.Context) (err error) {
 		return nil
 	}
 	if cr.cfg.Faces.Tokens == nil {
-		cr.cfg.Faces.Tokens = identities{cr.tokens}
+		cr.cfg.Faces.Tokens = auditedCredentials{identities{cr.tokens}, cr.host}
 	}
 	cr.faceKey, err = cr.store.FaceKey(ctx)
 	return err

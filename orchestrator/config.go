@@ -175,6 +175,9 @@ type Hooks struct {
 	// Committed is called for every commit that the log has acknowledged, with its position, the calls that it ends, and what
 	// requests to models have cost. It may be called more than once for a commit. It is called with mu held and must not block.
 	Committed func(seq uint64, ended []stats.Call, paid []costs.Cost)
+	// Removing is called before expired tasks are removed, with their number. If it returns an error, none is. ended is called with the
+	// number of tasks that were removed.
+	Removing func(ctx context.Context, due int) (ended func(removed int, err error), err error)
 	// Describe adds fields to the answer of Status.
 	Describe func(*api.StatusReply)
 	// Agents returns the registered agents, and a function that reports whether the agent with a name was removed. Nil means that

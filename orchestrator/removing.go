@@ -51,9 +51,16 @@ func (ar *archiver) removeLoop(ctx context.Context) {
 }
 
 // removeOld removes the tasks that are due. It sleeps half of the time, to leave resources for other work.
-func (ar *archiver) removeOld(ctx context.Context) error {
+func (ar *archiver) removeOld(ctx context.Context) (err error) {
 	due, err := ar.dueTasks(ctx)
 	removed := 0
+	if err == nil && len(due) > 0 && ar.cfg.Hooks.Removing != nil {
+		ended, wrong := ar.cfg.Hooks.Removing(ctx, len(due))
+		if wrong != nil {
+			return wrong
+		}
+		defer func() { ended(removed, err) }()
+	}
 	for part := range slices.Chunk(due, removePart) {
 		if err != nil || ctx.Err() != nil {
 			break

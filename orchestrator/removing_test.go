@@ -1,6 +1,8 @@
 package orchestrator_test
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +58,33 @@ func TestOldTasksAreRemoved(t *testing.T) {
 		<-time.After(12 * day)
 		require.Len(t, n.list(api.ListRequest{}), 1)
 		assert.Equal(t, open, n.list(api.ListRequest{})[0].ID, "an open task is never removed")
+	})
+}
+
+// What is removed is announced before, with its result after it. If that is not possible, nothing is removed.
+func TestRemovalsAreAnnounced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var announced, removed atomic.Int64
+		var full atomic.Bool
+		full.Store(true)
+		n := start(t, memlog.New(memlog.Config{}), keeping(10*day, 20*day), func(c *orchestrator.Config) {
+			c.Hooks.Removing = func(_ context.Context, due int) (func(int, error), error) {
+				announced.Add(int64(due))
+				if full.Load() {
+					return nil, fault.New(fault.DiskFull, "the audit stream is full")
+				}
+				return func(n int, err error) { removed.Add(int64(n)); assert.NoError(t, err) }, nil
+			}
+		})
+		n.submit(setPlan)
+		<-time.After(12 * day)
+		assert.NotZero(t, announced.Load())
+		require.Len(t, n.list(api.ListRequest{}), 1, "it stays")
+		full.Store(false)
+		<-time.After(day)
+		assert.Equal(t, int64(1), removed.Load())
+		assert.Empty(t, n.list(api.ListRequest{}))
 	})
 }
 

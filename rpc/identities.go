@@ -37,7 +37,7 @@ func parseIdentitySubject(subject string) (digest, name string) {
 // find returns the method of a request. The method runs with the identity of the sender's token as the caller.
 func (i identities) find(m *nats.Msg) (method, error) {
 	digest, name := parseIdentitySubject(m.Subject)
-	who, err := i.tokens.Operator(digest)
+	who, id, err := i.tokens.Operator(digest)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (i identities) find(m *nats.Msg) (method, error) {
 		return nil, fault.New(fault.MethodNotFound, "there is no method %q for tokens", name)
 	}
 	return func(ctx context.Context, request []byte) (response, error) {
-		return do(withCaller(ctx, who), request)
+		return do(withOrigin(ctx, who, id), request)
 	}, nil
 }
 

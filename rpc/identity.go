@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 
+	"github.com/orch-dev/orch/audit"
 	"github.com/orch-dev/orch/fault"
 )
 
@@ -20,6 +21,11 @@ type callerKey struct{}
 // withCaller returns a context with the identity of the sender's credential.
 func withCaller(ctx context.Context, who string) context.Context {
 	return context.WithValue(ctx, callerKey{}, who)
+}
+
+// withOrigin is like withCaller, and gives the audit stream the credential.
+func withOrigin(ctx context.Context, who, credential string) context.Context {
+	return audit.WithOrigin(withCaller(ctx, who), audit.Origin{Actor: who, Credential: credential, Face: audit.FaceBus})
 }
 
 // callerOf returns the identity of the sender's credential. It returns false for calls inside the process and for workers, which

@@ -19,9 +19,15 @@ var (
 	_ work.Owner = (*Remote)(nil)
 )
 
+// Storage is what a node offers of its store. *bus.Store implements it.
+type Storage interface {
+	PauseArchive(ctx context.Context, p bus.ArchivePause) error
+	Verify(ctx context.Context, progress func(done, total uint64)) (bus.Report, error)
+}
+
 // ServeAPI serves the API at the subjects below CommandPrefix. It also serves the verification of the node's store, and the
 // pause of the archive for a backup. The actor of requests is cfg.Identity.
-func ServeAPI(c *bus.Conn, a api.API, s *bus.Store, cfg EndpointConfig) (*Endpoint, error) {
+func ServeAPI(c *bus.Conn, a api.API, s Storage, cfg EndpointConfig) (*Endpoint, error) {
 	methods := apiMethods(a)
 	methods["hold"] = Handle(answerless(s.PauseArchive))
 	methods["verify"] = Handle(func(ctx context.Context, _ struct{}) (bus.Report, error) { return s.Verify(ctx, nil) })

@@ -17,6 +17,7 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 	"github.com/nats-io/nats.go"
 
+	"github.com/orch-dev/orch/audit"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/classify/secrets"
 	"github.com/orch-dev/orch/events"
@@ -64,6 +65,8 @@ type EndpointConfig struct {
 	// context of its method ends a little before the caller's timeout, so that the caller still gets the answer. 0 means that requests
 	// may wait as long as their callers.
 	BeginWithin time.Duration
+	// Refused, which may be nil, is called for a request that was refused before it reached its method, with the name of the method.
+	Refused func(ctx context.Context, method string, why error)
 	// Logger receives the causes of internal errors; nil discards them.
 	Logger *slog.Logger
 
@@ -330,7 +333,7 @@ func (e *Endpoint) context(base context.Context, timeout, left time.Duration) (c
 		left -= min(answerSlack, timeout/part)
 	}
 	if e.cfg.Identity != "" {
-		base = withCaller(base, e.cfg.Identity)
+		base = withOrigin(base, e.cfg.Identity, audit.CredentialOperator)
 	}
 	return context.WithTimeout(base, left)
 }
@@ -338,10 +341,14 @@ func (e *Endpoint) context(base context.Context, timeout, left time.Duration) (c
 // invoke calls the method of a request. It converts a panic to an INTERNAL error.
 func (e *Endpoint) invoke(ctx context.Context, m *nats.Msg) (resp response, err error) {
 	method, err := e.find(m)
-	if err != nil {
-		return resp, err
+	early := err != nil
+	if !early {
+		err = e.cfg.guard(ctx, m.Subject, func() (err error) { resp, err = method(ctx, m.Data); return err })
+		early = err != nil && fault.From(err).Reason == IdentityMismatch
 	}
-	err = e.cfg.guard(ctx, m.Subject, func() (err error) { resp, err = method(ctx, m.Data); return err })
+	if early && e.cfg.Refused != nil {
+		e.cfg.Refused(ctx, m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], err)
+	}
 	return resp, err
 }
 

@@ -9,7 +9,7 @@ import (
 var _ bus.TokenStore = (*Remote)(nil)
 
 // ServeTokens serves the list of tokens below TokenPrefix. The actor of requests is cfg.Identity.
-func ServeTokens(c *bus.Conn, t *bus.Tokens, cfg EndpointConfig) (*Endpoint, error) {
+func ServeTokens(c *bus.Conn, t bus.TokenStore, cfg EndpointConfig) (*Endpoint, error) {
 	return Serve(c, bus.TokenPrefix, map[string]Method{
 		"create": Handle(t.CreateToken),
 		"list":   Handle(func(ctx context.Context, _ struct{}) ([]bus.Token, error) { return t.ListTokens(ctx) }),

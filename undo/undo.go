@@ -91,7 +91,11 @@ func Submit(ctx context.Context, a api.API, t api.TaskView, r Request) (events.T
 	if err != nil {
 		return "", err
 	}
-	reply, err := a.Submit(ctx, api.SubmitRequest{Plan: p.JSON(), Actor: r.Actor, Root: t.Root})
+	request := api.SubmitRequest{Plan: p.JSON(), Actor: r.Actor, Root: t.Root}
+	if !r.DryRun {
+		request.Undoes = t.ID
+	}
+	reply, err := a.Submit(ctx, request)
 	return reply.ID, err
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -203,6 +204,7 @@ type decideOptions struct {
 	revise       bool
 	opens        []string
 	always       []string
+	bulk         bulkOptions
 
 	waitOptions
 }
@@ -219,9 +221,11 @@ end of that of a pending approval, or be a task (@last too) of which one approva
 The node goes on with the task. Where none runs, the decision is in the history, and the task goes on with the next node
 or command that runs it: orch serve, or orch watch TASK. With --wait this command goes on with it, as orch submit would: it
 waits until the task is over and prints its outputs.`,
-		Example: "  orch approve APR_01JD0000000000000000000000_AAAAAAAA --reason 'as planned'",
-		Args:    takes("ID", "[name=value...]"),
+		Example: "  orch approve APR_01JD0000000000000000000000_AAAAAAAA --reason 'as planned'\n  orch approve --where label=release=v2 --dry-run",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(o.bulk.where) > 0 {
+				return c.approveAll(cmd.Context(), o)
+			}
 			form, err := signalData(args[1:], o.form)
 			if err != nil {
 				return err
@@ -237,7 +241,20 @@ waits until the task is over and prints its outputs.`,
 	cmd.Flags().StringArrayVar(&o.always, "always", nil, "open `VALUE` for all sessions of whoever submitted the call, until orch revoke: one of what the approval offers for good (repeatable)")
 	addWaitOr(cmd, &o.waitOptions, false)
 	addSettings(cmd.Flags(), true, true)
+	addBulk(cmd, &o.bulk, "ID", "[name=value...]")
 	return cmd
+}
+
+// approveAll grants the pending approvals of the tasks that a filter selects, each as it was when it was listed.
+func (c *approvalCommands) approveAll(ctx context.Context, o decideOptions) error {
+	if o.form != "" || len(o.opens)+len(o.always) > 0 {
+		return fault.New(fault.InvalidParams, "a form and what a grant opens are for one approval").WithField("--where").WithHint("decide about those with a form one by one: orch approve ID")
+	}
+	b := bulk{connector: c.connector, options: o.bulk, verb: "approve", approvals: true, do: func(ctx context.Context, s session, item bulkItem) (string, error) {
+		p, err := s.Decide(ctx, api.DecideRequest{ID: item.ID, As: "granted", Reason: o.reason, Actor: c.actor(), SeenRev: item.rev})
+		return string(p.Status), err
+	}}
+	return b.run(ctx)
 }
 
 func newReject(c *approvalCommands) *cobra.Command {

@@ -10,11 +10,16 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/node"
 )
 
 // salvage removes damaged records from the store, and shows one line for each removed record and each affected task.
 func (c *doctorCommands) salvage(ctx context.Context) error {
-	done, err := c.nodes.Salvage(ctx, c.cfg)
+	var done bus.Salvaged
+	err := c.onFiles(ctx, node.NewFileAct("store.salvage", "", nil), func() (err error) {
+		done, err = c.nodes.Salvage(ctx, c.cfg)
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ func (a *app) addFamilies(root *cobra.Command) {
 		&modelCommands{a.connector},
 		&tokenCommands{connector: a.connector},
 		&dataCommands{connector: a.connector},
+		&auditCommands{connector: a.connector},
 		&doctorCommands{connector: a.connector, defined: a.tools.defined})
 }
 

@@ -37,10 +37,11 @@ has shown. Read the texts: models read them, and do what they say.`,
 	return cmd
 }
 
-// withDefinitions calls f with an admin for the servers of the node. If no node runs, the admin uses the recorded definitions.
-func (c *mcpServerCommands) withDefinitions(ctx context.Context, f func(node.Admin) error) error {
-	return c.atNode(ctx, f, func(error) error {
-		return f(node.RecordedAdmin(c.home, c.logger()))
+// withDefinitions calls f with an admin for the servers of the node. If no node runs, the admin uses the recorded definitions, and recorded
+// is set.
+func (c *mcpServerCommands) withDefinitions(ctx context.Context, f func(servers node.Admin, recorded bool) error) error {
+	return c.atNode(ctx, func(servers node.Admin) error { return f(servers, false) }, func(error) error {
+		return f(node.RecordedAdmin(c.home, c.logger()), true)
 	})
 }
 
@@ -48,7 +49,7 @@ func (c *mcpServerCommands) withDefinitions(ctx context.Context, f func(node.Adm
 func isUnaccepted(d gateway.Definition) bool { return d.Status != gateway.Accepted }
 
 func (c *mcpServerCommands) showWaiting(ctx context.Context) error {
-	return c.withDefinitions(ctx, func(servers node.Admin) error {
+	return c.withDefinitions(ctx, func(servers node.Admin, _ bool) error {
 		list, err := servers.Definitions(ctx, "")
 		if err != nil {
 			return err
@@ -96,7 +97,7 @@ func acceptedText(list []gateway.Definition) string {
 }
 
 func (c *mcpServerCommands) acceptTools(ctx context.Context, server string, only []string, yes bool) error {
-	return c.withDefinitions(ctx, func(servers node.Admin) error {
+	return c.withDefinitions(ctx, func(servers node.Admin, recorded bool) error {
 		waiting, err := waitingOf(ctx, servers, server, only)
 		if err != nil || len(waiting) == 0 {
 			if err == nil {
@@ -111,7 +112,17 @@ func (c *mcpServerCommands) acceptTools(ctx context.Context, server string, only
 		for _, d := range waiting {
 			acceptance.Tools[d.Tool] = d.SHA256
 		}
-		after, err := servers.Accept(ctx, acceptance)
+		var after []gateway.Definition
+		accept := func() (err error) {
+			after, err = servers.Accept(ctx, acceptance)
+			return err
+		}
+		if recorded { // no node, which would record it
+			act := node.NewFileAct("mcp.accept", server, acceptance.Tools)
+			err = c.onFiles(ctx, act, accept)
+		} else {
+			err = accept()
+		}
 		if err != nil {
 			return err
 		}

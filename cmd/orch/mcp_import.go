@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/mcp/registry"
+	"github.com/orch-dev/orch/node"
 )
 
 // importOptions are the flags of `orch mcp import`.
@@ -27,7 +29,7 @@ own in ~/.orch/mcp. What is there already stays, unless --replace is given. The 
 be put into ~/.orch/mcp as it is.`,
 		Example: "  orch mcp import ~/.cursor/mcp.json --dry-run",
 		Args:    takes("FILE"),
-		RunE:    func(_ *cobra.Command, args []string) error { return c.importServers(args[0], o) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.importServers(cmd.Context(), args[0], o) },
 	}
 	cmd.Flags().BoolVar(&o.project, "project", false, "write to .orch/mcp of this directory")
 	cmd.Flags().BoolVar(&o.replace, "replace", false, "replace definitions that are there")
@@ -44,7 +46,7 @@ type importReport struct {
 	Problems []registry.SchemaError `json:"problems,omitempty"`
 }
 
-func (c *mcpServerCommands) importServers(file string, o importOptions) error {
+func (c *mcpServerCommands) importServers(ctx context.Context, file string, o importOptions) error {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(c.dir, file)
 	}
@@ -57,22 +59,36 @@ func (c *mcpServerCommands) importServers(file string, o importOptions) error {
 		dir = filepath.Join(c.dir, ".orch", "mcp")
 	}
 	done := importReport{Written: []string{}, DryRun: o.dryRun, Skipped: in.Skipped, Notes: in.Left, Problems: in.Problems}
-	for _, s := range in.Servers {
-		path := filepath.Join(dir, s.Name+".json")
-		switch err := writeDefinition(path, s, o); {
-		case errors.Is(err, fs.ErrExist):
-			done.Skipped = append(done.Skipped, registry.Skipped{Name: s.Name, Reason: "it is defined already; see --replace"})
-		case err != nil:
-			return fault.Wrap(fault.Forbidden, err, "it cannot be written").WithField(path)
-		default:
-			done.Written = append(done.Written, path)
-		}
+	write := func() error { return done.write(dir, in.Servers, o) }
+	if o.dryRun {
+		err = write()
+	} else {
+		err = c.onFiles(ctx, node.NewFileAct("mcp.import", file, map[string]string{"into": dir}), write)
+	}
+	if err != nil {
+		return err
 	}
 	shown := c.emit(view{data: done, names: done.Written, text: func(w io.Writer) error { return writeLines(w, done.lines()) }})
 	if shown == nil && len(done.Problems) > 0 {
 		return &exitError{exit: exitInternal}
 	}
 	return shown
+}
+
+// write writes definitions of servers into a directory.
+func (i *importReport) write(dir string, all []registry.MCPConfig, o importOptions) error {
+	for _, s := range all {
+		path := filepath.Join(dir, s.Name+".json")
+		switch err := writeDefinition(path, s, o); {
+		case errors.Is(err, fs.ErrExist):
+			i.Skipped = append(i.Skipped, registry.Skipped{Name: s.Name, Reason: "it is defined already; see --replace"})
+		case err != nil:
+			return fault.Wrap(fault.Forbidden, err, "it cannot be written").WithField(path)
+		default:
+			i.Written = append(i.Written, path)
+		}
+	}
+	return nil
 }
 
 // writeDefinition writes a definition, which may contain secrets.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/mcp/oauth"
+	"github.com/orch-dev/orch/node"
 )
 
 // newMCPLogins returns the commands to log in to external MCP servers, and to log out.
@@ -44,11 +45,15 @@ func (c *mcpServerCommands) loginServer(ctx context.Context, name string, noBrow
 	if err != nil {
 		return err
 	}
-	login, err := r.Login(ctx, name, func(address string) {
-		c.note("log in at %s", screen.Escape(address))
-		if !noBrowser {
-			c.openBrowser(ctx, address)
-		}
+	var login oauth.Login
+	err = c.onFiles(ctx, node.NewFileAct("mcp.login", name, nil), func() (err error) {
+		login, err = r.Login(ctx, name, func(address string) {
+			c.note("log in at %s", screen.Escape(address))
+			if !noBrowser {
+				c.openBrowser(ctx, address)
+			}
+		})
+		return err
 	})
 	if err != nil {
 		return err
@@ -108,7 +113,11 @@ func (c *mcpServerCommands) logoutServer(ctx context.Context, name string) error
 	if err != nil {
 		return err
 	}
-	revoked, err := r.Logout(ctx, name)
+	var revoked bool
+	err = c.onFiles(ctx, node.NewFileAct("mcp.logout", name, nil), func() (err error) {
+		revoked, err = r.Logout(ctx, name)
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -67,6 +67,7 @@ func (p processNodes) config(cfg config.Config, m mode) node.Config {
 			Lease: cfg.Limits.Lease, MaxDeliveries: cfg.Limits.MaxDeliveries, MaxSpawned: cfg.Limits.MaxSpawned, MaxOpen: cfg.Limits.MaxOpen, MaxOpenEach: cfg.Limits.MaxOpenEach,
 			Retention: node.Retention{
 				Completed: days(cfg.Retention.RetainWorkspaces), Failed: days(cfg.Retention.RetainFailed),
+				Audit: days(cfg.Retention.RetainAudit),
 				Tasks: orchestrator.Retention{Done: days(cfg.Retention.RetainTasks), Failed: days(cfg.Retention.RetainFailedTasks)},
 			},
 		},
@@ -343,7 +344,7 @@ func (p processNodes) Backup(ctx context.Context, cfg config.Config, file string
 		case remote:
 			m, err = s.Backup(ctx, file, settings)
 		case embedded:
-			m, err = s.node.Store().Backup(ctx, file, settings)
+			m, err = s.node.Backup(ctx, file, settings)
 		}
 		return err
 	})
@@ -357,7 +358,7 @@ func (p processNodes) Tokens(ctx context.Context, cfg config.Config, do func(bus
 		case remote:
 			return do(actingTokens{s, s.Identity()})
 		case embedded:
-			return do(actingTokens{s.node.Tokens(), s.Identity()})
+			return do(actingTokens{s.node.TokenStore(), s.Identity()})
 		}
 		return nil
 	})
@@ -386,6 +387,11 @@ func (t actingTokens) RevokeToken(ctx context.Context, in bus.RevokeToken) (bus.
 func (p processNodes) Restore(ctx context.Context, cfg config.Config, file string, replace bool, tell func(string)) (backupReport, error) {
 	r, err := bus.Restore(ctx, bus.RestoreConfig{
 		File: file, DataDir: cfg.DataDir, Replace: replace, Logger: newLogger(p.logs, cfg.LogLevel), Progress: tell,
+		Staged: func(dir string) error {
+			act := node.NewFileAct("store.restore", "", map[string]string{"file": file})
+			act.Actor = "user:" + osUser()
+			return node.AppendFileAct(dir, act)
+		},
 	})
 	return backupReport{
 		File: file, DataDir: cfg.DataDir, Bytes: r.Manifest.Bytes, Aside: r.Aside,

@@ -11,14 +11,24 @@ import (
 
 func newCancel(c *steerCommands) *cobra.Command {
 	var reason string
+	var o bulkOptions
 	cmd := &cobra.Command{
 		Use:               "cancel ID...",
 		Short:             "End tasks, their children and their running calls",
-		Example:           "  orch cancel @last --reason 'wrong branch'",
-		Args:              takes("ID..."),
+		Example:           "  orch cancel @last --reason 'wrong branch'\n  orch cancel --where label=team=shop --where state=IN_PROGRESS --dry-run",
 		ValidArgsFunction: c.completeIDs(100),
-		RunE:              func(cmd *cobra.Command, args []string) error { return c.cancel(cmd.Context(), args, reason) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(o.where) == 0 {
+				return c.cancel(cmd.Context(), args, reason)
+			}
+			b := bulk{connector: c.connector, options: o, verb: "cancel", do: func(ctx context.Context, s session, item bulkItem) (string, error) {
+				t, err := s.Cancel(ctx, api.CancelRequest{ID: item.Task, Reason: reason, Actor: c.actor()})
+				return string(t.State), err
+			}}
+			return b.run(cmd.Context())
+		},
 	}
+	addBulk(cmd, &o, "ID...")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the log")
 	return cmd
 }

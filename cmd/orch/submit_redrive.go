@@ -11,6 +11,7 @@ import (
 
 func newRedrive(c *submitCommands) *cobra.Command {
 	var o waitOptions
+	var many bulkOptions
 	cmd := &cobra.Command{
 		Use:   "redrive ID...",
 		Short: "Let tasks of the dead letter go on",
@@ -18,11 +19,20 @@ func newRedrive(c *submitCommands) *cobra.Command {
 another task, with the results of its succeeded steps; people are asked again, as a grant is for one run.
 Asking twice gives the same task. A task that cannot go on, such as one in doubt, is reported and does not
 hold up the others.`,
-		Example:           "  orch redrive $(orch list --dead -o name)",
-		Args:              takes("ID..."),
+		Example:           "  orch redrive $(orch list --dead -o name)\n  orch redrive --where dead=true --where since=1h --dry-run",
 		ValidArgsFunction: c.completeIDs(1),
-		RunE:              func(cmd *cobra.Command, args []string) error { return c.redrive(cmd.Context(), args, o) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(many.where) == 0 {
+				return c.redrive(cmd.Context(), args, o)
+			}
+			b := bulk{connector: c.connector, options: many, verb: "redrive", do: func(ctx context.Context, s session, item bulkItem) (string, error) {
+				reply, err := s.Redrive(ctx, api.RedriveRequest{ID: item.Task, Actor: c.actor()})
+				return string(reply.ID), err
+			}}
+			return b.run(cmd.Context())
+		},
 	}
+	addBulk(cmd, &many, "ID...")
 	addWait(cmd, &o)
 	addSettings(cmd.Flags(), true, true)
 	return cmd

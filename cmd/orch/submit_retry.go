@@ -12,6 +12,7 @@ import (
 // retryOptions are the flags of `orch retry`.
 type retryOptions struct {
 	from string
+	bulk bulkOptions
 
 	waitOptions
 }
@@ -21,11 +22,20 @@ func newRetry(c *submitCommands) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "retry ID",
 		Short:             "Begin a failed task anew, with the results of its succeeded steps",
-		Example:           "  orch retry @last --from build",
-		Args:              takes("ID"),
+		Example:           "  orch retry @last --from build\n  orch retry --where name='nightly-*' --where state=FAILED --dry-run",
 		ValidArgsFunction: c.completeIDs(1),
-		RunE:              func(cmd *cobra.Command, args []string) error { return c.retry(cmd.Context(), args[0], o) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(o.bulk.where) == 0 {
+				return c.retry(cmd.Context(), args[0], o)
+			}
+			b := bulk{connector: c.connector, options: o.bulk, verb: "retry", do: func(ctx context.Context, s session, item bulkItem) (string, error) {
+				reply, err := s.Retry(ctx, api.RetryRequest{ID: item.Task, From: o.from, Actor: c.actor(), Via: "retry"})
+				return string(reply.ID), err
+			}}
+			return b.run(cmd.Context())
+		},
 	}
+	addBulk(cmd, &o.bulk, "ID")
 	cmd.Flags().StringVar(&o.from, "from", "", "run this step again, and all that need it")
 	addWait(cmd, &o.waitOptions)
 	addSettings(cmd.Flags(), true, true)

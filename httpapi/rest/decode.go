@@ -21,7 +21,7 @@ import (
 // nodeFields lists the fields of request structs that only the node sets: a client that names one is refused.
 var nodeFields = map[reflect.Type][]string{ //nolint:gochecknoglobals // a constant table
 	reflect.TypeFor[api.SubmitRequest](): {
-		"keys_of", "client", "session", "shares", "writes", "for", "tools", "within", "no_secrets", "root", "cause", "via",
+		"keys_of", "client", "session", "shares", "writes", "for", "tools", "within", "no_secrets", "root", "cause", "via", "undoes",
 	},
 }
 

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/audit"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/httpapi/rest"
@@ -319,10 +320,9 @@ type fakeClient struct {
 	role rest.Role
 }
 
-func (c *fakeClient) Name() string          { return c.name }
-func (c *fakeClient) Role() rest.Role       { return c.role }
-func (c *fakeClient) Refused(string, error) {}
-func (c *fakeClient) Narrowed() bool        { return c.all.sees != nil }
+func (c *fakeClient) Name() string    { return c.name }
+func (c *fakeClient) Role() rest.Role { return c.role }
+func (c *fakeClient) Narrowed() bool  { return c.all.sees != nil }
 
 func (c *fakeClient) Sees(tool string) bool { return c.all.sees == nil || c.all.sees(tool) }
 func (c *fakeClient) Admit(int64) (func(), error) {
@@ -487,6 +487,16 @@ func (e *eventsOf) next() event {
 	}
 	e.t.Fatal("the stream has ended")
 	return out
+}
+
+func (f *fakeAPI) Audit(_ context.Context, r api.AuditRequest) (api.AuditReply, error) {
+	f.record("audit", r)
+	return api.AuditReply{Acts: []audit.View{}}, nil
+}
+
+func (f *fakeAPI) AuditEntries(_ context.Context, r api.AuditEntriesRequest) (api.AuditEntriesReply, error) {
+	f.record("audit_entries", r)
+	return api.AuditEntriesReply{Entries: []json.RawMessage{}}, nil
 }
 
 func (f *fakeAPI) Schedules(_ context.Context, r api.SchedulesRequest) (api.SchedulesReply, error) {

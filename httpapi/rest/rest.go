@@ -79,8 +79,6 @@ type Client interface {
 	// Restrict restricts a submission to the permissions of the client. call is the id of the call that an agent works on, or
 	// empty.
 	Restrict(r *api.SubmitRequest, call string) error
-	// Refused records that an operation was refused, and why.
-	Refused(operation string, why error)
 }
 
 // Config configures a Server. API and Authenticator are required.
@@ -99,6 +97,9 @@ type Config struct {
 	Servers ServerService
 	// Blob reads a large value of the log. It is required to read large plans.
 	Blob func(ctx context.Context, ref string) ([]byte, error)
+	// Refused is called for a request that was refused before it reached the API, with the operation of its route; who is empty if the
+	// client is not known. Nil means that nobody wants to know.
+	Refused func(ctx context.Context, who, operation string, why error)
 	// Metrics writes the metrics of the node. Nil means that it has none.
 	Metrics func(ctx context.Context, w io.Writer) error
 	// Feed reports changed tasks for GET /events. Nil means that the node has none.
@@ -117,6 +118,9 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.Redact == nil {
 		c.Redact = func(text string) string { return text }
+	}
+	if c.Refused == nil {
+		c.Refused = func(context.Context, string, string, error) {}
 	}
 	if c.Rebound == nil {
 		c.Rebound = func(*http.Request) bool { return false }

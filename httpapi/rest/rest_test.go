@@ -73,6 +73,8 @@ func routeCalls() []call {
 		{get, "/questions/q", "", 200, 404, 200, 200},
 		{post, "/questions/q/answer", `{"declined":true}`, 200, 403, 403, 403},
 		{get, bot + "/events", "", 200, 404, 200, 200},
+		{get, "/audit?act=token.*&outcome=refused", "", 200, 403, 403, 200},
+		{get, "/audit/entries?after=7", "", 200, 403, 403, 200},
 		{get, "/schedules", "", 200, 403, 403, 200},
 		{get, "/schedules/nightly", "", 200, 403, 403, 200},
 		{post, "/schedules", `{"name":"nightly","definition":{"cron":["@daily"],"plan":{}}}`, 200, 403, 403, 403},

@@ -25,6 +25,9 @@ const (
 	works
 )
 
+// changes reports whether a route changes something.
+func (a access) changes() bool { return a == submits || a == operates }
+
 // permits reports whether a role may use a route.
 func (a access) permits(r Role) bool {
 	switch a {

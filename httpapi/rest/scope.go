@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/orch-dev/orch/api"
@@ -28,7 +29,7 @@ var _ api.API = scoped{}
 
 // noTask is the error for a task that does not exist, and for one that belongs to somebody else.
 func noTask(text string) error {
-	return fault.New(fault.NotFound, "there is no task %q", clip(text)).WithField("id")
+	return scopeFault(fault.New(fault.NotFound, "there is no task %q", clip(text)).WithField("id"))
 }
 
 // own returns NOT_FOUND unless a task belongs to the client.
@@ -50,7 +51,15 @@ func ownOnly[In, Out any](ctx context.Context, s scoped, id events.TaskID, in In
 
 // forbidden is the error of the methods that only operators and viewers may use. Routes refuse them before.
 func forbidden() error {
-	return fault.New(fault.Forbidden, "the role may not do that").WithReason("ROLE_NOT_ALLOWED")
+	return scopeFault(fault.New(fault.Forbidden, "the role may not do that").WithReason("ROLE_NOT_ALLOWED"))
+}
+
+// errScope is the cause of the errors with which scoped refuses a request itself, so that the API does not record the refusal.
+var errScope = errors.New("outside the scope of the client")
+
+func scopeFault(f *fault.Error) error {
+	f.Err = errScope
+	return f
 }
 
 // errKeyTaken is the error for a task of somebody else with the same id or idempotency key.
@@ -344,6 +353,16 @@ func (s scoped) PutSchedule(context.Context, api.PutScheduleRequest) (api.Schedu
 // SteerSchedule implements api.API.
 func (s scoped) SteerSchedule(context.Context, api.SteerScheduleRequest) (api.SteerScheduleReply, error) {
 	return api.SteerScheduleReply{}, forbidden()
+}
+
+// Audit implements api.API. The audit stream is read by those who see all tasks.
+func (s scoped) Audit(context.Context, api.AuditRequest) (api.AuditReply, error) {
+	return api.AuditReply{}, forbidden()
+}
+
+// AuditEntries implements api.API.
+func (s scoped) AuditEntries(context.Context, api.AuditEntriesRequest) (api.AuditEntriesReply, error) {
+	return api.AuditEntriesReply{}, forbidden()
 }
 
 // Hooks implements api.API. Hooks are read and changed by those who see all tasks.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/audit"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 )
@@ -59,8 +60,12 @@ func (s *Server) serve(x *exchange, v verbs, rt route, found bool) error {
 		return errHost()
 	}
 	if err := s.authenticate(x); err != nil {
+		if !fault.Has(err, fault.Unauthorized) && !fault.Has(err, fault.TokenExpired) { // who checks the credentials records those
+			s.cfg.Refused(x.r.Context(), "", rt.name, err)
+		}
 		return err
 	}
+	x.setOrigin()
 	switch {
 	case len(v) == 0:
 		return errPath()
@@ -69,6 +74,7 @@ func (s *Server) serve(x *exchange, v verbs, rt route, found bool) error {
 		return errVerb(x.r.Method, v.allowed())
 	}
 	if err := s.permit(x, &rt); err != nil {
+		s.cfg.Refused(x.r.Context(), x.client.Name(), rt.name, err)
 		return err
 	}
 	leave, err := x.client.Admit(rt.held(x.r.ContentLength))
@@ -78,6 +84,9 @@ func (s *Server) serve(x *exchange, v verbs, rt route, found bool) error {
 	x.leave = sync.OnceFunc(leave)
 	in, err := s.bind(x, &rt)
 	if err != nil {
+		if rt.access.changes() || errors.Is(err, errScope) {
+			s.cfg.Refused(x.r.Context(), x.client.Name(), rt.name, err)
+		}
 		return err
 	}
 	if rt.media != "" && x.r.Method == http.MethodHead { // a stream without a body would have no end
@@ -96,6 +105,9 @@ func (s *Server) serve(x *exchange, v verbs, rt route, found bool) error {
 	}
 	out, err := rt.call(x.r.Context(), x.api, in)
 	if err != nil {
+		if errors.Is(err, errScope) {
+			s.cfg.Refused(x.r.Context(), x.client.Name(), rt.name, err)
+		}
 		return err
 	}
 	if rt.answer != nil {
@@ -104,6 +116,20 @@ func (s *Server) serve(x *exchange, v verbs, rt route, found bool) error {
 	}
 	writeJSON(x.w, http.StatusOK, out)
 	return nil
+}
+
+// setOrigin gives the context of a request its origin.
+func (x *exchange) setOrigin() {
+	o := audit.OriginOf(x.r.Context())
+	o.Actor, o.Face = x.client.Name(), audit.FaceHTTP
+	switch {
+	case x.login == nil: // whoever has checked the token has set its id
+	case x.login.Token != "":
+		o.Credential = x.login.Token
+	default:
+		o.Credential = audit.CredentialLogin
+	}
+	x.r = x.r.WithContext(audit.WithOrigin(x.r.Context(), o))
 }
 
 // permit refuses a request that the role or the token of the client does not permit.
@@ -120,7 +146,6 @@ func (s *Server) permit(x *exchange, rt *route) error {
 		x.api = scopeTo(x.client, s.cfg.API)
 		return nil
 	}
-	x.client.Refused(rt.name, err)
 	return err
 }
 

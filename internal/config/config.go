@@ -89,6 +89,8 @@ type Retention struct {
 	// RetainTasks and RetainFailedTasks are how many days archived tasks are kept, those that are DONE and others; 0
 	// means forever.
 	RetainTasks, RetainFailedTasks int
+	// RetainAudit is how many days entries of the audit stream are kept; 0 means forever.
+	RetainAudit int
 }
 
 // Worker configures the worker of a node or of `orch worker`.

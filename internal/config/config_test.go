@@ -35,7 +35,7 @@ func TestDefaults(t *testing.T) {
 		Storage:     config.Storage{Replicas: 1, Durability: "fsync", Host: "127.0.0.1"},
 		Worker:      config.Worker{Concurrency: 5, Queues: []string{"default"}},
 		Limits:      config.Limits{Lease: 15 * time.Second, MaxDeliveries: 10, MaxSpawned: 16, MaxOpen: 250_000, MaxOpenEach: 150_000},
-		Retention:   config.Retention{RetainWorkspaces: 30, RetainFailed: 90, RetainTasks: 365, RetainFailedTasks: 730},
+		Retention:   config.Retention{RetainWorkspaces: 30, RetainFailed: 90, RetainTasks: 365, RetainFailedTasks: 730, RetainAudit: 730},
 		Confinement: config.Confinement{Sandbox: "enforce"},
 		MCP:         config.MCP{HTTP: "auto", SyncWait: 20 * time.Second, Writes: "ask", MCPEnabled: true, MCPHotReload: true},
 		NotifyOn:    []string{"failed", "blocked", "approval"}, Tools: config.Tools{NotifyChannels: []string{"log"}},

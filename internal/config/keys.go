@@ -200,6 +200,10 @@ func retentionKeys() []Key {
 			Name: "retain_failed_tasks", Default: "730", max: 36_500, Node: true, Personal: true, Usage: "days that an archived task stays that is not DONE; 0 is for ever",
 			field: func(c *Config) any { return &c.Retention.RetainFailedTasks },
 		},
+		{
+			Name: "retain_audit", Default: "730", max: 36_500, Node: true, Personal: true, Usage: "days that an entry of the audit stream stays; 0 is for ever",
+			field: func(c *Config) any { return &c.Retention.RetainAudit },
+		},
 	}
 }
 

@@ -31,8 +31,3 @@ func (b *ToolCaller) Restrict(r *api.SubmitRequest, call string) error {
 	c.call, r.NoSecrets = call, true
 	return b.s.tools.restrict(c, r)
 }
-
-// Refused reports to Hooks.Refused that an operation was refused, and why.
-func (b *ToolCaller) Refused(operation string, why error) {
-	_ = b.s.reportRefusal(b.c, operation, nil, why)
-}

@@ -87,7 +87,7 @@ func startNode(tb testing.TB, change ...func(*builtin.Config)) *node {
 	require.NoError(tb, err)
 	hands, err := worker.New(owner, catalogue, rules, worker.Config{Root: root, Exec: exec, Concurrency: 8, Queues: []string{work.DefaultQueue, work.NodeQueue, work.ModelsQueue}})
 	require.NoError(tb, err)
-	n.owner, n.catalogue = backend{owner, scheduler.New(scheduler.Config{Tasks: owner}), receiver.New(receiver.Config{Tasks: owner})}, catalogue
+	n.owner, n.catalogue = backend{Orchestrator: owner, Scheduler: scheduler.New(scheduler.Config{Tasks: owner}), Receiver: receiver.New(receiver.Config{Tasks: owner})}, catalogue
 	stopOwner := running(tb, owner.Run)
 	<-owner.Ready()
 	stopWorker := running(tb, hands.Run)
@@ -106,6 +106,7 @@ type backend struct {
 	*orchestrator.Orchestrator
 	*scheduler.Scheduler
 	*receiver.Receiver
+	api.Audits
 }
 
 // Request implements model.Node.

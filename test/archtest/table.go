@@ -48,7 +48,7 @@ func Orch() Table { return Table{Layers: layers(), Libraries: libraries(), Rooms
 
 func rooms() []string {
 	return []string{
-		"fault", "classify", "events", "internal", "statemachine", "export", "work", "costs", "schedules", "hooks", "api", "plan", "undo", "index", "traces", "compare", "evals", "stats", "messages", "scheduler", "receiver", "agents", "models", "tools", "policy",
+		"fault", "classify", "events", "internal", "statemachine", "export", "work", "costs", "schedules", "hooks", "audit", "api", "plan", "undo", "index", "traces", "compare", "evals", "stats", "messages", "scheduler", "receiver", "auditor", "agents", "models", "tools", "policy",
 		"bus", "rpc", "orchestrator", "worker", "mcp", "httpapi", "web", "skills", "node", ".", "plantest", "bench", "test", "cmd",
 	}
 }
@@ -68,7 +68,8 @@ func layers() []Layer {
 			{Package: "costs", Imports: []string{"fault", "events", "statemachine"}, Pure: true},
 			{Package: "schedules", Imports: []string{"fault"}, Pure: true},
 			{Package: "hooks", Imports: []string{"fault"}, Pure: true},
-			{Package: "api", Imports: []string{"fault", "events", "statemachine", "work", "costs", "schedules", "hooks"}},
+			{Package: "audit", Imports: []string{"fault", "events"}},
+			{Package: "api", Imports: []string{"fault", "events", "statemachine", "work", "costs", "schedules", "hooks", "audit"}},
 		}},
 		{"domain", domain(family)},
 		{"use cases", []Row{
@@ -125,6 +126,7 @@ func domain(family []string) []Row {
 		{Package: "messages/messagestest", Imports: []string{"fault", "events", "messages"}, Kit: true},
 		{Package: "scheduler", Imports: []string{"fault", "events", "statemachine", "schedules", "api"}},
 		{Package: "receiver", Imports: []string{"fault", "events", "hooks", "api", "plan"}},
+		{Package: "auditor", Imports: []string{"fault", "audit", "api"}},
 		{Package: "agents", Imports: []string{"fault", "events", "work"}},
 		{Package: "agents/peer", Imports: []string{"fault", "events", "work", "agents", "internal/pause"}},
 		{Package: "index", Imports: []string{"fault", "events", "statemachine", "work", "api"}},
@@ -190,7 +192,7 @@ func adapters(face []string) []Row {
 		}},
 		{Package: "bus/bustest", Imports: []string{"events", "bus"}, Kit: true},
 		{Package: "rpc", Imports: []string{
-			"fault", "events", "work", "api", "agents", "messages", "classify/secrets", "bus", "internal/failpoint", "internal/gopool", "internal/pause",
+			"fault", "events", "work", "audit", "api", "agents", "messages", "classify/secrets", "bus", "internal/failpoint", "internal/gopool", "internal/pause",
 		}},
 		{Package: "mcp/oauth", Imports: []string{"fault", "internal/wholefile"}},
 		{Package: "mcp/oauthtest", Kit: true},
@@ -200,7 +202,7 @@ func adapters(face []string) []Row {
 		{Package: "mcp/*", Imports: append([]string{"internal/pause", "internal/spell", "internal/wholefile", "mcp/*"}, face...)},
 		{Package: "httpapi", Imports: append([]string{"agents", "internal/sse", "hooks", "receiver"}, face...)},
 		{Package: "httpapi/metrics", Imports: []string{"fault", "stats", "schedules", "hooks", "internal/histogram"}},
-		{Package: "httpapi/rest", Imports: []string{"fault", "events", "statemachine", "work", "api", "schedules", "hooks", "undo", "agents", "internal/sse"}},
+		{Package: "httpapi/rest", Imports: []string{"fault", "events", "statemachine", "work", "audit", "api", "schedules", "hooks", "undo", "agents", "internal/sse"}},
 		// web contains only the files of the page; its tests compare them with the program.
 		{Package: "web"},
 		{Package: "skills"},
