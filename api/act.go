@@ -133,18 +133,23 @@ func archiveAct(r ArchiveRequest) (audit.Act, bool) {
 	return act, !r.StatusOnly
 }
 
-func exportAct(r ExportRequest) (audit.Act, bool) {
-	ids := make([]string, len(r.IDs))
-	for i, id := range r.IDs {
+// setOf returns the target of an act on tasks, which is the task if there is one, and the number of the tasks with the digest of their
+// ids.
+func setOf(tasks []events.TaskID) (target string, p params) {
+	ids := make([]string, len(tasks))
+	for i, id := range tasks {
 		ids[i] = string(id)
 	}
-	target := ""
 	if len(ids) == 1 {
 		target = ids[0]
 	}
-	act, _ := actOf("", "task.export", target, params{
-		"tasks": strconv.Itoa(len(ids)), "ids": audit.Digest([]byte(strings.Join(ids, "\n"))), "tree": strconv.FormatBool(r.Tree),
-	})
+	return target, params{"tasks": strconv.Itoa(len(ids)), "ids": audit.Digest([]byte(strings.Join(ids, "\n")))}
+}
+
+func exportAct(r ExportRequest) (audit.Act, bool) {
+	target, p := setOf(r.IDs)
+	p["tree"] = strconv.FormatBool(r.Tree)
+	act, _ := actOf("", "task.export", target, p)
 	return act, len(r.IDs) > 0
 }
 
@@ -188,6 +193,18 @@ func steerHookAct(r SteerHookRequest) (audit.Act, bool) {
 		name = "hook." + r.Act
 	}
 	return actOf(r.Actor, name, r.Name, params{"note": r.Note})
+}
+
+func placeHoldAct(r HoldRequest) (audit.Act, bool) {
+	target, p := setOf(r.IDs)
+	p["reason"] = r.Reason
+	return actOf(r.Actor, "hold.place", target, p)
+}
+
+func releaseHoldAct(r ReleaseHoldRequest) (audit.Act, bool) {
+	target, p := setOf(r.IDs)
+	p["reason"], p["note"] = r.Reason, r.Note
+	return actOf(r.Actor, "hold.release", target, p)
 }
 
 // ChangedTask returns the task that a reply is about, and a revision that contains the effect; empty for none.

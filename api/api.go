@@ -91,6 +91,15 @@ type Tasks interface {
 	// Import receives an export file, part by part, verifies it and stores its tasks for reading, see ImportRequest. Errors: those of
 	// export.Verify, CONFLICT if a task exists with another history, GONE if it was removed.
 	Import(ctx context.Context, r ImportRequest) (ImportReply, error)
+	// Retention says what retention would remove now, and which rule says so.
+	Retention(ctx context.Context, r RetentionRequest) (RetentionReply, error)
+	// PlaceHold places a hold on tasks, which then stay whatever the rules of retention say. It changes nothing for a task that is held
+	// for the same reason. Errors: NOT_FOUND, GONE for a task that was removed, QUOTA_EXCEEDED, VALIDATION_ERROR; then no task is held.
+	PlaceHold(ctx context.Context, r HoldRequest) (HoldsReply, error)
+	// ReleaseHold ends holds and returns them. NOT_FOUND if a task has no such hold; then none ends.
+	ReleaseHold(ctx context.Context, r ReleaseHoldRequest) (HoldsReply, error)
+	// Holds returns the holds of the node, page by page.
+	Holds(ctx context.Context, r HoldsRequest) (HoldsReply, error)
 	// Status describes the node.
 	Status(ctx context.Context, r StatusRequest) (StatusReply, error)
 }

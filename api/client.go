@@ -220,6 +220,26 @@ func (c Client) TestHook(ctx context.Context, r TestHookRequest) (TestHookReply,
 	return testHook.send(ctx, c.transport, r)
 }
 
+// Retention implements API.
+func (c Client) Retention(ctx context.Context, r RetentionRequest) (RetentionReply, error) {
+	return retained.send(ctx, c.transport, r)
+}
+
+// PlaceHold implements API.
+func (c Client) PlaceHold(ctx context.Context, r HoldRequest) (HoldsReply, error) {
+	return hold.send(ctx, c.transport, r)
+}
+
+// ReleaseHold implements API.
+func (c Client) ReleaseHold(ctx context.Context, r ReleaseHoldRequest) (HoldsReply, error) {
+	return releaseHold.send(ctx, c.transport, r)
+}
+
+// Holds implements API.
+func (c Client) Holds(ctx context.Context, r HoldsRequest) (HoldsReply, error) {
+	return listHolds.send(ctx, c.transport, r)
+}
+
 // Status implements API.
 func (c Client) Status(ctx context.Context, r StatusRequest) (StatusReply, error) {
 	return status.send(ctx, c.transport, r)

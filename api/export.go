@@ -16,6 +16,8 @@ type ExportRequest struct {
 	// for it for a minute.
 	File   string `json:"file,omitempty"`
 	Offset int64  `json:"offset,omitempty"`
+	// Once says that nothing is asked for twice: the node drops the file with its last part, or when it fails.
+	Once bool `json:"once,omitempty"`
 	// Wait is how long to wait until there is more of the file.
 	Wait time.Duration `json:"wait,omitempty"`
 }

@@ -22,8 +22,10 @@ type ImportRequest struct {
 	Offset int64  `json:"offset"`
 	Size   int64  `json:"size"`
 	// Key is the public key that must have signed the file, in base64; empty for any.
-	Key   string `json:"key,omitempty"`
-	Actor string `json:"actor,omitempty"`
+	Key string `json:"key,omitempty"`
+	// Restore permits tasks that retention has removed from the node.
+	Restore bool   `json:"restore,omitempty"`
+	Actor   string `json:"actor,omitempty"`
 	// Wait is how long to wait for the end of an import whose file has arrived.
 	Wait time.Duration `json:"wait,omitempty"`
 }
@@ -69,10 +71,15 @@ func (r ImportRequest) wait() time.Duration { return r.Wait }
 // ImportPart is the most bytes of a file in one ImportRequest.
 const ImportPart = 512 << 10
 
+// Importer is the method of API that SendImport needs.
+type Importer interface {
+	Import(ctx context.Context, r ImportRequest) (ImportReply, error)
+}
+
 // SendImport sends a file of r.Size bytes part by part, and waits until the node has stored its tasks. r is the first request, without
 // data; each request waits r.Wait. Besides the errors of API.Import, it returns CONFLICT if the file is shorter, and the error of a
 // read as PARSE_ERROR.
-func SendImport(ctx context.Context, a API, from io.Reader, r ImportRequest) (ImportReply, error) {
+func SendImport(ctx context.Context, a Importer, from io.Reader, r ImportRequest) (ImportReply, error) {
 	buffer := make([]byte, ImportPart)
 	for {
 		n, err := io.ReadFull(from, buffer[:min(ImportPart, r.Size-r.Offset)])

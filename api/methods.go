@@ -163,6 +163,10 @@ var ( //nolint:gochecknoglobals // a constant table
 	archive      = method("archive", Idempotent, API.Archive).administers(archiveAct)
 	exportFile   = method("export", Always, API.Export).administers(exportAct)
 	importFile   = method("import", Always, API.Import).administers(importAct)
+	retained     = method("retention", Always, API.Retention).reads()
+	hold         = method("place_hold", Idempotent, API.PlaceHold).administers(placeHoldAct)
+	releaseHold  = method("release_hold", IfUnrecorded, API.ReleaseHold).administers(releaseHoldAct)
+	listHolds    = method("holds", Always, API.Holds).reads()
 	status       = method("status", Always, API.Status).reads()
 
 	listSchedules = method("schedules", Always, API.Schedules).reads()
@@ -180,7 +184,7 @@ var ( //nolint:gochecknoglobals // a constant table
 	table = []entry{
 		submit, submitBatch, find, get, result, list, queue, watch, history, replay, explain, conversation, cost, cancel,
 		pause, resume, retry, redrive, fork, diff, signal, say, resolve, call, checkpoint, approvals, decide, questions, answer, archive,
-		exportFile, importFile, status, listSchedules, putSchedule, steerSchedule, listActs, auditEntries,
+		exportFile, importFile, retained, hold, releaseHold, listHolds, status, listSchedules, putSchedule, steerSchedule, listActs, auditEntries,
 		listHooks, putHook, steerHook, testHook,
 	}
 )

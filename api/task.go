@@ -73,6 +73,8 @@ type TaskView struct {
 	Archived    bool             `json:"archived,omitempty"`
 	// Imported is set for a task of another node that was imported for reading. The task is then shown as of revision Rev.
 	Imported *ImportView `json:"imported,omitempty"`
+	// Holds are the holds on the task and on other tasks of its family. Only Get sets them.
+	Holds []Hold `json:"holds,omitempty"`
 }
 
 // StepView is a step as clients see it.

@@ -28,7 +28,7 @@ const (
 var _ events.Importer = (*Store)(nil)
 
 // Import implements events.Importer.
-func (ar *archive) Import(ctx context.Context, head events.Head, note []byte) (events.Importing, error) {
+func (ar *archive) Import(ctx context.Context, head events.Head, note []byte, restore bool) (events.Importing, error) {
 	if _, err := events.ParseTaskID(string(head.Task)); err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (ar *archive) Import(ctx context.Context, head events.Head, note []byte) (e
 		return nil, err
 	}
 	im := &importing{archive: ar, ctx: ctx, head: head, note: base64.StdEncoding.EncodeToString(note), release: release}
-	if err := im.prepare(); err != nil {
+	if err := im.prepare(restore); err != nil {
 		release()
 		return nil, err
 	}
@@ -73,15 +73,16 @@ type importing struct {
 	after uint64
 }
 
-// prepare checks that the log has no history of the task, and removes what an interrupted import has left.
-func (im *importing) prepare() error {
+// prepare checks that the log has no history of the task, and had none unless it is restored, and removes what an interrupted import has
+// left.
+func (im *importing) prepare(restore bool) error {
 	if !awaitHeld(im.ctx, im.cfg.Lease) {
 		return fenced()
 	}
 	if _, live, err := im.nextCommit(im.ctx, im.head.Task, 0); err != nil || live {
 		return importConflict(im.head.Task, err)
 	}
-	if err := im.removedFault(im.ctx, im.head.Task); err != nil {
+	if err := im.removedFault(im.ctx, im.head.Task); err != nil && (!restore || !fault.Has(err, fault.Gone)) {
 		return err
 	}
 	parts, _, err := im.archive.parts(im.ctx, im.head.Task)

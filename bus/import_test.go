@@ -30,7 +30,7 @@ func chainOf(t *testing.T, n int) (events.Head, [][]byte) {
 
 func importAll(t *testing.T, log events.Importer, head events.Head, commits [][]byte) {
 	t.Helper()
-	im, err := log.Import(t.Context(), head, []byte("by ada"))
+	im, err := log.Import(t.Context(), head, []byte("by ada"), false)
 	require.NoError(t, err)
 	for _, data := range commits {
 		require.NoError(t, im.Add(data))
@@ -45,7 +45,7 @@ func TestImport(t *testing.T) {
 	eventstest.NewChain().Grow(t, n, 3)
 	head, commits := chainOf(t, 20)
 	importAll(t, n, head, commits)
-	_, err := n.Import(t.Context(), head, []byte("again"))
+	_, err := n.Import(t.Context(), head, []byte("again"), false)
 	assert.Equal(t, fault.Conflict, fault.CodeOf(err))
 	for range 2 {
 		read := eventstest.History(t, n, head.Task, 1)
@@ -61,7 +61,7 @@ func TestImport(t *testing.T) {
 	}
 	require.NoError(t, n.Remove(t.Context(), []events.TaskID{head.Task}))
 	assert.Empty(t, eventstest.ArchivedHeadsOf(t, n))
-	_, err = n.Import(t.Context(), head, []byte("again"))
+	_, err = n.Import(t.Context(), head, []byte("again"), false)
 	assert.Equal(t, fault.Gone, fault.CodeOf(err))
 	requireIntact(t, n)
 }
@@ -71,7 +71,7 @@ func TestImportInterrupted(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
 	head, commits := chainOf(t, 3)
-	im, err := n.Import(t.Context(), head, []byte("by ada"))
+	im, err := n.Import(t.Context(), head, []byte("by ada"), false)
 	require.NoError(t, err)
 	for range 5 { // more than one message, whatever its content
 		require.NoError(t, im.Add(bytes.Repeat([]byte(" "), 3<<20)))
@@ -97,4 +97,61 @@ func TestExportKey(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, first, second)
 	requireIntact(t, n)
+}
+
+// TestRestoreARemovedTask: a task that was removed can be imported again on purpose, also after an interruption, survives a restart and a
+// check of the whole log, and can be removed again.
+func TestRestoreARemovedTask(t *testing.T) {
+	t.Parallel()
+	n := bustest.NewNode(t, bus.ServerConfig{})
+	eventstest.NewChain().Grow(t, n, 2)
+	chain := eventstest.NewChain()
+	var head events.Head
+	var commits [][]byte
+	for range 5 {
+		r := chain.Next(t, "node")
+		seq, err := eventstest.Append(n, r)
+		require.NoError(t, err)
+		chain.Accept(r, seq)
+		head, commits = r.Head, append(commits, r.Data)
+	}
+	require.NoError(t, n.Archive(t.Context(), head.Task))
+	require.NoError(t, n.Remove(t.Context(), []events.TaskID{head.Task}))
+	_, err := n.Import(t.Context(), head, []byte("again"), false)
+	require.Equal(t, fault.Gone, fault.CodeOf(err))
+
+	im, err := n.Import(t.Context(), head, []byte("by ada"), true)
+	require.NoError(t, err)
+	for range 5 { // more than one message
+		require.NoError(t, im.Add(bytes.Repeat([]byte(" "), 3<<20)))
+	}
+	im.Abandon()
+	n.Stop(t)
+	n.Start(t)
+	for _, err := range n.Read(t.Context(), head.Task, 1) {
+		require.Equal(t, fault.Gone, fault.CodeOf(err), "half of a task is not there")
+	}
+	for range 2 {
+		im, err = n.Import(t.Context(), head, []byte("by ada"), true)
+		require.NoError(t, err)
+		for _, data := range commits {
+			require.NoError(t, im.Add(data))
+		}
+		require.NoError(t, im.Close())
+		for range 2 {
+			read := eventstest.History(t, n, head.Task, 1)
+			require.Len(t, read, len(commits))
+			for i, c := range read {
+				assert.True(t, c.Archived && string(c.Import) == "by ada" && bytes.Equal(c.Data, commits[i]))
+			}
+			assert.True(t, eventstest.ArchivedHeadsOf(t, n)[head.Task].Imported)
+			_, err = n.Import(t.Context(), head, []byte("again"), true)
+			assert.Equal(t, fault.Conflict, fault.CodeOf(err))
+			requireIntact(t, n)
+			n.Stop(t)
+			n.Start(t)
+		}
+		require.NoError(t, n.Remove(t.Context(), []events.TaskID{head.Task}))
+		requireIntact(t, n)
+	}
 }

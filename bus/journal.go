@@ -31,12 +31,13 @@ const (
 	SchedulesJournal = "SCHEDULES"
 	AuditJournal     = "AUDIT"
 	HooksJournal     = "HOOKS"
+	HoldsJournal     = "HOLDS"
 )
 
 // journalStreams returns the names of the streams of all journals and of their snapshots. The streams of a journal that was
 // never opened do not exist.
 func journalStreams() []string {
-	return []string{snapsStream, journalPrefix + RealtimeJournal, journalPrefix + FirestoreJournal, journalPrefix + SchedulesJournal, journalPrefix + HooksJournal, journalPrefix + AuditJournal}
+	return []string{snapsStream, journalPrefix + RealtimeJournal, journalPrefix + FirestoreJournal, journalPrefix + SchedulesJournal, journalPrefix + HooksJournal, journalPrefix + HoldsJournal, journalPrefix + AuditJournal}
 }
 
 // contentOf returns what a journal contains, for messages.
@@ -48,6 +49,8 @@ func contentOf(journal string) string {
 		return "the audit stream"
 	case HooksJournal:
 		return "the hooks"
+	case HoldsJournal:
+		return "the holds"
 	default:
 		return "the database " + journal
 	}
@@ -137,6 +140,16 @@ func (j *Journal) Append(ctx context.Context, newest uint64, data []byte) (uint6
 		_ = j.store.conn.nc.Publish(j.newsSubject(), []byte(strconv.FormatUint(ack.Sequence, 10))) // if this fails, other nodes find the entry at their next poll
 	}
 	return ack.Sequence, err
+}
+
+// AppendLeased is Append for a journal that only the active node of a cluster writes. It acknowledges an entry only if the node still has
+// its lease afterwards, so the next active node, which reads the journal when it starts, has each acknowledged entry.
+func (j *Journal) AppendLeased(ctx context.Context, newest uint64, data []byte) (uint64, error) {
+	at, err := j.Append(ctx, newest, data)
+	if err == nil && !awaitHeld(ctx, j.store.cfg.Lease) {
+		err = fenced()
+	}
+	return at, err
 }
 
 // Read calls fn for each entry after a position, in order, until fn returns an error. It reads the entries that

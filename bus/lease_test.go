@@ -266,3 +266,17 @@ func TestOnlyTheHolderAnswers(t *testing.T) {
 	err = rpc.Call(ctx, n.Conn, "orch.held.ask", nil, nil)
 	assert.True(t, fault.Has(err, fault.Timeout), "%v", err)
 }
+
+// A journal of the active node acknowledges an entry only while the lease is held.
+func TestAppendLeased(t *testing.T) {
+	t.Parallel()
+	n := bustest.NewNode(t, bus.ServerConfig{})
+	l := newLease(1)
+	j, err := openWith(t, n, l).OpenJournal(t.Context(), bus.HoldsJournal)
+	require.NoError(t, err)
+	at, err := j.AppendLeased(t.Context(), 0, []byte("a"))
+	require.NoError(t, err)
+	l.end()
+	_, err = j.AppendLeased(t.Context(), at, []byte("b"))
+	require.Equal(t, bus.Fenced, fault.From(err).Reason)
+}

@@ -81,9 +81,9 @@ type Log interface {
 // Importer is implemented by logs that accept whole histories of other logs, for reading only.
 type Importer interface {
 	// Import begins to store the history of a task in the archive. head describes its newest commit; note, at most 1 KiB, is stored
-	// with it. The history is visible as a whole after Close, and not at all before. Errors: CONFLICT if the log has a history of the
-	// task, GONE if it had one, DISK_FULL, UNAVAILABLE.
-	Import(ctx context.Context, head Head, note []byte) (Importing, error)
+	// with it. The history is visible as a whole after Close, and not at all before. restore permits the history of a task that was
+	// removed. Errors: CONFLICT if the log has a history of the task, GONE if it had one, DISK_FULL, UNAVAILABLE.
+	Import(ctx context.Context, head Head, note []byte, restore bool) (Importing, error)
 }
 
 // Importing is a history that is being imported. Add adds the next commit in its encoded form. Close makes the history durable and
@@ -97,7 +97,7 @@ type Importing interface {
 // RemovedTaskError returns the GONE error for a task that retention has removed.
 func RemovedTaskError(task TaskID, at time.Time) *fault.Error {
 	return fault.New(fault.Gone, "the task %s was removed by retention on %s", task, at.UTC().Format(time.DateOnly)).
-		WithField("id").WithHint("a backup from before may hold it; how long tasks are kept is set by retain_tasks and retain_failed_tasks")
+		WithField("id").WithHint("an archive outside (orch archive restore) or a backup from before may have it; how long tasks are kept is set by retain_tasks and retain_failed_tasks")
 }
 
 // Blobs is a content-addressed store of large values outside the log.

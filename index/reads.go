@@ -30,6 +30,17 @@ func (x *Index) Find(prefix string) (id events.TaskID, count int) {
 	return x.queries.find(prefix)
 }
 
+// Line returns the summary of a task; false if the index does not have it.
+func (x *Index) Line(id events.TaskID) (api.Summary, bool) {
+	x.lock()
+	defer x.mu.Unlock()
+	row, ok := x.table.row(id)
+	if !ok {
+		return api.Summary{}, false
+	}
+	return x.table.line(row), true
+}
+
 // Last returns the newest task without a parent that a requestor has submitted with a command; if requestor is empty, the newest
 // one of all.
 func (x *Index) Last(requestor string) (events.TaskID, bool) {

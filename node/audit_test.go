@@ -54,6 +54,8 @@ func requests() map[string]struct{ body, act string } {
 		"archive":        {`{"age":1000000000}`, "task.archive"},
 		"export":         {`{"ids":["$ID"]}`, "task.export"},
 		"import":         {`{"file":"f","data":"eA==","size":1}`, "task.import"},
+		"place_hold":     {`{"ids":["$ID"],"reason":"a case"}`, "hold.place"},
+		"release_hold":   {`{"ids":["$ID"]}`, "hold.release"},
 		"put_schedule":   {`{"name":"nightly","definition":{"cron":["@daily"],"plan":{"orch":"v1","steps":[{"id":"a","set":{"x":1}}]}}}`, "schedule.put"},
 		"put_hook":       {`{"name":"push","secret":"0123456789abcdef0123456789abcdef","definition":{"scheme":"github","plan":{"orch":"v1","steps":[{"id":"a","set":{"x":1}}]}}}`, "hook.put"},
 		"steer_hook":     {`{"name":"push","act":"pause"}`, "hook.pause"},

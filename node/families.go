@@ -13,6 +13,7 @@ import (
 
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/internal/netguard"
 	"github.com/orch-dev/orch/internal/secret"
 	"github.com/orch-dev/orch/tools/agent"
@@ -99,10 +100,11 @@ func (c Config) network() (netguard.Config, error) {
 	return net, nil
 }
 
-// secrets reads the secrets of the settings.
+// secrets reads the secrets of the settings, except those of S3: only a node needs them, when it opens an archive.
 func (c Config) secrets() (map[string]string, error) {
 	values := map[string]string{}
 	sources := c.Tools.Secrets()
+	maps.DeleteFunc(sources, func(name string, _ config.Secret) bool { return strings.HasPrefix(name, "s3_") })
 	for _, name := range slices.Sorted(maps.Keys(sources)) {
 		text, err := sources[name].Read(os.Getenv)
 		if err != nil {

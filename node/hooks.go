@@ -24,13 +24,8 @@ func (h *host) newReceiver() *receiver.Receiver {
 
 // openHooks opens the journal of the hooks; nil if there is none and it is not to be created.
 func (h *host) openHooks(ctx context.Context, create bool) (receiver.Journal, error) {
-	if !create {
-		if exists, err := h.store.HasJournal(ctx, bus.HooksJournal); err != nil || !exists {
-			return nil, err
-		}
-	}
-	journal, err := h.store.OpenJournal(ctx, bus.HooksJournal)
-	if err != nil {
+	journal, err := h.openJournal(ctx, bus.HooksJournal, create)
+	if err != nil || journal == nil {
 		return nil, err // and no journal: a nil pointer in the interface would count as one
 	}
 	return journal, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/bus/election"
 	"github.com/orch-dev/orch/classify/secrets"
+	"github.com/orch-dev/orch/holds"
 	"github.com/orch-dev/orch/httpapi/rest"
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/mcp/server"
@@ -28,6 +29,8 @@ type host struct {
 	store    *bus.Store
 	orch     *orchestrator.Orchestrator
 	executor *executor
+	// holds are the tasks that retention does not remove.
+	holds *holds.Registry
 	// scheduler starts the tasks of schedules.
 	scheduler *scheduler.Scheduler
 	stats     *stats.Projector

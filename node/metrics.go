@@ -48,7 +48,8 @@ func (m *monitor) figures(ctx context.Context) *metrics.Node {
 		},
 		Queues: map[string]metrics.Queue{}, Tools: m.stats.Table().Tools, Approvals: f.Approvals, Questions: f.Questions, OldestApproval: f.OldestApproval,
 		Schedules: metrics.Schedules(m.scheduler.Figures()), Hooks: metrics.Hooks(m.receiver.Figures()),
-		Budgets: m.budgets(), Providers: map[string]int{}, Servers: m.servers(ctx),
+		Retention: metrics.Retention{Removed: f.Removed, Fails: f.RemovalFails},
+		Budgets:   m.budgets(), Providers: map[string]int{}, Servers: m.servers(ctx),
 	}
 	if f.Queue.Oldest != nil {
 		n.Oldest = *f.Queue.Oldest

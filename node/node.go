@@ -107,7 +107,11 @@ func (n *Node) setClock(context.Context) error {
 // startOwner runs the orchestrator and waits until it has read the log.
 func (n *Node) startOwner(ctx context.Context) error {
 	var err error
-	if n.orch, err = orchestrator.New(n.ownerConfig()); err != nil {
+	cfg := n.ownerConfig()
+	if cfg.Hooks.Preserve, err = n.preserve(); err != nil {
+		return err
+	}
+	if n.orch, err = orchestrator.New(cfg); err != nil {
 		return err
 	}
 	n.scheduler, n.receiver = n.newScheduler(), n.newReceiver()
@@ -146,7 +150,7 @@ func (n *Node) ownerConfig() orchestrator.Config {
 		Logger: n.cfg.logger(), Clock: n.clock, Paused: n.cfg.Paused, Gone: n.endedWorkers(),
 		Redact: n.executor.policy.Redact, FindSecret: n.executor.findSecret, Secrets: n.cfg.Tools.SecretsAllow, FourEyes: n.cfg.Confinement.FourEyes,
 		Workspace: n.executor.workspace, Root: n.executor.root.Name(), Local: n.cfg.local(), Program: n.executor.program,
-		Exports: n.exports(),
+		Exports: n.exports(), Holds: n.holds,
 		Limits: orchestrator.Limits{
 			Lease: n.cfg.Limits.Lease, Overrun: n.cfg.Limits.Overrun, MaxDeliveries: n.cfg.Limits.MaxDeliveries, MaxSpawned: n.cfg.Limits.MaxSpawned,
 			MaxOpen: n.cfg.Limits.MaxOpen, MaxOpenEach: n.cfg.Limits.MaxOpenEach, ArchiveAfter: n.cfg.Limits.ArchiveAfter, Retention: n.taskRetention(),

@@ -12,7 +12,11 @@ import (
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	nodeconfig "github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/node"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/retention"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -122,4 +126,92 @@ func TestRetentionPassesOverWhatStays(t *testing.T) {
 		require.NoError(t, err)
 		assert.NotContains(t, string(text), stays)
 	}
+}
+
+// Rules decide about workspaces by the labels of their tasks, and a hold keeps them, also after a restart.
+func TestWorkspacesByRulesAndHolds(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	n := start(t, cfg)
+	folders := map[string]string{}
+	ids := map[string]events.TaskID{}
+	for name, env := range map[string]string{"kept": "prod", "removed": "test", "held": "test", "other": ""} {
+		reply, err := n.API().Submit(t.Context(), api.SubmitRequest{
+			Plan: json.RawMessage(`{"orch":"v1","steps":[{"id":"a","set":{"n":1}}]}`), Labels: map[string]string{"env": env}, Actor: "user:ada",
+		})
+		require.NoError(t, err)
+		require.Equal(t, statemachine.Done, result(t, n.API(), reply.ID).State)
+		ids[name] = reply.ID
+		folders[name] = filepath.Join(cfg.Root, "Working", "Archive", "Completed", string(reply.ID))
+		require.NoError(t, os.MkdirAll(folders[name], 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(folders[name], "a.txt"), []byte("four"), 0o600))
+	}
+	_, err := n.API().PlaceHold(t.Context(), api.HoldRequest{IDs: []events.TaskID{ids["held"]}, Reason: "case 4711", Actor: "user:ada"})
+	require.NoError(t, err)
+	require.NoError(t, n.Stop(t.Context()))
+
+	cfg.Limits.Retention = node.Retention{Completed: 30 * day, Failed: 30 * day, Tasks: orchestrator.Retention{Rules: []retention.Rule{
+		{Labels: map[string]string{"env": "prod"}, Workspaces: new(time.Duration(0))},
+		{Labels: map[string]string{"env": "test"}, Workspaces: new(time.Nanosecond)},
+	}}}
+	guest := cfg
+	guest.Guest = "orch retain"
+	n = start(t, guest)
+	report, err := n.API().Retention(t.Context(), api.RetentionRequest{})
+	require.NoError(t, err)
+	require.Len(t, report.Rules, 3)
+	assert.Equal(t, []int{0, 1, 0}, []int{report.Rules[0].DueWorkspaces, report.Rules[1].DueWorkspaces, report.Rules[2].DueWorkspaces})
+	assert.EqualValues(t, 4, report.Rules[1].DueWorkspaceBytes)
+	require.NoError(t, n.Stop(t.Context()))
+
+	n = start(t, cfg)
+	waitRemoved(t, folders["removed"])
+	for _, name := range []string{"kept", "held", "other"} {
+		assert.DirExists(t, folders[name], name)
+	}
+	holds, err := n.API().Holds(t.Context(), api.HoldsRequest{Task: ids["held"]})
+	require.NoError(t, err)
+	require.Len(t, holds.Holds, 1)
+	assert.Equal(t, "case 4711", holds.Holds[0].Reason)
+}
+
+// A place that cannot be right is an error at the start, without the credentials. A directory that is missing is not created.
+func TestOpenOutside(t *testing.T) {
+	t.Parallel()
+	none := func(string) string { return "" }
+	aws := func(name string) string {
+		return map[string]string{"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "hunter2-hunter2", "AWS_REGION": "eu-central-1"}[name]
+	}
+	missing := filepath.Join(t.TempDir(), "missing")
+	for name, c := range map[string]struct {
+		place    string
+		settings nodeconfig.S3
+		getenv   func(string) string
+		code     fault.Code
+		field    string
+	}{
+		"a missing directory":    {missing, nodeconfig.S3{}, none, fault.NotFound, ""},
+		"no credentials":         {"s3://records", nodeconfig.S3{}, none, fault.RequiredField, "s3_secret"},
+		"half of them":           {"s3://records", nodeconfig.S3{KeyID: "env:AWS_ACCESS_KEY_ID"}, aws, fault.RequiredField, "s3_secret"},
+		"a variable without one": {"s3://records", nodeconfig.S3{KeyID: "env:AWS_ACCESS_KEY_ID", Secret: "env:NONE"}, aws, fault.ValidationError, "s3_secret"},
+		"no bucket":              {"s3://X", nodeconfig.S3{}, aws, fault.InvalidFormat, ""},
+		"good":                   {"s3://records/orch", nodeconfig.S3{}, aws, "", ""},
+	} {
+		store, err := node.OpenOutside(c.place, c.settings, c.getenv, false)
+		assert.Equal(t, c.code, fault.CodeOf(err), name)
+		if err != nil {
+			assert.Equal(t, c.field, fault.From(err).Field, name)
+			assert.NotContains(t, err.Error(), "hunter2", name)
+			assert.Nil(t, store, name)
+			continue
+		}
+		assert.Equal(t, c.place, store.String())
+		require.NoError(t, store.Close())
+	}
+	require.NoDirExists(t, missing)
+	cfg := config(t)
+	cfg.Limits.Retention = node.Retention{Tasks: orchestrator.Retention{Done: day}, ArchiveTo: "s3://X"}
+	_, err := node.Start(t.Context(), cfg)
+	require.Equal(t, fault.InvalidFormat, fault.CodeOf(err))
+	assert.Equal(t, "retain_archive_to", fault.From(err).Field)
 }

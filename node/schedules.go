@@ -16,12 +16,24 @@ type commands struct {
 	*scheduler.Scheduler
 	*receiver.Receiver
 	api.Audits
+
+	host *host
+}
+
+// Retention implements api.Tasks. It adds the workspaces to what the orchestrator says about tasks.
+func (c commands) Retention(ctx context.Context, r api.RetentionRequest) (api.RetentionReply, error) {
+	reply, err := c.Orchestrator.Retention(ctx, r)
+	reply.Outside = c.host.outsidePlace()
+	if err == nil {
+		err = c.host.addWorkspaces(ctx, &reply)
+	}
+	return reply, err
 }
 
 var _ api.API = commands{}
 
 // commands returns the API of the node.
-func (h *host) commands() api.API { return commands{h.orch, h.scheduler, h.receiver, h.acts.Load()} }
+func (h *host) commands() api.API { return commands{h.orch, h.scheduler, h.receiver, h.acts.Load(), h} }
 
 // newScheduler returns a scheduler that submits to the orchestrator.
 func (h *host) newScheduler() *scheduler.Scheduler {
@@ -34,16 +46,21 @@ func (h *host) newScheduler() *scheduler.Scheduler {
 
 // openSchedules opens the journal of the schedules; nil if there is none and it is not to be created.
 func (h *host) openSchedules(ctx context.Context, create bool) (scheduler.Journal, error) {
-	if !create {
-		if exists, err := h.store.HasJournal(ctx, bus.SchedulesJournal); err != nil || !exists {
-			return nil, err
-		}
-	}
-	journal, err := h.store.OpenJournal(ctx, bus.SchedulesJournal)
-	if err != nil {
+	journal, err := h.openJournal(ctx, bus.SchedulesJournal, create)
+	if err != nil || journal == nil {
 		return nil, err // and no journal: a nil pointer in the interface would count as one
 	}
 	return journal, nil
+}
+
+// openJournal opens a journal; nil if there is none and it is not to be created.
+func (h *host) openJournal(ctx context.Context, name string, create bool) (*bus.Journal, error) {
+	if !create {
+		if exists, err := h.store.HasJournal(ctx, name); err != nil || !exists {
+			return nil, err
+		}
+	}
+	return h.store.OpenJournal(ctx, name)
 }
 
 // readSchedules reads the schedules, before clients can change them.

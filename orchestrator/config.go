@@ -12,8 +12,10 @@ import (
 	"github.com/orch-dev/orch/costs"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/holds"
 	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/orchestrator/dispatch"
+	"github.com/orch-dev/orch/retention"
 	"github.com/orch-dev/orch/stats"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
@@ -123,6 +125,8 @@ type Config struct {
 	FourEyes bool
 	// Gone names workers that have certainly ended. At the start their calls are lost without a grace period. Default: none.
 	Gone []string
+	// Holds are the tasks that retention does not remove. Default: none, and new ones are kept in memory.
+	Holds *holds.Registry
 	// Exports are what export files need.
 	Exports Exports
 	// Limits bound memory and waiting times.
@@ -169,6 +173,9 @@ type Hooks struct {
 	// Over is called after a task has ended, Archived after a task was archived. Neither may block.
 	Over     func(id events.TaskID)
 	Archived func(id events.TaskID, done bool)
+	// Preserve archives tasks elsewhere before retention removes them. It returns why those could not be archived that it could not
+	// archive, which then stay, and an error if it could archive none. Nil archives nothing.
+	Preserve func(ctx context.Context, ids []events.TaskID) (left map[events.TaskID]error, err error)
 	// Notify is called with notices when they are durable: tasks that are blocked or have failed (S0-186), approvals that were
 	// requested, escalated, or need a reminder. It must not block.
 	Notify func(Notice)
@@ -217,6 +224,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Entropy == nil {
 		c.Entropy = crand.Reader
+	}
+	if c.Holds == nil {
+		c.Holds = holds.New(nil)
 	}
 	c.setFuncs()
 	c.Exports.setDefaults()
@@ -309,4 +319,10 @@ func (c Config) rules() decide.Rules {
 type Retention struct {
 	// Done is for tasks in state DONE, Failed for tasks in any other state.
 	Done, Failed time.Duration
+	// Workspaces is for the workspaces of tasks that are DONE, FailedWorkspaces for those of others. The orchestrator only reports them.
+	Workspaces, FailedWorkspaces time.Duration
+	// Rules are for the tasks that they match. The first one that matches counts instead of the times above.
+	Rules []retention.Rule
+	// ReportOnly is set for a node that removes nothing, and only says what another one would remove.
+	ReportOnly bool
 }

@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -44,6 +45,9 @@ type core struct {
 	// jobs counts the running jobs. sending is set while sendDeferred does I/O.
 	jobs    int
 	sending bool
+	// removed counts the tasks that retention has removed since the start. removalFails is set if its last run has failed.
+	removed      atomic.Int64
+	removalFails atomic.Bool
 }
 
 func newCore(cfg Config) *core {

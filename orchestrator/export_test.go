@@ -31,14 +31,18 @@ func (o *Orchestrator) Pollers() int {
 
 // DueFamilies returns the tasks that may be removed. due holds the parents of those that are due, kept those of others.
 func DueFamilies(due, kept map[events.TaskID]events.TaskID, exists func(events.TaskID) (bool, error)) ([]events.TaskID, error) {
-	f := families{parent: map[events.TaskID]events.TaskID{}, parentsOfKept: map[events.TaskID]bool{}}
+	f := newFamilies()
 	for id, parent := range due {
-		f.add(id, parent, true)
+		f.add(id, dueHead{parent: parent}, true)
 	}
 	for id, parent := range kept {
-		f.add(id, parent, false)
+		f.add(id, dueHead{parent: parent}, false)
 	}
-	return f.due(exists)
+	tasks, err := f.due(exists)
+	if len(tasks) == 0 {
+		return nil, err
+	}
+	return idsOf(tasks), err
 }
 
 // ListHeads answers a list without the index of lists.
@@ -51,6 +55,14 @@ func (o *Orchestrator) ListHeads(ctx context.Context, r api.ListRequest) (api.Li
 
 // RemoveNow removes archived tasks as retention does.
 func (o *Orchestrator) RemoveNow(ctx context.Context, ids []events.TaskID) error {
-	_, err := o.removeSome(ctx, ids)
+	_, err := o.removeSome(ctx, dueTasksOf(ids))
 	return err
+}
+
+func dueTasksOf(ids []events.TaskID) []dueTask {
+	due := make([]dueTask, len(ids))
+	for i, id := range ids {
+		due[i] = dueTask{id: id, family: id}
+	}
+	return due
 }

@@ -40,11 +40,17 @@ func (ex *exporter) Export(ctx context.Context, r api.ExportRequest) (api.Export
 	}
 	f.touch()
 	reply.File = id
-	if err := f.await(ctx, r.Offset, r.Wait); err != nil {
+	if err = f.await(ctx, r.Offset, r.Wait); err == nil {
+		reply.Data, reply.Done, err = f.part(r.Offset)
+	}
+	if r.Once && (err != nil || reply.Done) {
+		ex.files.remove(id)
+		f.forget()
+	}
+	if err != nil {
 		return api.ExportReply{}, err
 	}
-	reply.Data, reply.Done, err = f.part(r.Offset)
-	return reply, err
+	return reply, nil
 }
 
 // file returns the file of a request and its id, and begins it if the request names tasks.

@@ -37,11 +37,14 @@ type Figures struct {
 	// these approvals was requested; zero for none. For a task that nobody has read since the start it is when the task has changed last.
 	Approvals, Questions int
 	OldestApproval       time.Time
+	// Removed counts the tasks that retention has removed since the start. RemovalFails is set if its last run has failed.
+	Removed      int
+	RemovalFails bool
 }
 
 // Figures returns what the orchestrator holds.
 func (op *operations) Figures() Figures {
-	var f Figures
+	f := Figures{Removed: int(op.removed.Load()), RemovalFails: op.removalFails.Load()}
 	_, f.Queue = op.cfg.Lists.Queue(api.QueueRequest{}, nil, 1, op.now())
 	finished, counted := op.countFinished()
 	op.lock()

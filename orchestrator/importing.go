@@ -108,7 +108,7 @@ func checkImport(r api.ImportRequest) error {
 func (im *importer) upload(r api.ImportRequest) (*upload, error) {
 	u, err := im.uploads.get(r.File)
 	switch {
-	case err == nil && (u.request.Size != r.Size || u.request.Key != r.Key || u.request.Actor != r.Actor):
+	case err == nil && (u.request.Size != r.Size || u.request.Key != r.Key || u.request.Restore != r.Restore || u.request.Actor != r.Actor):
 		return nil, fault.New(fault.Conflict, "another file is being sent under this name").WithField("file")
 	case err == nil || r.Offset > 0:
 		return u, err
@@ -176,7 +176,7 @@ func (im *importer) store(ctx context.Context, u *upload) (api.ImportReply, erro
 	if !ok {
 		return api.ImportReply{}, fault.New(fault.Unavailable, "this log imports nothing")
 	}
-	s := &storing{importer: im, ctx: ctx, log: log, heads: map[events.TaskID]events.Head{}, exists: map[events.TaskID]bool{}}
+	s := &storing{importer: im, ctx: ctx, log: log, restore: u.request.Restore, heads: map[events.TaskID]events.Head{}, exists: map[events.TaskID]bool{}}
 	var key []byte
 	if u.request.Key != "" {
 		key, _ = export.ParseKey(u.request.Key) // checked before
@@ -190,6 +190,9 @@ func (im *importer) store(ctx context.Context, u *upload) (api.ImportReply, erro
 	reply := api.ImportReply{Received: u.request.Size, Done: true, Import: s.note}
 	for _, t := range report.Tasks {
 		existing, err := im.has(ctx, t)
+		if s.restore && fault.Has(err, fault.Gone) {
+			existing, err = false, nil
+		}
 		if err != nil {
 			return api.ImportReply{}, err
 		}
@@ -231,6 +234,8 @@ type storing struct {
 	ctx  context.Context //nolint:containedctx // of the import
 	log  events.Importer
 	note api.ImportView
+	// restore permits tasks that were removed.
+	restore bool
 	// heads are the newest heads of the tasks in the file. exists is set for those that the log has.
 	heads  map[events.TaskID]events.Head
 	exists map[events.TaskID]bool
@@ -291,7 +296,7 @@ func (s *storing) begin(id events.TaskID) error {
 	}
 	note, err := json.Marshal(s.note)
 	if err == nil {
-		s.current, err = s.log.Import(s.ctx, s.heads[id], note)
+		s.current, err = s.log.Import(s.ctx, s.heads[id], note, s.restore)
 	}
 	return err
 }

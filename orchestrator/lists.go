@@ -43,6 +43,8 @@ type Lists interface {
 	Tree(id events.TaskID, limit, depth int) (page []api.Summary, omitted int)
 	// Find returns a task whose id begins with prefix, and counts these tasks.
 	Find(prefix string) (id events.TaskID, count int)
+	// Line returns the summary of a task.
+	Line(id events.TaskID) (api.Summary, bool)
 	// Last returns the newest task without a parent that a requestor has submitted with a command, or the newest one of all.
 	Last(requestor string) (events.TaskID, bool)
 	// Queue returns the open tasks that match a request, except for its fields about agents: the most urgent first, then the

@@ -29,6 +29,7 @@ type Orchestrator struct {
 	*operations
 	*workSource
 	*archiver
+	*holder
 	*recovery
 	*lister
 	*exporter
@@ -49,7 +50,7 @@ func New(cfg Config) (*Orchestrator, error) {
 	pauses := newPauseList(c)
 	compile := &compiler{core: c, blobs: blobs, clean: clean, programs: newPrograms()}
 	en := newEngine(c, blobs, compile, &callQueue{core: c, pauses: pauses})
-	rd := &reader{core: c, engine: en, blobs: blobs, pauses: pauses}
+	rd := &reader{core: c, engine: en, blobs: blobs, pauses: pauses, relatives: &relatives{core: c, engine: en}}
 	sm := &submitter{core: c, engine: en, reader: rd, blobs: blobs, compiler: compile, clean: clean}
 	en.submitChild, en.createPart = sm.submit, sm.createChild
 	ap := &approver{core: c, engine: en, reader: rd, submitter: sm, clean: clean}
@@ -62,7 +63,7 @@ func New(cfg Config) (*Orchestrator, error) {
 	li := &lister{core: c, engine: en, reader: rd, adding: newIOLock()}
 	ar := &archiver{core: c, engine: en, reader: rd, lister: li, pauses: pauses, archiveNow: make(chan struct{}, 1)}
 	return &Orchestrator{
-		core: c, engine: en, reader: rd, submitter: sm, approver: ap, operations: op, workSource: ws, archiver: ar,
+		core: c, engine: en, reader: rd, submitter: sm, approver: ap, operations: op, workSource: ws, archiver: ar, holder: &holder{core: c, reader: rd},
 		recovery: &recovery{core: c, engine: en, reader: rd, archiver: ar, operations: op}, lister: li,
 		exporter: &exporter{core: c, engine: en, reader: rd, files: transfers[*transfer]{all: map[string]*transfer{}}},
 		importer: &importer{core: c, engine: en, reader: rd, lister: li, uploads: transfers[*upload]{all: map[string]*upload{}}}, queue: ws.queue,

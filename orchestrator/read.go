@@ -96,6 +96,9 @@ func (rd *reader) Get(ctx context.Context, r api.GetRequest) (api.TaskView, erro
 		view = t.view()
 		return nil
 	})
+	if err == nil {
+		view.Holds, err = rd.relatives.holdsOf(ctx, r.ID)
+	}
 	return view, err
 }
 

@@ -16,6 +16,8 @@ type reader struct {
 	engine *engine
 	blobs  *blobStore
 	pauses *pauseList
+	// relatives finds the families of tasks.
+	relatives *relatives
 }
 
 // await calls check with a task at once, and again whenever the channel that nextChange returned is closed, until check returns

@@ -1,13 +1,16 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/retention"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -19,22 +22,34 @@ const (
 	// start. After a failure, the next scan follows after ten times removeFirst.
 	removeEvery = 24 * time.Hour
 	removeFirst = time.Minute
-	// removePart is how many tasks are removed at a time.
-	removePart = 100
+	// removePart is how many tasks are removed at a time, preservePart how many are archived elsewhere at a time before.
+	removePart   = 100
+	preservePart = 1000
 )
 
-// due reports whether the retention of a task has expired.
-func (r Retention) due(h events.Head, now time.Time) bool {
-	keep := r.Failed
-	if statemachine.State(h.State) == statemachine.Done {
-		keep = r.Done
+// times returns the retention times of all tasks.
+func (r Retention) times() retention.Rules {
+	return retention.Rules{Rules: r.Rules, Default: retention.Keep{Done: r.Done, Failed: r.Failed, Workspaces: r.Workspaces, FailedWorkspaces: r.FailedWorkspaces}}
+}
+
+// removes reports whether any task is ever removed.
+func (r Retention) removes() bool {
+	shortest := r.times().Shortest()
+	return !r.ReportOnly && (shortest.Done > 0 || shortest.Failed > 0)
+}
+
+// expired reports whether the retention of a task in a state has expired that counts from a time.
+func expired(keep retention.Keep, state string, at, now time.Time) bool {
+	d := keep.Failed
+	if statemachine.State(state) == statemachine.Done {
+		d = keep.Done
 	}
-	return keep > 0 && now.Sub(h.At) > keep
+	return d > 0 && now.Sub(at) > d
 }
 
 // removeLoop removes expired tasks once a day.
 func (ar *archiver) removeLoop(ctx context.Context) {
-	if ar.cfg.Limits.Retention == (Retention{}) {
+	if !ar.cfg.Limits.Retention.removes() {
 		return
 	}
 	for next := removeFirst; ; {
@@ -43,7 +58,9 @@ func (ar *archiver) removeLoop(ctx context.Context) {
 			return
 		}
 		next = removeEvery
-		if err := ar.removeOld(ctx); err != nil && ctx.Err() == nil {
+		err := ar.removeOld(ctx)
+		ar.removalFails.Store(err != nil)
+		if err != nil && ctx.Err() == nil {
 			ar.cfg.Logger.WarnContext(ctx, "tasks_not_removed", slog.Any("error", err))
 			next = 10 * removeFirst
 		}
@@ -52,7 +69,7 @@ func (ar *archiver) removeLoop(ctx context.Context) {
 
 // removeOld removes the tasks that are due. It sleeps half of the time, to leave resources for other work.
 func (ar *archiver) removeOld(ctx context.Context) (err error) {
-	due, err := ar.dueTasks(ctx)
+	due, _, err := ar.dueTasks(ctx)
 	removed := 0
 	if err == nil && len(due) > 0 && ar.cfg.Hooks.Removing != nil {
 		ended, wrong := ar.cfg.Hooks.Removing(ctx, len(due))
@@ -61,15 +78,24 @@ func (ar *archiver) removeOld(ctx context.Context) (err error) {
 		}
 		defer func() { ended(removed, err) }()
 	}
-	for part := range slices.Chunk(due, removePart) {
+	for part := range familiesOf(due, ar.removePart()) {
 		if err != nil || ctx.Err() != nil {
 			break
 		}
-		began := time.Now()
-		var n int
-		n, err = ar.removeSome(ctx, part)
-		removed += n
-		sleep(ctx, time.Since(began))
+		if part, err = ar.preserve(ctx, part); err != nil {
+			break
+		}
+		for some := range familiesOf(part, removePart) {
+			began := time.Now()
+			var n int
+			n, err = ar.removeSome(ctx, some)
+			removed += n
+			ar.removed.Add(int64(n))
+			if err != nil || ctx.Err() != nil {
+				break
+			}
+			sleep(ctx, time.Since(began))
+		}
 	}
 	if removed > 0 {
 		ar.cfg.Logger.InfoContext(ctx, "tasks_removed", slog.Int("tasks", removed), slog.Int("due", len(due)),
@@ -78,14 +104,48 @@ func (ar *archiver) removeOld(ctx context.Context) (err error) {
 	return err
 }
 
-// removeSome removes archived tasks, except those in use, and returns how many.
-func (ar *archiver) removeSome(ctx context.Context, ids []events.TaskID) (int, error) {
+// removePart returns how many tasks are archived elsewhere at a time.
+func (ar *archiver) removePart() int {
+	if ar.cfg.Hooks.Preserve == nil {
+		return removePart
+	}
+	return preservePart
+}
+
+// preserve archives tasks elsewhere before they are removed, if that is configured, and returns those that may be removed. A family
+// with a task that could not be archived stays.
+func (ar *archiver) preserve(ctx context.Context, part []dueTask) ([]dueTask, error) {
+	if ar.cfg.Hooks.Preserve == nil {
+		return part, nil
+	}
+	left, err := ar.cfg.Hooks.Preserve(ctx, idsOf(part))
+	if err != nil || len(left) == 0 {
+		return part, err
+	}
+	stays := map[events.TaskID]bool{}
+	for _, t := range part {
+		if why := left[t.id]; why != nil {
+			stays[t.family] = true
+			ar.cfg.Logger.WarnContext(ctx, "task_not_archived_outside", slog.String("task", string(t.id)), slog.Any("error", why))
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(part), func(t dueTask) bool { return stays[t.family] }), nil
+}
+
+// removeSome removes archived tasks, except those in use and families that were held meanwhile, and returns how many. No hold is placed
+// while it runs.
+func (ar *archiver) removeSome(ctx context.Context, part []dueTask) (int, error) {
+	defer ar.cfg.Holds.Guard()()
+	part = slices.DeleteFunc(slices.Clone(part), func(t dueTask) bool { return ar.cfg.Holds.Held(t.family) })
 	ar.lock()
-	ids = slices.DeleteFunc(slices.Clone(ids), func(id events.TaskID) bool {
+	ids := slices.DeleteFunc(idsOf(part), func(id events.TaskID) bool {
 		e := ar.engine.tasks[id]
 		return e != nil && (e.task == nil || !e.idle())
 	})
 	ar.unlock()
+	if len(ids) == 0 {
+		return 0, nil
+	}
 	if err := ar.lister.remove(ctx, ids); err != nil {
 		return 0, err
 	}
@@ -101,32 +161,113 @@ func (ar *archiver) removeSome(ctx context.Context, ids []events.TaskID) (int, e
 	return len(ids), nil
 }
 
-// dueTasks returns the archived tasks to remove. A family of tasks, which is a topmost parent with all its descendants, is
-// removed together when the retention of all of them has expired. So no remaining task refers to a parent or a child that was
-// removed.
-func (ar *archiver) dueTasks(ctx context.Context) ([]events.TaskID, error) {
-	now, f := ar.now(), families{parent: map[events.TaskID]events.TaskID{}, parentsOfKept: map[events.TaskID]bool{}}
+// dueTask is a task to remove. family is its topmost parent, rule the number of the rule that it is due by.
+type dueTask struct {
+	id, family events.TaskID
+	dueHead
+}
+
+// dueHead is what the heads of due tasks say: when the time of a task began, and by which rule it is due.
+type dueHead struct {
+	parent events.TaskID
+	at     int64 // in microseconds
+	rule   int32
+	done   bool
+}
+
+func idsOf(part []dueTask) []events.TaskID {
+	ids := make([]events.TaskID, len(part))
+	for i, t := range part {
+		ids[i] = t.id
+	}
+	return ids
+}
+
+// familiesOf yields due tasks in parts of about a size. A family is in one part, unless it has more than that many tasks.
+func familiesOf(due []dueTask, size int) iter.Seq[[]dueTask] {
+	return func(yield func([]dueTask) bool) {
+		for len(due) > 0 {
+			n := min(size, len(due))
+			for n < len(due) && n < 2*size && due[n].family == due[n-1].family {
+				n++
+			}
+			if !yield(due[:n]) {
+				return
+			}
+			due = due[n:]
+		}
+	}
+}
+
+// dueTasks returns the archived tasks to remove, family by family, and counts those that a hold keeps. A family of tasks, which is a topmost
+// parent with all its descendants, is removed together when the retention of all of them has expired. So no remaining task refers to a
+// parent or a child that was removed.
+func (ar *archiver) dueTasks(ctx context.Context) (due []dueTask, counts kept, err error) {
+	now, rules, held := ar.now(), ar.cfg.Limits.Retention.times(), ar.cfg.Holds.Tasks()
+	shortest, f := rules.Shortest(), newFamilies()
 	for h, err := range ar.archivedHeads(ctx) {
 		if err != nil {
-			return nil, err
+			return nil, counts, err
 		}
-		due := ar.cfg.Limits.Retention.due(h, now)
-		if due && h.Imported {
-			if h.At, err = ar.importedAt(ctx, h); err != nil {
-				return nil, err
+		entry, isDue := dueHead{parent: h.Parent, done: statemachine.State(h.State) == statemachine.Done}, false
+		if expired(shortest, h.State, h.At, now) {
+			if isDue, err = ar.isDue(ctx, rules, h, now, &entry); err != nil {
+				return nil, counts, err
 			}
-			due = ar.cfg.Limits.Retention.due(h, now)
 		}
-		f.add(h.Task, h.Parent, due)
+		if isDue && held[h.Task] {
+			counts.held++
+			isDue = false
+		}
+		f.add(h.Task, entry, isDue)
 	}
 	ar.lock()
 	for id, line := range ar.engine.listed.lines {
 		if !line.Archived {
-			f.add(id, line.Parent, false)
+			f.add(id, dueHead{parent: line.Parent}, false)
 		}
 	}
 	ar.unlock()
-	return f.due(func(id events.TaskID) (bool, error) { return ar.exists(ctx, id) })
+	due, err = f.due(func(id events.TaskID) (bool, error) { return ar.exists(ctx, id) })
+	counts.withFamily = len(f.entries) - len(due)
+	return due, counts, err
+}
+
+// kept counts tasks that are due but stay.
+type kept struct{ held, withFamily int }
+
+// isDue reports whether a task is due by its rule, and completes its entry. The caller knows that it is due by the shortest times.
+func (ar *archiver) isDue(ctx context.Context, rules retention.Rules, h events.Head, now time.Time, entry *dueHead) (bool, error) {
+	keep := rules.Default
+	if len(rules.Rules) > 0 {
+		line, err := ar.lineFor(ctx, h.Task)
+		if absent(err) || unreadableHistory(err) {
+			return false, nil // it was removed meanwhile; or a rule may keep it
+		}
+		if err != nil {
+			return false, err
+		}
+		var rule int
+		keep, rule = rules.For(line.Name, line.Labels)
+		entry.rule = int32(rule) //nolint:gosec // at most retention.MaxRules
+	}
+	at := h.At
+	if h.Imported && expired(keep, h.State, at, now) {
+		var err error
+		if at, err = ar.importedAt(ctx, h); err != nil {
+			return false, err
+		}
+	}
+	entry.at = at.UnixMicro()
+	return expired(keep, h.State, at, now), nil
+}
+
+// lineFor returns the line of an archived task with its labels: from the index of lists, or from its history.
+func (ar *archiver) lineFor(ctx context.Context, id events.TaskID) (api.Summary, error) {
+	if line, ok := ar.reader.relatives.knownLine(id); ok {
+		return line, nil
+	}
+	return ar.reader.relatives.origin(ctx, id)
 }
 
 // importedAt returns when a task was imported, from which its retention counts. A task that was removed meanwhile stays due.
@@ -176,45 +317,49 @@ func (ar *archiver) exists(ctx context.Context, id events.TaskID) (bool, error) 
 
 // families finds the families of tasks that can be removed completely.
 type families struct {
-	// parent maps each due task to its parent.
-	parent map[events.TaskID]events.TaskID
+	// entries holds the due tasks.
+	entries map[events.TaskID]dueHead
 	// parentsOfKept holds the parents of the tasks that are not due.
 	parentsOfKept map[events.TaskID]bool
 }
 
-func (f *families) add(id, parent events.TaskID, due bool) {
+func newFamilies() families {
+	return families{entries: map[events.TaskID]dueHead{}, parentsOfKept: map[events.TaskID]bool{}}
+}
+
+func (f *families) add(id events.TaskID, entry dueHead, due bool) {
 	switch {
 	case due:
-		f.parent[id] = parent
-	case parent != "":
-		f.parentsOfKept[parent] = true
+		f.entries[id] = entry
+	case entry.parent != "":
+		f.parentsOfKept[entry.parent] = true
 	}
 }
 
 // root returns the topmost task that is reached from a due task by following parents that are due as well.
 func (f *families) root(id events.TaskID) events.TaskID {
 	for {
-		above := f.parent[id]
-		if _, due := f.parent[above]; !due {
+		above := f.entries[id].parent
+		if _, due := f.entries[above]; !due {
 			return id
 		}
 		id = above
 	}
 }
 
-// due returns the tasks of the families in which all tasks are due, the oldest ids first.
-func (f *families) due(exists func(events.TaskID) (bool, error)) ([]events.TaskID, error) {
+// due returns the tasks of the families in which all tasks are due, one family after the other, the oldest ids first.
+func (f *families) due(exists func(events.TaskID) (bool, error)) ([]dueTask, error) {
 	stays := map[events.TaskID]bool{} // by root
 	for id := range f.parentsOfKept {
-		if _, due := f.parent[id]; due {
+		if _, due := f.entries[id]; due {
 			stays[f.root(id)] = true
 		}
 	}
 	known := map[events.TaskID]bool{"": false}
-	var ids []events.TaskID
-	for _, id := range sortedKeys(f.parent) {
+	var tasks []dueTask
+	for id, entry := range f.entries {
 		root := f.root(id)
-		above := f.parent[root]
+		above := f.entries[root].parent
 		if _, asked := known[above]; !asked {
 			there, err := exists(above)
 			if err != nil {
@@ -223,8 +368,9 @@ func (f *families) due(exists func(events.TaskID) (bool, error)) ([]events.TaskI
 			known[above] = there
 		}
 		if !stays[root] && !known[above] {
-			ids = append(ids, id)
+			tasks = append(tasks, dueTask{id: id, family: root, dueHead: entry})
 		}
 	}
-	return ids, nil
+	slices.SortFunc(tasks, func(a, b dueTask) int { return cmp.Or(cmp.Compare(a.family, b.family), cmp.Compare(a.id, b.id)) })
+	return tasks, nil
 }

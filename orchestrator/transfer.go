@@ -106,11 +106,17 @@ type transfer struct {
 	err     error
 	// changed is closed at the next change, and replaced.
 	changed chan struct{}
+	// dropped is closed when the file is not needed any more.
+	dropped chan struct{}
+	drop    sync.Once
 }
 
 func newTransfer(spool Spool) *transfer {
-	return &transfer{spool: spool, touched: make(chan struct{}, 1), changed: make(chan struct{})}
+	return &transfer{spool: spool, touched: make(chan struct{}, 1), changed: make(chan struct{}), dropped: make(chan struct{})}
 }
+
+// forget ends idle.
+func (f *transfer) forget() { f.drop.Do(func() { close(f.dropped) }) }
 
 // Write implements io.Writer.
 func (f *transfer) Write(p []byte) (int, error) {
@@ -152,7 +158,7 @@ func (f *transfer) touch() {
 	}
 }
 
-// idle returns when nobody has asked for the file for transferIdle, or ctx ends.
+// idle returns when nobody has asked for the file for transferIdle, when it is not needed any more, or ctx ends.
 func (f *transfer) idle(ctx context.Context) {
 	timer := time.NewTimer(transferIdle)
 	defer timer.Stop()
@@ -161,6 +167,8 @@ func (f *transfer) idle(ctx context.Context) {
 		case <-f.touched:
 			timer.Reset(transferIdle)
 		case <-timer.C:
+			return
+		case <-f.dropped:
 			return
 		case <-ctx.Done():
 			return

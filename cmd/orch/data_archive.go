@@ -28,14 +28,22 @@ func newArchive(c *dataCommands) *cobra.Command {
 after their end; this is for those that ended later than that.
 
 The node does it in the background, beside its other work, and goes on with it after a restart. The command returns after
-a moment and says how far it is; --status asks for that again, and --wait follows it to its end.`,
-		Example: "  orch archive --age 7d\n  orch archive --status --wait",
-		Args:    takes(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return c.archive(cmd.Context(), o) },
+a moment and says how far it is; --status asks for that again, and --wait follows it to its end.
+
+The commands below copy tasks to an archive outside of the node, a directory or a bucket of S3, and bring them back from there.`,
+		Example: "  orch archive --age 7d\n  orch archive --status --wait\n  orch archive export --to /mnt/archive --older-than 90d",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownCommand(cmd, args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.archive(cmd.Context(), o) },
 	}
 	cmd.Flags().StringVar(&o.age, "age", "24h", "only tasks that ended longer ago")
 	cmd.Flags().BoolVar(&o.status, "status", false, "begin nothing, say how the newest run stands")
 	cmd.Flags().BoolVar(&o.wait, "wait", false, "follow the run to its end; an interrupt leaves it to the node")
+	cmd.AddCommand(newArchiveExport(c), newArchiveList(c), newArchiveVerify(c), newArchiveRestore(c))
 	return cmd
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// archives answers like a run that ends after a number of requests.
-func archives(requests int, asked *[]api.ArchiveRequest) func(api.ArchiveRequest) (api.ArchiveReply, error) {
+// archiveRuns answers like a run that ends after a number of requests.
+func archiveRuns(requests int, asked *[]api.ArchiveRequest) func(api.ArchiveRequest) (api.ArchiveReply, error) {
 	return func(r api.ArchiveRequest) (api.ArchiveReply, error) {
 		*asked = append(*asked, r)
 		return api.ArchiveReply{Archived: len(*asked), Running: len(*asked) < requests}, nil
@@ -32,7 +32,7 @@ func TestArchiveCommand(t *testing.T) {
 		{args: []string{"archive", "--status", "--wait"}, requests: 3, out: "3 tasks archived\n"},
 	} {
 		var asked []api.ArchiveRequest
-		p := newProbe(t, &fakeSession{embedded: test.embedded, archive: archives(3, &asked)})
+		p := newProbe(t, &fakeSession{embedded: test.embedded, archive: archiveRuns(3, &asked)})
 		assert.Equal(t, 0, p.run(t.Context(), test.args))
 		assert.Contains(t, p.out.String(), test.out)
 		assert.Len(t, asked, test.requests)

@@ -276,6 +276,13 @@ func properties(t api.TaskView) []string {
 	for _, id := range t.DependsOn {
 		add("waits for", string(id))
 	}
+	for _, h := range t.Holds {
+		text := "by " + h.By + " since " + stamp(h.At) + ": " + h.Reason
+		if h.Task != t.ID {
+			text += " (" + string(h.Task) + ")"
+		}
+		add("held", text)
+	}
 	for _, c := range t.Checkpoints {
 		add("checkpoint", c.ID+"  "+c.Name+"  "+stamp(c.At))
 	}

@@ -156,7 +156,7 @@ func checkCommand(t *testing.T, words []string) error {
 	if help, err := cmd.Flags().GetBool("help"); err == nil && help {
 		return nil
 	}
-	if cmd.HasSubCommands() && len(cmd.Flags().Args()) > 0 {
+	if takesArguments := strings.Contains(cmd.Use, " "); cmd.HasSubCommands() && !takesArguments && len(cmd.Flags().Args()) > 0 {
 		return fmt.Errorf("%s has no command %q", cmd.CommandPath(), cmd.Flags().Args())
 	}
 	return cmd.ValidateArgs(cmd.Flags().Args())

@@ -62,7 +62,7 @@ func (c *approvalCommands) commands() []*cobra.Command {
 
 // commands implements family.
 func (c *dataCommands) commands() []*cobra.Command {
-	return []*cobra.Command{newVerify(c), newBackup(c), newRestore(c), newArchive(c), newRetain(c), newExport(c), newImport(c)}
+	return []*cobra.Command{newVerify(c), newBackup(c), newRestore(c), newArchive(c), newRetain(c), newHold(c), newExport(c), newImport(c)}
 }
 
 // commands implements family.

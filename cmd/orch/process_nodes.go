@@ -66,9 +66,10 @@ func (p processNodes) config(cfg config.Config, m mode) node.Config {
 		Limits: node.Limits{
 			Lease: cfg.Limits.Lease, MaxDeliveries: cfg.Limits.MaxDeliveries, MaxSpawned: cfg.Limits.MaxSpawned, MaxOpen: cfg.Limits.MaxOpen, MaxOpenEach: cfg.Limits.MaxOpenEach,
 			Retention: node.Retention{
+				ArchiveTo: cfg.Retention.ArchiveTo,
 				Completed: days(cfg.Retention.RetainWorkspaces), Failed: days(cfg.Retention.RetainFailed),
 				Audit: days(cfg.Retention.RetainAudit),
-				Tasks: orchestrator.Retention{Done: days(cfg.Retention.RetainTasks), Failed: days(cfg.Retention.RetainFailedTasks)},
+				Tasks: orchestrator.Retention{Done: days(cfg.Retention.RetainTasks), Failed: days(cfg.Retention.RetainFailedTasks), Rules: cfg.Retention.Rules},
 			},
 		},
 		Confinement: node.Confinement{

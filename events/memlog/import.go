@@ -11,10 +11,10 @@ import (
 var _ events.Importer = (*Log)(nil)
 
 // Import implements events.Importer.
-func (l *Log) Import(_ context.Context, head events.Head, note []byte) (events.Importing, error) {
+func (l *Log) Import(_ context.Context, head events.Head, note []byte, restore bool) (events.Importing, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if at, gone := l.removed[head.Task]; gone {
+	if at, gone := l.removed[head.Task]; gone && !restore {
 		return nil, events.RemovedTaskError(head.Task, at)
 	}
 	if len(l.live[head.Task])+len(l.archived[head.Task]) > 0 {
@@ -42,6 +42,7 @@ func (i *importing) Add(data []byte) error {
 func (i *importing) Close() error {
 	i.log.mu.Lock()
 	defer i.log.mu.Unlock()
+	delete(i.log.removed, i.head.Task)
 	i.log.archived[i.head.Task] = i.history
 	i.log.archivedHeads = append(i.log.archivedHeads, i.head)
 	return nil

@@ -50,6 +50,7 @@ func Groups() []Group {
 		{"Tasks and people", taskFamilies()},
 		{"Schedules", scheduleFamilies()},
 		{"Hooks", hookFamilies()},
+		{"Retention", retentionFamilies()},
 		{"Calls", callFamilies()},
 		{"The log and its store", logFamilies()},
 		{"Models and MCP servers", outsideFamilies()},
@@ -190,6 +191,19 @@ func hookFamilies() []Family {
 					t.add(float64(v.Node.Hooks.Deliveries[result]), string(result))
 				}
 			},
+		},
+	}
+}
+
+func retentionFamilies() []Family {
+	return []Family{
+		{
+			"orch_retention_removed_total", Counter, "Tasks that retention has removed, since the node started.", nil, false,
+			func(v *view, t *text) { t.add(float64(v.Node.Retention.Removed)) },
+		},
+		{
+			"orch_retention_failing", Gauge, "1 if the last run of retention has failed, such as for an archive that cannot be reached; else 0.", nil, false,
+			func(v *view, t *text) { t.flag(v.Node.Retention.Fails) },
 		},
 	}
 }

@@ -67,6 +67,7 @@ type Node struct {
 	OldestApproval       time.Time
 	Schedules            Schedules
 	Hooks                Hooks
+	Retention            Retention
 	Budgets              []Budget
 	// Providers are the failures in a row of the providers of models.
 	Providers map[string]int
@@ -90,6 +91,13 @@ type Hooks struct {
 	Active, Paused int
 	// Deliveries counts the deliveries since the node started.
 	Deliveries map[hooks.Result]int
+}
+
+// Retention describes the removal of archived tasks.
+type Retention struct {
+	// Removed counts the tasks that were removed since the node started. Fails is set if the last run has failed.
+	Removed int
+	Fails   bool
 }
 
 // Queue describes the calls that wait in a queue.

@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"fmt"
+	"hash/fnv"
 	"net/http"
 	"strconv"
 	"strings"
@@ -55,6 +57,15 @@ func answerForked(x *exchange, out any) {
 	writeJSON(x.w, status, out)
 }
 
+// holdsTag returns a text that differs for different holds.
+func holdsTag(holds []api.Hold) string {
+	sum := fnv.New64a()
+	for _, h := range holds {
+		_, _ = fmt.Fprintf(sum, "%s %q %d ", h.Task, h.Reason, h.At.UnixMicro()) // never fails
+	}
+	return strconv.FormatUint(sum.Sum64(), 36)
+}
+
 // answerTask answers with a task. A task that has ended has an entity tag, because it hardly changes any more.
 func answerTask(x *exchange, out any) {
 	t, ok := out.(api.TaskView)
@@ -65,6 +76,9 @@ func answerTask(x *exchange, out any) {
 	tag := `"` + strconv.FormatUint(t.Rev, 10) + `"`
 	if t.Archived {
 		tag = `"` + strconv.FormatUint(t.Rev, 10) + `-archived"`
+	}
+	if len(t.Holds) > 0 { // which change without the task
+		tag = strings.TrimSuffix(tag, `"`) + "-held-" + holdsTag(t.Holds) + `"`
 	}
 	x.w.Header().Set("ETag", tag)
 	if matchesTag(x.r.Header.Get("If-None-Match"), tag) {

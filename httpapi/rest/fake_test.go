@@ -48,8 +48,9 @@ type fakeAPI struct {
 	file []byte
 	// next is the Next of a list of changes.
 	next string
-	// fail is returned by Get.
-	fail error
+	// fail is returned by Get, and holds are those of each task.
+	fail  error
+	holds []api.Hold
 }
 
 func (f *fakeAPI) record(name string, r any) {
@@ -90,7 +91,7 @@ func (f *fakeAPI) Get(_ context.Context, r api.GetRequest) (api.TaskView, error)
 	if r.ID == adasTask {
 		state = statemachine.Done
 	}
-	return api.TaskView{ID: r.ID, Requestor: owner(r.ID), State: state, Rev: 7}, nil
+	return api.TaskView{ID: r.ID, Requestor: owner(r.ID), State: state, Rev: 7, Holds: f.holds}, nil
 }
 
 func (f *fakeAPI) Status(context.Context, api.StatusRequest) (api.StatusReply, error) {
@@ -487,6 +488,26 @@ func (e *eventsOf) next() event {
 	}
 	e.t.Fatal("the stream has ended")
 	return out
+}
+
+func (f *fakeAPI) Retention(_ context.Context, r api.RetentionRequest) (api.RetentionReply, error) {
+	f.record("retention", r)
+	return api.RetentionReply{}, nil
+}
+
+func (f *fakeAPI) Holds(_ context.Context, r api.HoldsRequest) (api.HoldsReply, error) {
+	f.record("holds", r)
+	return api.HoldsReply{}, nil
+}
+
+func (f *fakeAPI) PlaceHold(_ context.Context, r api.HoldRequest) (api.HoldsReply, error) {
+	f.record("hold", r)
+	return api.HoldsReply{}, nil
+}
+
+func (f *fakeAPI) ReleaseHold(_ context.Context, r api.ReleaseHoldRequest) (api.HoldsReply, error) {
+	f.record("release_hold", r)
+	return api.HoldsReply{}, nil
 }
 
 func (f *fakeAPI) Audit(_ context.Context, r api.AuditRequest) (api.AuditReply, error) {

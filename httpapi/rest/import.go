@@ -17,6 +17,8 @@ const UploadPart = 45 * time.Second
 type importOf struct {
 	// Key is the public key that must have signed the file, in base64; empty for any.
 	Key string `json:"key,omitempty"`
+	// Restore permits tasks that retention has removed from the node.
+	Restore bool `json:"restore,omitempty"`
 }
 
 // writeImport answers POST /import. It passes the body on in parts, so that it holds one part in memory.
@@ -33,7 +35,7 @@ func (s *Server) writeImport(x *exchange, in any) error {
 	}
 	body := &upload{Reader: x.r.Body, control: http.NewResponseController(x.w)}
 	reply, err := api.SendImport(x.r.Context(), x.api, body, api.ImportRequest{
-		File: x.id, Size: x.r.ContentLength, Key: r.Key, Actor: x.client.Name(), Wait: s.cfg.KeepAlive,
+		File: x.id, Size: x.r.ContentLength, Key: r.Key, Restore: r.Restore, Actor: x.client.Name(), Wait: s.cfg.KeepAlive,
 	})
 	switch {
 	case err != nil && x.r.ContentLength > 0 && fault.From(err).Reason == reasonTooLarge:

@@ -73,6 +73,10 @@ func routeCalls() []call {
 		{get, "/questions/q", "", 200, 404, 200, 200},
 		{post, "/questions/q/answer", `{"declined":true}`, 200, 403, 403, 403},
 		{get, bot + "/events", "", 200, 404, 200, 200},
+		{get, "/retention?tasks=5", "", 200, 403, 403, 200},
+		{get, "/holds?released=true", "", 200, 403, 403, 200},
+		{post, "/holds", `{"ids":["TASK_01K00000000000000000000000"],"reason":"audit"}`, 200, 403, 403, 403},
+		{post, "/holds/release", `{"ids":["TASK_01K00000000000000000000000"]}`, 200, 403, 403, 403},
 		{get, "/audit?act=token.*&outcome=refused", "", 200, 403, 403, 200},
 		{get, "/audit/entries?after=7", "", 200, 403, 403, 200},
 		{get, "/schedules", "", 200, 403, 403, 200},
@@ -399,6 +403,22 @@ func TestEntityTags(t *testing.T) {
 	assert.Equal(t, http.StatusNotModified, got.Status)
 	assert.Empty(t, got.Body)
 	assert.Empty(t, s.as(rest.Operator, http.MethodGet, "/tasks/"+string(botsTask), "").Header.Get("ETag"), "it is still open")
+}
+
+// Holds change the entity tag, and are shown to those who see all tasks.
+func TestHoldsOfATask(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	path := "/tasks/" + string(adasTask)
+	tag := s.as(rest.Operator, http.MethodGet, path, "").Header.Get("ETag")
+	s.api.holds = []api.Hold{{Task: adasTask, Reason: "case 4711"}}
+	held := s.as(rest.Viewer, http.MethodGet, path, "", "If-None-Match", tag)
+	require.Equal(t, http.StatusOK, held.Status)
+	assert.Contains(t, held.Body, "case 4711")
+	assert.NotEqual(t, tag, held.Header.Get("ETag"))
+	own := s.as(rest.Agent, http.MethodGet, "/tasks/"+string(botsTask), "")
+	require.Equal(t, http.StatusOK, own.Status)
+	assert.NotContains(t, own.Body, "case 4711")
 }
 
 // The plan is that of the first commit.

@@ -117,7 +117,9 @@ func (s scoped) Find(ctx context.Context, r api.FindRequest) (api.FindReply, err
 
 // Get implements api.API.
 func (s scoped) Get(ctx context.Context, r api.GetRequest) (api.TaskView, error) {
-	return ownOnly(ctx, s, r.ID, r, s.all.Get)
+	t, err := ownOnly(ctx, s, r.ID, r, s.all.Get)
+	t.Holds = nil // they are for those who see all tasks
+	return t, err
 }
 
 // Result implements api.API.
@@ -338,6 +340,26 @@ func (s scoped) Export(context.Context, api.ExportRequest) (api.ExportReply, err
 // Import implements api.API.
 func (s scoped) Import(context.Context, api.ImportRequest) (api.ImportReply, error) {
 	return api.ImportReply{}, forbidden()
+}
+
+// Retention implements api.API. Retention and holds are read and changed by those who see all tasks.
+func (s scoped) Retention(context.Context, api.RetentionRequest) (api.RetentionReply, error) {
+	return api.RetentionReply{}, forbidden()
+}
+
+// PlaceHold implements api.API.
+func (s scoped) PlaceHold(context.Context, api.HoldRequest) (api.HoldsReply, error) {
+	return api.HoldsReply{}, forbidden()
+}
+
+// ReleaseHold implements api.API.
+func (s scoped) ReleaseHold(context.Context, api.ReleaseHoldRequest) (api.HoldsReply, error) {
+	return api.HoldsReply{}, forbidden()
+}
+
+// Holds implements api.API.
+func (s scoped) Holds(context.Context, api.HoldsRequest) (api.HoldsReply, error) {
+	return api.HoldsReply{}, forbidden()
 }
 
 // Schedules implements api.API. Schedules are read and changed by those who see all tasks.

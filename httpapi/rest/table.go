@@ -69,7 +69,7 @@ func (r route) answers(answer func(x *exchange, out any)) route {
 
 // routes returns the table of routes.
 func routes() []route {
-	return slices.Concat(nodeRoutes(), taskRoutes(), steeringRoutes(), peopleRoutes(), streamRoutes(), policyRoutes(), agentRoutes(), workRoutes(), serverRoutes(), scheduleRoutes(), hookRoutes(), auditRoutes())
+	return slices.Concat(nodeRoutes(), taskRoutes(), steeringRoutes(), peopleRoutes(), streamRoutes(), policyRoutes(), agentRoutes(), workRoutes(), serverRoutes(), scheduleRoutes(), hookRoutes(), retentionRoutes(), auditRoutes())
 }
 
 // nodeRoutes returns the routes of the node.
@@ -98,7 +98,7 @@ func taskRoutes() []route {
 		query("name", "parent", "tree", "session", "requestor", "since", "until", "changed_since", "dead", "limit", "cursor")
 	list.params = append(list.params, param{"state", inQuery, "states"}, param{"label", inQuery, "labels"})
 	imports := plain(post, "/import", "import", "Store the tasks of an export file for reading.", operates, anyTool, action{in: reflect.TypeFor[importOf](), out: reflect.TypeFor[api.ImportReply]()}).
-		query("key").streams((*Server).writeImport, "")
+		query("key", "restore").streams((*Server).writeImport, "")
 	imports.body, imports.upload = false, exportType
 	return []route{
 		list, submit, imports,

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/orch-dev/orch/retention"
 )
 
 // Config contains the settings of one run of the program. Its values are validated, its paths absolute.
@@ -89,6 +91,10 @@ type Retention struct {
 	// RetainTasks and RetainFailedTasks are how many days archived tasks are kept, those that are DONE and others; 0
 	// means forever.
 	RetainTasks, RetainFailedTasks int
+	// Rules are for the tasks that they match. The first one that matches counts instead of the days above.
+	Rules []retention.Rule
+	// ArchiveTo is where tasks are archived before they are removed: a directory or s3://BUCKET/PREFIX; "" for nowhere.
+	ArchiveTo string
 	// RetainAudit is how many days entries of the audit stream are kept; 0 means forever.
 	RetainAudit int
 }

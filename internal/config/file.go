@@ -15,6 +15,7 @@ import (
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/spell"
+	"github.com/orch-dev/orch/retention"
 )
 
 // maxFile bounds a configuration file, in bytes.
@@ -106,10 +107,10 @@ func (k Key) inProject(c *Config, p place) error {
 }
 
 // textOf returns a YAML node as text: a scalar, a comma-separated list of scalars, a comma-separated list of NAME=VALUE
-// for a key with names, or the object of agents, models or limits unchanged.
+// for a key with names, or the object of agents, models, limits or retention rules unchanged.
 func (k Key) textOf(n *yaml.Node, p place) (string, error) {
 	switch k.field(new(Config)).(type) {
-	case *map[string]Agent, *Models, *[]CallLimit:
+	case *map[string]Agent, *Models, *[]CallLimit, *[]retention.Rule:
 		text, err := yaml.Marshal(n)
 		return string(text), err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/orch-dev/orch/classify/secrets"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/spell"
+	"github.com/orch-dev/orch/retention"
 )
 
 // Key is one setting.
@@ -35,17 +36,19 @@ type Key struct {
 	min  int
 	max  int
 	path bool
-	url  bool
+	// place is set for paths that may be buckets as well.
+	place bool
+	url   bool
 	// check returns what is wrong with a value, or with an element of a list, or "".
 	check func(text string) string
 	// field returns a pointer to the value: *string, *int, *bool, *time.Duration, *[]string, *Secret or
-	// *map[string]Secret, *map[string]Agent, *Models or *[]CallLimit.
+	// *map[string]Secret, *map[string]Agent, *Models, *[]CallLimit or *[]retention.Rule.
 	field func(*Config) any
 }
 
 // Keys returns the one table of settings, in the order of their documentation.
 func Keys() []Key {
-	return slices.Concat(generalKeys(), nodeKeys(), agentKeys(), retentionKeys(), faceKeys(), sandboxKeys(), toolKeys())
+	return slices.Concat(generalKeys(), nodeKeys(), agentKeys(), retentionKeys(), s3Keys(), faceKeys(), sandboxKeys(), toolKeys())
 }
 
 // generalKeys returns the keys that matter for every command.
@@ -199,6 +202,10 @@ func retentionKeys() []Key {
 		{
 			Name: "retain_failed_tasks", Default: "730", max: 36_500, Node: true, Personal: true, Usage: "days that an archived task stays that is not DONE; 0 is for ever",
 			field: func(c *Config) any { return &c.Retention.RetainFailedTasks },
+		},
+		{
+			Name: "retain", Node: true, Personal: true, Usage: "rules for tasks by label and name, the first one that matches counts: [{where: {label, name}, done, failed, workspaces, failed_workspaces}]",
+			field: func(c *Config) any { return &c.Retention.Rules },
 		},
 		{
 			Name: "retain_audit", Default: "730", max: 36_500, Node: true, Personal: true, Usage: "days that an entry of the audit stream stays; 0 is for ever",
@@ -364,6 +371,12 @@ func (k Key) set(c *Config, text string, at place) error {
 			return err
 		}
 		*field = limits
+	case *[]retention.Rule:
+		rules, err := at.retainRules(text)
+		if err != nil {
+			return err
+		}
+		*field = rules
 	case *map[string]Agent:
 		agents, err := parseAgents(text, at)
 		if err != nil {
@@ -405,7 +418,7 @@ func (k Key) setText(field *string, text string, at place) error {
 		if why := k.check(text); why != "" {
 			return at.invalid("%s", why)
 		}
-	case k.path && text != "":
+	case (k.path || k.place && !isBucket(text)) && text != "":
 		var err error
 		if text, err = at.resolve(text); err != nil {
 			return err

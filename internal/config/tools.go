@@ -27,6 +27,8 @@ type Tools struct {
 	// GitHubURL is the base URL of the GitHub API; "" means that of github.com. GitHubToken is its credential.
 	GitHubURL   string
 	GitHubToken Secret
+	// S3 configures the server of buckets in which tasks are archived.
+	S3 S3
 	// Firebase configures the databases of the tools firebase.*.
 	Firebase Firebase
 	// NetAllow lists non-public hosts that tools may reach: address ranges, addresses and names, with or without a
@@ -60,6 +62,12 @@ func (t Tools) Secrets() map[string]Secret {
 	}
 	if t.Firebase.FirestoreCredentials != "" {
 		all["firestore_credentials"] = t.Firebase.FirestoreCredentials
+	}
+	if t.S3.KeyID != "" {
+		all["s3_key_id"] = t.S3.KeyID
+	}
+	if t.S3.Secret != "" {
+		all["s3_secret"] = t.S3.Secret
 	}
 	for name, place := range t.NotifyServices {
 		all["notify_services."+name] = place

@@ -48,7 +48,7 @@ func Orch() Table { return Table{Layers: layers(), Libraries: libraries(), Rooms
 
 func rooms() []string {
 	return []string{
-		"fault", "classify", "events", "internal", "statemachine", "export", "work", "costs", "schedules", "hooks", "audit", "api", "plan", "undo", "index", "traces", "compare", "evals", "stats", "messages", "scheduler", "receiver", "auditor", "agents", "models", "tools", "policy",
+		"fault", "retention", "objects", "classify", "events", "internal", "statemachine", "export", "work", "costs", "schedules", "hooks", "audit", "api", "plan", "undo", "index", "traces", "compare", "evals", "stats", "messages", "scheduler", "receiver", "auditor", "holds", "archives", "agents", "models", "tools", "policy",
 		"bus", "rpc", "orchestrator", "worker", "mcp", "httpapi", "web", "skills", "node", ".", "plantest", "bench", "test", "cmd",
 	}
 }
@@ -80,7 +80,7 @@ func layers() []Layer {
 			{Package: "orchestrator/dispatch", Imports: []string{"events", "statemachine", "work"}, Pure: true},
 			{Package: "orchestrator", Imports: []string{
 				"fault", "events", "statemachine", "stats", "costs", "work", "api", "plan", "models", "models/sampling", "tools", "policy", "export", "internal/failpoint", "internal/pause", "internal/secret",
-				"compare", "orchestrator/decide", "orchestrator/dispatch",
+				"compare", "retention", "holds", "orchestrator/decide", "orchestrator/dispatch",
 			}},
 			{Package: "worker", Imports: []string{
 				"fault", "events", "statemachine", "work", "tools", "policy",
@@ -124,6 +124,8 @@ func domain(family []string) []Row {
 		{Package: "plan", Imports: []string{"fault", "classify/secrets"}},
 		{Package: "messages", Imports: []string{"fault", "events"}},
 		{Package: "messages/messagestest", Imports: []string{"fault", "events", "messages"}, Kit: true},
+		{Package: "holds", Imports: []string{"fault", "events", "api"}},
+		{Package: "archives", Imports: []string{"fault", "events", "statemachine", "export", "api", "objects", "objects/s3"}},
 		{Package: "scheduler", Imports: []string{"fault", "events", "statemachine", "schedules", "api"}},
 		{Package: "receiver", Imports: []string{"fault", "events", "hooks", "api", "plan"}},
 		{Package: "auditor", Imports: []string{"fault", "audit", "api"}},
@@ -213,6 +215,11 @@ func adapters(face []string) []Row {
 func leaves() []Row {
 	return []Row{
 		{Package: "fault"},
+		{Package: "retention", Pure: true},
+		{Package: "objects", Imports: []string{"fault"}},
+		{Package: "objects/objectstest", Imports: []string{"fault", "objects"}, Kit: true},
+		{Package: "objects/s3/s3test", Kit: true},
+		{Package: "objects/s3", Imports: []string{"fault", "objects"}},
 		{Package: "classify/secrets", Pure: true},
 		{Package: "classify/secrets/update"},
 		{Package: "classify/shell", Imports: []string{"fault"}, Pure: true},
@@ -223,7 +230,7 @@ func leaves() []Row {
 		{Package: "test/report"},
 		{Package: "test/requirements"},
 		{Package: "internal/failpoint"},
-		{Package: "internal/config", Imports: []string{"fault", "internal/netguard", "internal/secret", "internal/spell", "classify/secrets"}},
+		{Package: "internal/config", Imports: []string{"fault", "retention", "internal/netguard", "internal/secret", "internal/spell", "classify/secrets"}},
 		{Package: "internal/gopool"},
 		{Package: "internal/histogram"},
 		{Package: "internal/httplimit"},
