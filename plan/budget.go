@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
+	"regexp/syntax"
 	"strconv"
 	"strings"
 	"time"
@@ -33,6 +35,7 @@ const (
 	nameAdd   = "__add"
 	nameEqual = "__equal"
 	nameIn    = "__in"
+	nameMatch = "__matches"
 )
 
 var (
@@ -40,6 +43,7 @@ var (
 	errTooBig  = errors.New("a value of more than 16 MiB")
 	errTooSlow = errors.New("more than 1,000,000 rounds of its loops")
 	errTooLate = errors.New("it took longer than 30s")
+	errRegexp  = errors.New("a regular expression that is too large for the length of its text")
 )
 
 // ticker returns a function that counts the loop iterations of one evaluation. It panics when a budget is exceeded.
@@ -77,6 +81,9 @@ func insertBudgets(node *ast.Node) {
 			return
 		}
 		switch {
+		case n.Operator == "matches":
+			n.Right = compiledOnce(n.Right)
+			ast.Patch(node, calls(nameMatch, n))
 		case n.Operator == "in" && (!flat(n.Left) || !flat(n.Right)):
 			ast.Patch(node, calls(nameIn, n))
 		case n.Operator == "==" && !flat(n.Left) && !flat(n.Right):
@@ -111,6 +118,7 @@ func boundedFunctions() []expr.Option {
 		expr.Function(nameAdd, add, new(func(any, any) any)),
 		expr.Function(nameEqual, equal, new(func(any, any) bool)),
 		expr.Function(nameIn, in, new(func(any, any) bool)),
+		expr.Function(nameMatch, matches, new(func(any, any) bool)),
 		measured("flatten"), measured("min"), measured("max"), measured("mean"), measured("median"),
 		function("replace", replaceAll, new(func(string, string, string) string), new(func(string, string, string, int) string)),
 		function("join", join, new(func([]any) string), new(func([]any, string) string), new(func([]string) string), new(func([]string, string) string)),
@@ -162,6 +170,69 @@ func in(args ...any) (any, error) {
 		return nil, err
 	}
 	return runtime.In(a, b), nil
+}
+
+const (
+	// maxMatch bounds the work of a regular expression: its instructions times the bytes of the text. 1e8 take about a second.
+	maxMatch = 100_000_000
+	// maxPattern bounds a regular expression that is not a constant, in bytes.
+	maxPattern = 4096
+)
+
+// pattern is a compiled regular expression.
+type pattern struct {
+	*regexp.Regexp
+
+	// size is the number of its instructions.
+	size int
+}
+
+func compilePattern(text string) (*pattern, error) {
+	if len(text) > maxPattern {
+		return nil, errRegexp
+	}
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	re, err := regexp.Compile(text)
+	return &pattern{re, len(program.Inst)}, err
+}
+
+// compiledOnce replaces a constant pattern by the compiled one. A wrong one stays, and is reported when it is used.
+func compiledOnce(n ast.Node) ast.Node {
+	if constant, ok := n.(*ast.StringNode); ok {
+		if p, err := compilePattern(constant.Value); err == nil {
+			return &ast.ConstantNode{Value: p}
+		}
+	}
+	return n
+}
+
+// matches implements the operator of the same name. nil matches nothing.
+func matches(args ...any) (any, error) {
+	text, isText := args[0].(string)
+	p, isPattern := args[1].(*pattern)
+	source, isSource := args[1].(string)
+	switch {
+	case args[0] == nil || args[1] == nil:
+		return false, nil
+	case !isText || !isPattern && !isSource:
+		return nil, fmt.Errorf("matches takes texts, not %s and %s", typeName(args[0]), typeName(args[1]))
+	case isSource:
+		var err error
+		if p, err = compilePattern(source); err != nil {
+			return nil, err
+		}
+	}
+	if p.size*len(text) > maxMatch {
+		return nil, errRegexp
+	}
+	return p.MatchString(text), nil
 }
 
 func add(args ...any) (any, error) {
