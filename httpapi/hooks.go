@@ -186,10 +186,14 @@ func refuseDelivery(w http.ResponseWriter, status int, err error) {
 	}{f.Code, f.Reason, f.Message, f.Hint}})
 }
 
-// writeAnswer answers a delivery: 202 if it has done something, 200 if there was nothing to do.
+// writeAnswer answers a delivery: 202 if it has done something, 200 if there was nothing to do or the sender takes nothing else.
 func writeAnswer(w http.ResponseWriter, a receiver.Answer) {
 	if a.Challenge != "" {
 		writeDelivery(w, http.StatusOK, map[string]string{"challenge": a.Challenge})
+		return
+	}
+	if a.Silent {
+		w.WriteHeader(http.StatusOK)
 		return
 	}
 	status := http.StatusOK

@@ -159,3 +159,14 @@ func TestDeliveriesWaitForEachOther(t *testing.T) {
 	group.Wait()
 	assert.Equal(t, 32, most)
 }
+
+// Slack takes an empty answer with 200, and would show any other to its users.
+func TestSilentAnswer(t *testing.T) {
+	t.Parallel()
+	site := hookSite(t, func(context.Context, receiver.Delivery) (receiver.Answer, error) {
+		return receiver.Answer{Result: hooks.Accepted, Delivery: "1", Task: "TASK_1", Silent: true}, nil
+	})
+	status, text, _ := send(t, site, strings.NewReader("{}"))
+	assert.Equal(t, http.StatusOK, status)
+	assert.Empty(t, text)
+}

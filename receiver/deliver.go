@@ -38,6 +38,8 @@ type Answer struct {
 	Task     string       `json:"task,omitempty"`
 	// Challenge is what the sender expects to get back; then nothing else is answered.
 	Challenge string `json:"challenge,omitempty"`
+	// Silent is set for senders that take nothing but an empty answer with the status 200, and show others to their users.
+	Silent bool `json:"-"`
 }
 
 // The reasons of errors of Receive.
@@ -85,7 +87,7 @@ func (r *Receiver) Receive(ctx context.Context, d Delivery) (Answer, error) {
 		return Answer{}, fault.New(fault.ValidationError, "the delivery was refused").WithReason(ReasonRefused).
 			WithHint("orch hook deliveries %s shows why", h.Name)
 	}
-	return Answer{Result: v.Result, Delivery: v.Delivery, Task: v.Task, Challenge: v.challenge}, nil
+	return Answer{Result: v.Result, Delivery: v.Delivery, Task: v.Task, Challenge: v.challenge, Silent: h.Definition.Provider == hooks.Slack}, nil
 }
 
 // verify returns a hooks.RejectionError for a request without a valid signature.
