@@ -29,7 +29,6 @@ import (
 	"github.com/orch-dev/orch/models/openai"
 	"github.com/orch-dev/orch/models/script"
 	"github.com/orch-dev/orch/models/wire"
-	"github.com/orch-dev/orch/orchestrator/dispatch"
 	"github.com/orch-dev/orch/tools/model"
 )
 
@@ -225,15 +224,6 @@ func (c Config) budgets() []costs.Budget {
 	var all []costs.Budget
 	for _, b := range c.Models.Budgets {
 		all = append(all, costs.Budget(b))
-	}
-	return all
-}
-
-// callLimits returns the limits of calls.
-func (c Config) callLimits() []dispatch.Limit {
-	var all []dispatch.Limit
-	for _, l := range c.CallLimits {
-		all = append(all, dispatch.Limit(l))
 	}
 	return all
 }

@@ -107,6 +107,7 @@ func (n *Node) setClock(context.Context) error {
 // startOwner runs the orchestrator and waits until it has read the log.
 func (n *Node) startOwner(ctx context.Context) error {
 	var err error
+	n.warnOfLimits()
 	cfg := n.ownerConfig()
 	if cfg.Hooks.Preserve, err = n.preserve(); err != nil {
 		return err

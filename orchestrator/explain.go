@@ -113,7 +113,7 @@ func (rd *reader) waitsFor(e *entry) string {
 	}
 	for c := range (&explanation{Reading: e.read(), rd: rd, e: e}).causes() {
 		switch c.Kind {
-		case "concurrency", "in_doubt", "signal", "question", "no_worker", "tool_paused", "queue_paused", "node_paused", "delay", "timer", "retry", "paused":
+		case "concurrency", "limit", "in_doubt", "signal", "question", "no_worker", "tool_paused", "queue_paused", "node_paused", "delay", "timer", "retry", "paused":
 			return c.Sentence
 		}
 		break

@@ -2,9 +2,9 @@ package orchestrator
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -16,8 +16,8 @@ func (t *explanation) becauseLimit(s *statemachine.Step, c *api.Cause) bool {
 	}
 	until := "until another one has ended"
 	if !at.IsZero() {
-		until = "until " + at.UTC().Format(time.RFC3339)
+		until = "at least until " + decide.Clock(at.UTC())
 	}
-	c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready and waits %s, because of a limit of the node (call_limits): %s.", s.Key, until, limit)
+	c.Kind, c.Sentence = "limit", fmt.Sprintf("Step %s is ready and waits %s, because of a limit of the node (call_limits): %s.", s.Key, until, limit)
 	return true
 }

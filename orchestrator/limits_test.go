@@ -13,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/orchestrator/dispatch"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
@@ -42,7 +43,7 @@ func TestCallsWaitForTheirLimit(t *testing.T) {
 		id := n.submit(fourPlan)
 		first := []work.Call{n.take("w"), n.take("w"), n.take("w")}
 		n.none("w")
-		assert.Equal(t, "Step c is ready and waits until "+began.Add(time.Minute).UTC().Format(time.RFC3339)+
+		assert.Equal(t, "Step c is ready and waits at least until "+decide.Clock(began.Add(time.Minute).UTC())+
 			", because of a limit of the node (call_limits): tool READ, at most 2 within 1m.", n.causeOf(id, "c"))
 		for _, c := range first {
 			require.NoError(t, n.report("w", c, `{"n":1}`))
@@ -95,4 +96,24 @@ func (n *node) causeOf(id events.TaskID, step string) string {
 		}
 	}
 	return ""
+}
+
+// A list says that a task waits for a limit, and a step that gives up blames the limit, not the workers.
+func TestLimitIsNamed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}), limited(dispatch.Limit{Tool: "READ", Running: 1}))
+		n.submit("{orch: v1, name: first, steps: [{id: a, tool: READ, heartbeat: 10m}]}")
+		held := n.take("w")
+		id := n.submit("{orch: v1, name: second, steps: [{id: a, tool: READ, start_within: 20s}]}")
+		list, err := n.List(t.Context(), api.ListRequest{Name: "second"})
+		require.NoError(t, err)
+		assert.Contains(t, list.Tasks[0].Reason, "because of a limit of the node (call_limits): tool READ, at most 1 at the same time.")
+		<-time.After(21 * time.Second)
+		s := n.step(id, "a")
+		require.Equal(t, statemachine.StepFailed, s.State)
+		assert.Equal(t, "nobody has taken the call within 20s; it waited for a limit of the node (call_limits): tool READ, at most 1 at the same time", s.Error.Message)
+		require.NoError(t, n.report("w", held, `{"n":1}`))
+		n.stop()
+	})
 }

@@ -81,6 +81,15 @@ func (k *taskFacts) Overdue(step string, now time.Time) time.Duration {
 	return q.MaxWait
 }
 
+// Limit implements decide.Facts.
+func (k *taskFacts) Limit(step string) string {
+	limit, _, limited := k.owner.queue.dispatcher.LimitOf(k.calls.Queued[step])
+	if !limited {
+		return ""
+	}
+	return limit.String()
+}
+
 // CachedValue implements decide.Facts.
 func (k *taskFacts) CachedValue(ref string) (json.RawMessage, bool) {
 	return k.owner.blobs.values.get(ref)

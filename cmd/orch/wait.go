@@ -180,6 +180,8 @@ func (wt *waiter) timeoutError(ctx context.Context, f *follower, timeout time.Du
 	wt.note("%s is %s after %s; go on watching: orch watch %s", f.id, r.State, timeout, f.id)
 	if r.State == statemachine.Blocked || r.State == statemachine.AwaitingApproval {
 		wt.note("what it needs: orch explain %s", f.id)
+	} else if why, err := f.session.Explain(ctx, api.GetRequest{ID: f.id}); err == nil && mainCause(why.Causes) != nil && mainCause(why.Causes).Kind != "running" {
+		wt.note("%s", mainCause(why.Causes).Sentence)
 	}
 	return endOf(r.State)
 }

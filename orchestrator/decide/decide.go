@@ -150,6 +150,8 @@ type Facts interface {
 	// Overdue returns how long the ready call of a step may be queued, if it has been queued that long; 0 before. It sets a timer
 	// for that time.
 	Overdue(step string, now time.Time) time.Duration
+	// Limit describes the limit of the node that keeps the ready call of a step from starting; "" if there is none.
+	Limit(step string) string
 	// CachedValue returns a large value from the cache. CacheValue adds a value to the cache.
 	CachedValue(ref string) (json.RawMessage, bool)
 	CacheValue(ref string, raw json.RawMessage)

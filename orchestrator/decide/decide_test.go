@@ -71,6 +71,7 @@ func (w *world) Children() map[events.TaskID]events.Spent { return w.children }
 func (w *world) AwaitLedgers(now time.Time) { w.wakes = append(w.wakes, now) }
 
 func (w *world) Overdue(string, time.Time) time.Duration { return 0 }
+func (w *world) Limit(string) string                     { return "" }
 
 func (w *world) CachedValue(ref string) (json.RawMessage, bool) {
 	raw, ok := w.values[ref]

@@ -223,6 +223,9 @@ func (t steps) checkStart(s *statemachine.Step) {
 	if s.For != nil {
 		who, hint = WantedAgents(s.For), "see who is there: orch agents"
 	}
+	if limit := t.Facts.Limit(s.Key); limit != "" {
+		who, hint = "a limit of the node (call_limits): "+limit, "see docs/reference/limits.md, limits of calls"
+	}
 	err := fault.New(fault.Timeout, "nobody has taken the call within %s; it waited for %s", waited, who).WithHint("%s", hint)
 	t.Attempts().Failed(s, err, fault.ClassExpired, 0)
 }
