@@ -27,8 +27,8 @@ func (cp *compiler) evaluateKeys(p *events.Submitted, prog *program, inputs json
 		t := plan.TaskInfo{Name: p.Name, Root: cmp.Or(p.Root, cp.cfg.Root), Created: plan.CreatedAt(now)}
 		return decide.WithSchedule(t, p.Schedule)
 	}}
-	if r.Hook != nil {
-		sc.Hook = func() plan.HookInfo { return decide.HookInfo(r.Hook, r.Hook.Body.Raw) }
+	if hook := r.Hook; hook != nil {
+		sc.Hook = func() plan.HookInfo { return decide.HookInfo(hook, hook.Body.Raw) }
 	}
 	if err := cp.evaluateAllow(p, prog, sc, extra); err != nil {
 		return err

@@ -115,7 +115,9 @@ func (t *Reading) scope(in *Item) plan.Scope {
 		Inputs: t.Fetch(t.Task.Submitted.Inputs),
 		Step:   func(id string) (plan.StepResult, bool) { return t.result(t.scopeKey(id, in)) },
 		Task:   t.taskInfo,
-		Hook:   t.hookInfo,
+	}
+	if t.Task.Submitted.Hook != nil {
+		sc.Hook = t.hookInfo
 	}
 	if in != nil {
 		sc.Vars = map[string]json.RawMessage{
@@ -136,12 +138,9 @@ func (t *Reading) taskInfo() plan.TaskInfo {
 	return WithSchedule(info, t.Task.Submitted.Schedule)
 }
 
-// hookInfo returns the value of hook in expressions.
+// hookInfo returns the value of hook in expressions of a task that a hook has started.
 func (t *Reading) hookInfo() plan.HookInfo {
 	d := t.Task.Submitted.Hook
-	if d == nil {
-		return plan.HookInfo{}
-	}
 	return HookInfo(d, t.Fetch(d.Body))
 }
 
