@@ -10,6 +10,7 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/journaled"
 )
 
 const (
@@ -21,19 +22,7 @@ const (
 	snapshotEvery = 1024
 )
 
-// Journal stores the changes of all holds. *bus.Journal implements it.
-type Journal interface {
-	// Append appends an entry after the newest one and returns its position once it is durable; CONFLICT if newest is not the newest.
-	Append(ctx context.Context, newest uint64, data []byte) (uint64, error)
-	// Read calls fn for each entry after a position.
-	Read(ctx context.Context, after uint64, fn func(position uint64, data []byte) error) error
-	// Snapshot returns the newest snapshot and its position, nil if there is none.
-	Snapshot(ctx context.Context) ([]byte, uint64, error)
-	// SaveSnapshot stores a snapshot of all entries up to a position, and removes them.
-	SaveSnapshot(ctx context.Context, position uint64, data []byte) error
-}
-
-// change is an entry of the journal. A placed hold has no field Released, an ended one has.
+// change is the change that a request makes, whole or not at all. A placed hold has no field Released, an ended one has.
 type change struct {
 	Holds []api.Hold `json:"holds"`
 }
@@ -52,15 +41,9 @@ type key struct {
 
 // Registry contains the holds of a node. All methods are safe for concurrent use.
 type Registry struct {
-	open func(ctx context.Context, create bool) (Journal, error)
-
-	// turn is held while holds are changed. It guards the fields up to removing.
-	turn       sync.Mutex
-	journal    Journal
-	position   uint64
-	snapshotAt uint64
-	// stale is set if the holds may be older than the journal.
-	stale bool
+	// turn is held while holds are changed. It guards state.
+	turn  sync.Mutex
+	state *journaled.State[change]
 
 	// removing is read-locked while tasks are removed, and locked while holds are placed.
 	removing sync.RWMutex
@@ -71,24 +54,31 @@ type Registry struct {
 	released []api.Hold
 }
 
-// New returns a registry without holds. open opens the journal, which is created if create is set; it returns nil if there is none. A nil
-// open keeps the holds in memory.
-func New(open func(ctx context.Context, create bool) (Journal, error)) *Registry {
-	if open == nil {
-		open = func(context.Context, bool) (Journal, error) { return nil, nil } //nolint:nilnil // no journal
+// New returns a registry without holds, whose journal open opens. A nil open keeps the holds in memory.
+func New(open journaled.Open) *Registry {
+	r := &Registry{holds: map[key]api.Hold{}, families: map[events.TaskID]map[key]bool{}}
+	if open != nil {
+		r.state = journaled.New(journaled.Config[change]{
+			What: "holds", Open: open, Every: snapshotEvery, Load: r.loadSnapshot,
+			Save: func() any { return snapshot{r.List(false), r.released} },
+			Apply: func(changes []change, _ bool) {
+				for _, c := range changes {
+					r.apply(c.Holds)
+				}
+			},
+		})
 	}
-	return &Registry{open: open, holds: map[key]api.Hold{}, families: map[events.TaskID]map[key]bool{}}
+	return r
 }
 
 // Start reads the journal, if there is one. Errors: DATA_LOSS, UNAVAILABLE.
-func (r *Registry) Start(ctx context.Context) (err error) {
+func (r *Registry) Start(ctx context.Context) error {
 	r.turn.Lock()
 	defer r.turn.Unlock()
-	if r.journal, err = r.open(ctx, false); err != nil {
-		return err
+	if r.state == nil {
+		return nil
 	}
-	r.stale = r.journal != nil
-	return r.reload(ctx)
+	return r.state.Start(ctx)
 }
 
 // Guard keeps holds from being placed until release is called. Whoever removes tasks checks Held after Guard, so that a hold
@@ -205,31 +195,33 @@ func (r *Registry) Release(ctx context.Context, choose func(all []api.Hold) ([]a
 	return chosen, r.record(ctx, chosen)
 }
 
-// record appends a change to the journal and makes it.
+// record records a change and makes it.
 func (r *Registry) record(ctx context.Context, changed []api.Hold) error {
-	if len(changed) == 0 {
+	switch {
+	case len(changed) == 0:
+		return nil
+	case r.state == nil:
+		r.apply(changed)
+		return nil
+	default:
+		return r.state.Record(ctx, change{changed})
+	}
+}
+
+// reload reads the journal if the holds may be older.
+func (r *Registry) reload(ctx context.Context) error {
+	if r.state == nil {
 		return nil
 	}
-	if r.journal == nil {
-		var err error
-		if r.journal, err = r.open(ctx, true); err != nil {
-			return err
-		}
+	return r.state.Reload(ctx)
+}
+
+func (r *Registry) loadSnapshot(data []byte) error {
+	var s snapshot
+	if err := json.Unmarshal(data, &s); err != nil {
+		return err
 	}
-	if r.journal != nil {
-		data, err := json.Marshal(change{changed})
-		if err != nil {
-			return fault.Wrap(fault.Internal, err, "the holds cannot be encoded")
-		}
-		at, err := r.journal.Append(ctx, r.position, data)
-		if err != nil {
-			r.stale = true
-			return err
-		}
-		r.position = at
-	}
-	r.apply(changed)
-	r.snapshotIfDue(ctx)
+	r.apply(slices.Concat(s.Holds, s.Released))
 	return nil
 }
 
@@ -254,59 +246,4 @@ func (r *Registry) apply(changed []api.Hold) {
 		r.released = append(r.released, h)
 	}
 	r.released = r.released[max(0, len(r.released)-keepReleased):]
-}
-
-// reload reads the journal after the last position that was read, if the holds may be older.
-func (r *Registry) reload(ctx context.Context) error {
-	if !r.stale {
-		return nil
-	}
-	if r.position == 0 {
-		if err := r.loadSnapshot(ctx); err != nil {
-			return err
-		}
-	}
-	err := r.journal.Read(ctx, r.position, func(position uint64, data []byte) error {
-		var c change
-		if err := json.Unmarshal(data, &c); err != nil {
-			return unreadable(err)
-		}
-		r.apply(c.Holds)
-		r.position = position
-		return nil
-	})
-	if err == nil {
-		r.stale = false
-	}
-	return err
-}
-
-func (r *Registry) loadSnapshot(ctx context.Context) error {
-	data, position, err := r.journal.Snapshot(ctx)
-	if err != nil || data == nil {
-		return err
-	}
-	var s snapshot
-	if err := json.Unmarshal(data, &s); err != nil {
-		return unreadable(err)
-	}
-	r.apply(slices.Concat(s.Holds, s.Released))
-	r.position, r.snapshotAt = position, position
-	return nil
-}
-
-func unreadable(err error) error {
-	return fault.Wrap(fault.DataLoss, err, "the journal of the holds is damaged").WithHint("orch restore brings a backup back")
-}
-
-// snapshotIfDue replaces the entries of the journal by a snapshot when there are many. A failure only leaves them there.
-func (r *Registry) snapshotIfDue(ctx context.Context) {
-	if r.journal == nil || r.position-r.snapshotAt < snapshotEvery {
-		return
-	}
-	data, err := json.Marshal(snapshot{r.List(false), r.released})
-	if err == nil {
-		_ = r.journal.SaveSnapshot(ctx, r.position, data) // the entries stay, and it is tried again
-	}
-	r.snapshotAt = r.position
 }

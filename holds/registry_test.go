@@ -14,67 +14,22 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/holds"
+	"github.com/orch-dev/orch/internal/journaled/journaledtest"
 )
 
-// journal is a journal in memory. fail makes the next append fail after it was stored, or before.
-type journal struct {
-	entries         [][]byte
-	base            uint64
-	snapshot        []byte
-	snapshotAt      uint64
-	before, lost    bool
-	opened, created int
-}
-
-func (j *journal) Append(_ context.Context, newest uint64, data []byte) (uint64, error) {
-	switch last := j.base + uint64(len(j.entries)); {
-	case j.before:
-		j.before = false
-		return 0, fault.New(fault.DiskFull, "full")
-	case last != newest:
-		return 0, fault.New(fault.Conflict, "another change was first")
-	}
-	j.entries = append(j.entries, data)
-	if j.lost {
-		j.lost = false
-		return 0, fault.New(fault.Unavailable, "the answer is lost")
-	}
-	return j.base + uint64(len(j.entries)), nil
-}
-
-func (j *journal) Read(_ context.Context, after uint64, fn func(uint64, []byte) error) error {
-	for i := after; i < j.base+uint64(len(j.entries)); i++ {
-		if err := fn(i+1, j.entries[i-j.base]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (j *journal) Snapshot(context.Context) ([]byte, uint64, error) {
-	return j.snapshot, j.snapshotAt, nil
-}
-
-func (j *journal) SaveSnapshot(_ context.Context, position uint64, data []byte) error {
-	j.entries = j.entries[position-j.base:]
-	j.base, j.snapshot, j.snapshotAt = position, data, position
-	return nil
-}
-
-func start(t *testing.T, j *journal) *holds.Registry {
+func start(t *testing.T, j *journaledtest.Journal) *holds.Registry {
 	t.Helper()
-	r := holds.New(func(_ context.Context, create bool) (holds.Journal, error) {
-		j.opened++
-		if create {
-			j.created++
-		}
-		if !create && j.created == 0 {
-			return nil, nil //nolint:nilnil // there is no journal yet
-		}
-		return j, nil
-	})
+	r := holds.New(j.Open)
 	require.NoError(t, r.Start(t.Context()))
 	return r
+}
+
+// failOnce makes the next append to a journal fail; lost is set if it has its effect nevertheless.
+func failOnce(j *journaledtest.Journal, code fault.Code, lost bool) {
+	j.Failing = func() (error, bool) {
+		j.Failing = nil
+		return fault.New(code, "it fails once"), lost
+	}
 }
 
 func hold(task, family, reason string) api.Hold {
@@ -94,7 +49,7 @@ func release(t *testing.T, r *holds.Registry, one api.Hold) {
 
 func TestHoldsSurviveARestart(t *testing.T) {
 	t.Parallel()
-	j := &journal{}
+	j := &journaledtest.Journal{}
 	r := start(t, j)
 	assert.Zero(t, r.Count())
 	first, second, other := hold("b", "a", "one"), hold("b", "a", "two"), hold("c", "c", "one")
@@ -126,13 +81,13 @@ func TestHoldsSurviveARestart(t *testing.T) {
 // A change whose record fails is not made, and one whose acknowledgement is lost is found again.
 func TestHoldsAreThoseOfTheJournal(t *testing.T) {
 	t.Parallel()
-	j := &journal{}
+	j := &journaledtest.Journal{}
 	r := start(t, j)
-	j.before = true
+	failOnce(j, fault.DiskFull, false)
 	_, err := place(t, r, hold("a", "a", "x"))
 	require.Equal(t, fault.DiskFull, fault.CodeOf(err))
 	assert.False(t, r.Held("a"))
-	j.lost = true
+	failOnce(j, fault.Unavailable, true)
 	_, err = place(t, r, hold("a", "a", "x"))
 	require.Equal(t, fault.Unavailable, fault.CodeOf(err))
 	_, err = place(t, r, hold("b", "b", "x"))
@@ -152,7 +107,7 @@ func TestHoldsAreThoseOfTheJournal(t *testing.T) {
 
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
-	j := &journal{}
+	j := &journaledtest.Journal{}
 	r := start(t, j)
 	const n = 1500
 	for i := range n {
@@ -160,22 +115,22 @@ func TestSnapshot(t *testing.T) {
 		_, err := place(t, r, hold(id, id, "x"))
 		require.NoError(t, err)
 	}
-	require.NotNil(t, j.snapshot)
-	assert.Less(t, len(j.entries), 1024)
+	require.NotNil(t, j.Saved)
+	assert.Less(t, len(j.Entries), 1024)
 	assert.Len(t, start(t, j).List(false), n)
 }
 
 func TestADamagedJournalIsAnError(t *testing.T) {
 	t.Parallel()
-	j := &journal{created: 1, entries: [][]byte{[]byte("{")}}
-	r := holds.New(func(context.Context, bool) (holds.Journal, error) { return j, nil })
+	j := &journaledtest.Journal{Exists: true, Entries: [][]byte{[]byte("{")}}
+	r := holds.New(j.Open)
 	require.Equal(t, fault.DataLoss, fault.CodeOf(r.Start(t.Context())))
 }
 
 // A hold is placed before or after a removal, never while it runs.
 func TestGuard(t *testing.T) {
 	t.Parallel()
-	r := start(t, &journal{})
+	r := start(t, &journaledtest.Journal{})
 	removed := false
 	done := r.Guard()
 	placed := make(chan error, 1)
@@ -196,13 +151,13 @@ func TestGuard(t *testing.T) {
 
 // FuzzEntry checks that no entry of a journal makes the registry panic.
 func FuzzEntry(f *testing.F) {
-	good, err := json.Marshal(map[string]any{"holds": []api.Hold{hold("a", "a", "x")}})
+	good, err := json.Marshal([]any{map[string]any{"holds": []api.Hold{hold("a", "a", "x")}}})
 	require.NoError(f, err)
 	f.Add(good)
-	f.Add([]byte(`{"holds":[{"task":"a","released":{}}]}`))
+	f.Add([]byte(`[{"holds":[{"task":"a","released":{}}]}]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		j := &journal{created: 1, entries: [][]byte{data}}
-		r := holds.New(func(context.Context, bool) (holds.Journal, error) { return j, nil })
+		j := &journaledtest.Journal{Exists: true, Entries: [][]byte{data}}
+		r := holds.New(j.Open)
 		if err := r.Start(t.Context()); err != nil {
 			require.Equal(t, fault.DataLoss, fault.CodeOf(err))
 		}

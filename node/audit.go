@@ -15,7 +15,7 @@ import (
 
 // openAudit opens the audit stream, and records what was done while no node ran. The journal itself is created by the first act.
 func (n *Node) openAudit(ctx context.Context) error {
-	acts := auditor.New(auditor.Config{Open: n.openActs, Redact: n.redactText, Clock: n.cfg.wall(), Logger: n.cfg.logger()})
+	acts := auditor.New(auditor.Config{Open: opens(n.host, bus.AuditJournal, func(j *bus.Journal) auditor.Journal { return j }), Redact: n.redactText, Clock: n.cfg.wall(), Logger: n.cfg.logger()})
 	n.acts.Store(acts)
 	n.onStop(func(context.Context) error { acts.Close(); return nil })
 	if n.cfg.Storage.ReadNewer && n.store.Newer() {
@@ -24,20 +24,6 @@ func (n *Node) openAudit(ctx context.Context) error {
 	n.recordFiles(ctx)
 	n.recordPolicy(ctx)
 	return nil
-}
-
-// openActs opens the journal of the audit stream; nil if there is none and it is not to be created.
-func (h *host) openActs(ctx context.Context, create bool) (auditor.Journal, error) {
-	if !create {
-		if exists, err := h.store.HasJournal(ctx, bus.AuditJournal); err != nil || !exists {
-			return nil, err
-		}
-	}
-	journal, err := h.store.OpenJournal(ctx, bus.AuditJournal)
-	if err != nil {
-		return nil, err // and no journal: a nil pointer in the interface would count as one
-	}
-	return journal, nil
 }
 
 // auditedAPI records acts and refused requests. Submissions, calls and reads that are not refused take the direct way.

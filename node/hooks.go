@@ -18,17 +18,8 @@ func (h *host) newReceiver() *receiver.Receiver {
 		root = h.executor.root.Name()
 	}
 	return receiver.New(receiver.Config{
-		Tasks: h.orch, Secrets: h.store, Open: h.openHooks, Root: root, URL: h.hookURL, Redact: h.redactText, Clock: h.cfg.wall(), Logger: h.cfg.logger(),
+		Tasks: h.orch, Secrets: h.store, Open: opens(h, bus.HooksJournal, ofState), Root: root, URL: h.hookURL, Redact: h.redactText, Clock: h.cfg.wall(), Logger: h.cfg.logger(),
 	})
-}
-
-// openHooks opens the journal of the hooks; nil if there is none and it is not to be created.
-func (h *host) openHooks(ctx context.Context, create bool) (receiver.Journal, error) {
-	journal, err := h.openJournal(ctx, bus.HooksJournal, create)
-	if err != nil || journal == nil {
-		return nil, err // and no journal: a nil pointer in the interface would count as one
-	}
-	return journal, nil
 }
 
 // hookURL returns the URL at which a hook takes deliveries; empty if the node does not serve HTTP.

@@ -41,26 +41,7 @@ func (h *host) newScheduler() *scheduler.Scheduler {
 	if h.cfg.local() {
 		root = h.executor.root.Name()
 	}
-	return scheduler.New(scheduler.Config{Root: root, Held: h.orch.NodePaused, Redact: h.redactText, Tasks: h.orch, Open: h.openSchedules, Clock: h.cfg.wall(), Logger: h.cfg.logger()})
-}
-
-// openSchedules opens the journal of the schedules; nil if there is none and it is not to be created.
-func (h *host) openSchedules(ctx context.Context, create bool) (scheduler.Journal, error) {
-	journal, err := h.openJournal(ctx, bus.SchedulesJournal, create)
-	if err != nil || journal == nil {
-		return nil, err // and no journal: a nil pointer in the interface would count as one
-	}
-	return journal, nil
-}
-
-// openJournal opens a journal; nil if there is none and it is not to be created.
-func (h *host) openJournal(ctx context.Context, name string, create bool) (*bus.Journal, error) {
-	if !create {
-		if exists, err := h.store.HasJournal(ctx, name); err != nil || !exists {
-			return nil, err
-		}
-	}
-	return h.store.OpenJournal(ctx, name)
+	return scheduler.New(scheduler.Config{Root: root, Held: h.orch.NodePaused, Redact: h.redactText, Tasks: h.orch, Open: opens(h, bus.SchedulesJournal, ofState), Clock: h.cfg.wall(), Logger: h.cfg.logger()})
 }
 
 // readSchedules reads the schedules, before clients can change them.

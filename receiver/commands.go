@@ -80,7 +80,7 @@ func (r *Receiver) PutHook(ctx context.Context, q api.PutHookRequest) (api.HookV
 	q.Definition.Note = r.cfg.Redact(q.Definition.Note)
 	r.turn.Lock()
 	defer r.turn.Unlock()
-	if err := r.reload(ctx); err != nil {
+	if err := r.state.Reload(ctx); err != nil {
 		return api.HookView{}, err
 	}
 	was := r.get(q.Name)
@@ -93,7 +93,7 @@ func (r *Receiver) PutHook(ctx context.Context, q api.PutHookRequest) (api.HookV
 		return api.HookView{}, err
 	}
 	if was == nil || !sameDefinition(was.Definition, put) {
-		if err := r.record(ctx, change{Name: q.Name, By: q.Actor, Put: &put}); err != nil {
+		if err := r.state.Record(ctx, change{Name: q.Name, By: q.Actor, Put: &put}); err != nil {
 			return api.HookView{}, err
 		}
 	}
@@ -103,7 +103,7 @@ func (r *Receiver) PutHook(ctx context.Context, q api.PutHookRequest) (api.HookV
 		}
 	}
 	if h := r.get(q.Name); q.Paused && h.Paused == nil {
-		if err := r.record(ctx, change{Name: q.Name, By: q.Actor, Paused: &hooks.Pause{By: q.Actor, At: r.now()}}); err != nil {
+		if err := r.state.Record(ctx, change{Name: q.Name, By: q.Actor, Paused: &hooks.Pause{By: q.Actor, At: r.now()}}); err != nil {
 			return api.HookView{}, err
 		}
 	}
@@ -219,7 +219,7 @@ func (r *Receiver) SteerHook(ctx context.Context, q api.SteerHookRequest) (api.H
 	}
 	r.turn.Lock()
 	defer r.turn.Unlock()
-	if err := r.reload(ctx); err != nil {
+	if err := r.state.Reload(ctx); err != nil {
 		return api.HookView{}, err
 	}
 	h := r.get(q.Name)
@@ -230,11 +230,11 @@ func (r *Receiver) SteerHook(ctx context.Context, q api.SteerHookRequest) (api.H
 	switch q.Act {
 	case api.ActPause:
 		if h.Paused == nil {
-			err = r.record(ctx, change{Name: h.Name, By: q.Actor, Paused: &hooks.Pause{By: q.Actor, At: r.now(), Note: r.cfg.Redact(q.Note)}})
+			err = r.state.Record(ctx, change{Name: h.Name, By: q.Actor, Paused: &hooks.Pause{By: q.Actor, At: r.now(), Note: r.cfg.Redact(q.Note)}})
 		}
 	case api.ActResume:
 		if h.Paused != nil {
-			err = r.record(ctx, change{Name: h.Name, By: q.Actor, Resumed: true})
+			err = r.state.Record(ctx, change{Name: h.Name, By: q.Actor, Resumed: true})
 		}
 	case api.ActRotate:
 		err = r.rotate(ctx, h, q)
@@ -275,7 +275,7 @@ func (r *Receiver) rotate(ctx context.Context, h *hook, q api.SteerHookRequest) 
 	if err := r.setKeys(ctx, h.Definition.ID, next); err != nil {
 		return err
 	}
-	return r.record(ctx, change{Name: h.Name, By: q.Actor, Rotated: true})
+	return r.state.Record(ctx, change{Name: h.Name, By: q.Actor, Rotated: true})
 }
 
 // erase deletes a hook. Its secret goes first: a crash leaves a hook that takes nothing.
@@ -283,7 +283,7 @@ func (r *Receiver) erase(ctx context.Context, h *hook, q api.SteerHookRequest) e
 	if err := r.setKeys(ctx, h.Definition.ID, nil); err != nil {
 		return err
 	}
-	return r.record(ctx, change{Name: h.Name, By: q.Actor, Deleted: true})
+	return r.state.Record(ctx, change{Name: h.Name, By: q.Actor, Deleted: true})
 }
 
 // TestHook implements api.Hooks.

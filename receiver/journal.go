@@ -5,21 +5,9 @@ import (
 	"encoding/json"
 	"log/slog"
 
-	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/hooks"
+	"github.com/orch-dev/orch/internal/journaled"
 )
-
-// Journal stores the changes of all hooks. *bus.Journal implements it.
-type Journal interface {
-	// Append appends an entry after the newest one and returns its position once it is durable; CONFLICT if newest is not the newest.
-	Append(ctx context.Context, newest uint64, data []byte) (uint64, error)
-	// Read calls fn for each entry after a position.
-	Read(ctx context.Context, after uint64, fn func(position uint64, data []byte) error) error
-	// Snapshot returns the newest snapshot and its position, nil if there is none.
-	Snapshot(ctx context.Context) ([]byte, uint64, error)
-	// SaveSnapshot stores a snapshot of all entries up to a position, and removes them.
-	SaveSnapshot(ctx context.Context, position uint64, data []byte) error
-}
 
 // change is one change of a hook, an element of an entry of the journal. Exactly one of its parts is set.
 type change struct {
@@ -34,83 +22,23 @@ type change struct {
 	Deleted bool           `json:"deleted,omitempty"`
 }
 
-const (
-	// snapshotEvery is the number of entries after which a snapshot replaces them, snapshotBytes their size.
-	snapshotEvery = 4096
-	snapshotBytes = 16 << 20
-	// maxChanges bounds the changes of an entry, which are small unless they contain a definition.
-	maxChanges = 100
-)
-
-// record appends changes to the journal and makes them. After an error the hooks may be older than the journal, and the next turn
-// reads it again. The turn must be held.
-func (r *Receiver) record(ctx context.Context, changes ...change) error {
-	for len(changes) > 0 {
-		n := min(len(changes), maxChanges)
-		data, err := json.Marshal(changes[:n])
-		if err != nil {
-			return fault.Wrap(fault.Internal, err, "a hook cannot be encoded")
-		}
-		if r.journal == nil {
-			if r.journal, err = r.cfg.Open(ctx, true); err != nil {
-				return err
-			}
-		}
-		at, err := r.journal.Append(ctx, r.position, data)
-		if err != nil {
-			r.stale = true
-			return err
-		}
-		r.apply(changes[:n])
-		r.position, changes = at, changes[n:]
-		r.written += len(data)
-	}
-	r.snapshotIfDue(ctx)
-	return nil
-}
-
-// reload reads the journal after the last position that was read, if the hooks may be older. The turn must be held.
-func (r *Receiver) reload(ctx context.Context) error {
-	if !r.stale || r.journal == nil {
-		return nil
-	}
-	if r.position == 0 {
-		if err := r.loadSnapshot(ctx); err != nil {
-			return err
-		}
-	}
-	err := r.journal.Read(ctx, r.position, func(position uint64, data []byte) error {
-		var changes []change
-		if err := json.Unmarshal(data, &changes); err != nil {
-			return unreadable(err)
-		}
-		r.apply(changes)
-		r.position = position
-		r.written += len(data)
-		return nil
+// newState returns the state of the receiver in its journal.
+func (r *Receiver) newState() *journaled.State[change] {
+	return journaled.New(journaled.Config[change]{
+		What: "hooks", Open: r.cfg.Open, Save: func() any { return r.list() }, Load: r.loadSnapshot, Logger: r.log,
+		Apply: func(changes []change, _ bool) { r.apply(changes) },
 	})
-	r.stale = err != nil
-	return err
 }
 
-func (r *Receiver) loadSnapshot(ctx context.Context) error {
-	data, position, err := r.journal.Snapshot(ctx)
-	if err != nil || data == nil {
-		return err
-	}
+func (r *Receiver) loadSnapshot(data []byte) error {
 	var all []*hook
 	if err := json.Unmarshal(data, &all); err != nil {
-		return unreadable(err)
+		return err
 	}
 	for _, h := range all {
 		r.set(r.compiled(h))
 	}
-	r.position, r.snapshotAt = position, position
 	return nil
-}
-
-func unreadable(err error) error {
-	return fault.Wrap(fault.DataLoss, err, "the journal of the hooks is damaged").WithHint("orch restore brings a backup back")
 }
 
 // compiled compiles the expressions of a hook. An older orch may not know those of a newer one: such a hook refuses deliveries.
@@ -146,21 +74,6 @@ func (r *Receiver) apply(changes []change) {
 	}
 }
 
-// snapshotIfDue replaces the entries of the journal by a snapshot when there are many. A failure only leaves them there.
-func (r *Receiver) snapshotIfDue(ctx context.Context) {
-	if r.position-r.snapshotAt < snapshotEvery && r.written < snapshotBytes {
-		return
-	}
-	data, err := json.Marshal(r.list())
-	if err == nil {
-		err = r.journal.SaveSnapshot(ctx, r.position, data)
-	}
-	if err != nil {
-		r.log.LogAttrs(ctx, slog.LevelDebug, "hooks_not_snapshotted", slog.Any("error", err))
-	}
-	r.snapshotAt, r.written = r.position, 0 // try again only after as many entries
-}
-
 // waiting is an outcome that has to be recorded, and the channel for the result.
 type waiting struct {
 	change change
@@ -186,9 +99,9 @@ func (r *Receiver) note(ctx context.Context, name string, o hooks.Outcome) error
 	for i := range batch {
 		changes[i] = batch[i].change
 	}
-	err := r.reload(ctx)
+	err := r.state.Reload(ctx)
 	if err == nil {
-		err = r.record(ctx, changes...)
+		err = r.state.Record(ctx, changes...)
 	}
 	for _, one := range batch {
 		one.done <- err

@@ -13,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/hooks"
+	"github.com/orch-dev/orch/internal/journaled"
 )
 
 // Tasks is what a receiver needs of a node. *orchestrator.Orchestrator implements it.
@@ -28,8 +29,8 @@ type Tasks interface {
 type Config struct {
 	Tasks   Tasks
 	Secrets Secrets
-	// Open opens the journal, which is created if create is set; nil if it does not exist.
-	Open func(ctx context.Context, create bool) (Journal, error)
+	// Open opens the journal.
+	Open journaled.Open
 	// Root is the root of the tasks of definitions without one (api.SubmitRequest); empty for that of the node at the time.
 	Root string
 	// URL returns the URL at which a hook takes deliveries; empty for none. Default: none.
@@ -56,14 +57,8 @@ type Receiver struct {
 	log *slog.Logger
 
 	// turn is held while hooks change, also during the I/O. It guards the fields up to queueing.
-	turn       sync.Mutex
-	journal    Journal
-	position   uint64
-	snapshotAt uint64
-	// written is the size of the entries since the snapshot, in bytes.
-	written int
-	// stale is set if the hooks may be older than the journal.
-	stale bool
+	turn  sync.Mutex
+	state *journaled.State[change]
 
 	queueing sync.Mutex
 	queue    []*waiting
@@ -96,21 +91,19 @@ func New(cfg Config) *Receiver {
 	if cfg.URL == nil {
 		cfg.URL = func(string) string { return "" }
 	}
-	return &Receiver{
+	r := &Receiver{
 		cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
 		all: map[string]*hook{}, keys: map[string]*keys{}, counted: map[hooks.Result]int{}, seen: map[string]*sightings{},
 	}
+	r.state = r.newState()
+	return r
 }
 
 // Start reads the journal and the secrets, if there are any. Errors: DATA_LOSS, UNAVAILABLE.
-func (r *Receiver) Start(ctx context.Context) (err error) {
+func (r *Receiver) Start(ctx context.Context) error {
 	r.turn.Lock()
 	defer r.turn.Unlock()
-	if r.journal, err = r.cfg.Open(ctx, false); err != nil {
-		return err
-	}
-	r.stale = r.journal != nil
-	if err := r.reload(ctx); err != nil {
+	if err := r.state.Start(ctx); err != nil {
 		return err
 	}
 	return r.loadKeys(ctx)

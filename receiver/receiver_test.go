@@ -58,7 +58,7 @@ func TestADeliveryStartsOneTask(t *testing.T) {
 	assert.Equal(t, hooks.Outcome{At: w.now, Delivery: "id-2", Result: hooks.Filtered, Event: "push", Reason: "when is false"}, v.Deliveries[0])
 	assert.True(t, v.HasSecret)
 	assert.Equal(t, "http://node/hooks/deploy", v.URL)
-	for _, entry := range w.entries {
+	for _, entry := range w.journal.Entries {
 		assert.NotContains(t, string(entry), secret)
 		assert.NotContains(t, string(entry), "hunter2")
 	}
@@ -97,7 +97,7 @@ func TestRejectedRequestsLeaveNothing(t *testing.T) {
 	r := w.start()
 	w.put(r, "deploy", github())
 	w.put(r, "open", hooks.Definition{Provider: hooks.None, Plan: json.RawMessage(`{}`)})
-	before := len(w.entries)
+	before := len(w.journal.Entries)
 	answers := map[string]bool{}
 	for range 10_000 {
 		for _, d := range []receiver.Delivery{
@@ -112,7 +112,7 @@ func TestRejectedRequestsLeaveNothing(t *testing.T) {
 		}
 	}
 	assert.Len(t, answers, 1)
-	assert.Len(t, w.entries, before)
+	assert.Len(t, w.journal.Entries, before)
 	assert.Empty(t, w.tasks)
 	v := w.view(r, "deploy")
 	assert.Equal(t, map[hooks.Result]int{hooks.Rejected: 20_000}, v.Counts)
@@ -352,8 +352,8 @@ func TestLimits(t *testing.T) {
 	assert.Equal(t, 200+100*50, v.Counts[hooks.Filtered])
 	assert.Len(t, v.Deliveries, hooks.MaxOutcomes)
 	assert.Equal(t, 100+100*10, v.Counts[hooks.Limited])
-	assert.NotZero(t, w.pruned, "a snapshot has replaced entries")
-	assert.Less(t, len(w.entries), 4097)
+	assert.NotZero(t, w.journal.Pruned, "a snapshot has replaced entries")
+	assert.Less(t, len(w.journal.Entries), 4097)
 	delete(v.Counts, hooks.Limited)
 	assert.Equal(t, v, w.view(w.start(), "deploy"), "the next node knows the same")
 }
@@ -364,7 +364,7 @@ func TestPutHook(t *testing.T) {
 	r := w.start()
 	first := w.put(r, "deploy", github())
 	assert.Equal(t, first, w.put(r, "deploy", github()), "the same again changes nothing")
-	entries := len(w.entries)
+	entries := len(w.journal.Entries)
 	other := github()
 	other.Note = "other, hunter2"
 	put := func(q api.PutHookRequest) error {
@@ -378,7 +378,7 @@ func TestPutHook(t *testing.T) {
 	assert.Equal(t, first.ID, v.ID)
 	assert.Equal(t, "other, [REDACTED]", v.Definition.Note)
 	assert.NotNil(t, v.Paused)
-	assert.Len(t, w.entries, entries+2)
+	assert.Len(t, w.journal.Entries, entries+2)
 	for field, q := range map[string]api.PutHookRequest{
 		"name":        {Name: "A", Definition: github(), Secret: secret},
 		"secret":      {Name: "x", Definition: github()},
@@ -447,7 +447,7 @@ func TestTestHookDoesNothing(t *testing.T) {
 	d := github()
 	d.Inputs = json.RawMessage(`{"ref":"${{ hook.body.ref }}","event":"${{ hook.headers[\"x-github-event\"] }}"}`)
 	w.put(r, "deploy", d)
-	before := len(w.entries)
+	before := len(w.journal.Entries)
 	try := func(body, delivery string) api.TestHookReply {
 		t.Helper()
 		reply, err := r.TestHook(t.Context(), api.TestHookRequest{Name: "deploy", Body: body, Delivery: delivery, Headers: map[string]string{"X-GitHub-Event": "push"}})
@@ -464,7 +464,7 @@ func TestTestHookDoesNothing(t *testing.T) {
 	w.checked = fault.New(fault.ValidationError, "is not a number").WithField("inputs.n")
 	assert.Contains(t, try(`{"ref":"main"}`, "").Reason, "inputs.n")
 	w.checked = nil
-	assert.Len(t, w.entries, before)
+	assert.Len(t, w.journal.Entries, before)
 	assert.Empty(t, w.tasks)
 	_, err := w.deliver(r, "id-1", `{"ref":"main"}`)
 	require.NoError(t, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,22 +15,19 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/hooks"
+	"github.com/orch-dev/orch/internal/journaled/journaledtest"
 	"github.com/orch-dev/orch/receiver"
 	"github.com/orch-dev/orch/statemachine"
 )
 
 // world is everything around a receiver. It outlives receivers, as a data directory does.
 type world struct {
-	t *testing.T
+	t       *testing.T
+	journal journaledtest.Journal
 
-	mu  sync.Mutex
-	now time.Time
-	// entries are those of the journal, from position 1; snapshot replaces those up to pruned.
-	entries  [][]byte
-	snapshot []byte
-	pruned   uint64
-	exists   bool
-	secrets  map[string][]byte
+	mu      sync.Mutex
+	now     time.Time
+	secrets map[string][]byte
 	// tasks are the submitted tasks, signals the received signals by their keys, ended the tasks that take no signals.
 	tasks   map[events.TaskID]api.SubmitRequest
 	signals map[string]api.SignalRequest
@@ -44,10 +40,16 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return &world{
+	w := &world{
 		t: t, now: time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC), secrets: map[string][]byte{}, tasks: map[events.TaskID]api.SubmitRequest{},
 		signals: map[string]api.SignalRequest{}, ended: map[events.TaskID]bool{},
 	}
+	w.journal.Failing = func() (error, bool) {
+		err, lost := w.begin("append")
+		defer w.mu.Unlock()
+		return err, lost
+	}
+	return w
 }
 
 // begin locks the world for an effect, and returns the error that it is to have.
@@ -57,45 +59,6 @@ func (w *world) begin(kind string) (err error, lost bool) {
 		return nil, false
 	}
 	return w.failing(kind)
-}
-
-// Append implements receiver.Journal.
-func (w *world) Append(_ context.Context, newest uint64, data []byte) (uint64, error) {
-	err, lost := w.begin("append")
-	defer w.mu.Unlock()
-	if err != nil && !lost {
-		return 0, err
-	}
-	if last := w.pruned + uint64(len(w.entries)); newest != last {
-		return 0, fault.New(fault.Conflict, "another change was first")
-	}
-	w.entries = append(w.entries, slices.Clone(data))
-	return w.pruned + uint64(len(w.entries)), err
-}
-
-// Read implements receiver.Journal.
-func (w *world) Read(_ context.Context, after uint64, fn func(uint64, []byte) error) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for i, data := range w.entries {
-		if at := w.pruned + uint64(i) + 1; at > after {
-			if err := fn(at, data); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// Snapshot implements receiver.Journal.
-func (w *world) Snapshot(context.Context) ([]byte, uint64, error) { return w.snapshot, w.pruned, nil }
-
-// SaveSnapshot implements receiver.Journal.
-func (w *world) SaveSnapshot(_ context.Context, position uint64, data []byte) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.entries, w.snapshot, w.pruned = w.entries[position-w.pruned:], data, position
-	return nil
 }
 
 // HookSecrets implements receiver.Secrets.
@@ -187,15 +150,7 @@ func (w *world) start() *receiver.Receiver {
 			return w.now
 		},
 		Redact: func(text string) string { return strings.ReplaceAll(text, "hunter2", "[REDACTED]") },
-		Open: func(_ context.Context, create bool) (receiver.Journal, error) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.exists = w.exists || create
-			if !w.exists {
-				return nil, nil //nolint:nilnil // as receiver.Config.Open describes
-			}
-			return w, nil
-		},
+		Open:   w.journal.Open,
 	})
 	require.NoError(w.t, r.Start(w.t.Context()))
 	return r

@@ -58,7 +58,7 @@ func (s *Scheduler) PutSchedule(ctx context.Context, r api.PutScheduleRequest) (
 		return api.ScheduleView{}, err
 	}
 	if was := s.get(r.Name); was == nil || !sameDefinition(was.Definition, put) {
-		if err := s.record(ctx, []change{{Name: r.Name, By: r.Actor, Put: &put}}); err != nil {
+		if err := s.state.Record(ctx, change{Name: r.Name, By: r.Actor, Put: &put}); err != nil {
 			return api.ScheduleView{}, err
 		}
 	}
@@ -145,7 +145,7 @@ func (s *Scheduler) acts() map[string]act {
 
 // steered records a state and returns the schedule with it.
 func (s *Scheduler) steered(ctx context.Context, sc *schedule, state *schedules.State, by string) (api.SteerScheduleReply, error) {
-	if err := s.record(ctx, []change{{Name: sc.Name, By: by, State: state.Change()}}); err != nil {
+	if err := s.state.Record(ctx, change{Name: sc.Name, By: by, State: state.Change()}); err != nil {
 		return api.SteerScheduleReply{}, err
 	}
 	return api.SteerScheduleReply{Schedule: s.get(sc.Name).view(1)}, nil
@@ -172,7 +172,7 @@ func (s *Scheduler) resume(ctx context.Context, sc *schedule, r api.SteerSchedul
 
 // erase deletes a schedule. Its tasks go on.
 func (s *Scheduler) erase(ctx context.Context, sc *schedule, r api.SteerScheduleRequest) (api.SteerScheduleReply, error) {
-	return api.SteerScheduleReply{Schedule: sc.view(1)}, s.record(ctx, []change{{Name: sc.Name, By: r.Actor, Deleted: true}})
+	return api.SteerScheduleReply{Schedule: sc.view(1)}, s.state.Record(ctx, change{Name: sc.Name, By: r.Actor, Deleted: true})
 }
 
 // trigger fires a schedule now, also while it is paused.

@@ -13,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/journaled"
 	"github.com/orch-dev/orch/schedules"
 	"github.com/orch-dev/orch/statemachine"
 )
@@ -29,8 +30,8 @@ type Tasks interface {
 // Config configures a Scheduler.
 type Config struct {
 	Tasks Tasks
-	// Open opens the journal, which is created if create is set; nil if it does not exist.
-	Open func(ctx context.Context, create bool) (Journal, error)
+	// Open opens the journal.
+	Open journaled.Open
 	// Root is the root of the tasks of definitions without one (api.SubmitRequest); empty for that of the node at the time of a firing.
 	Root string
 	// Held reports whether the node is paused: then no schedule fires by itself. Default: it is not.
@@ -62,14 +63,8 @@ type Scheduler struct {
 	wake chan struct{}
 
 	// turn is held during a turn, also during its I/O. It guards the fields up to mu.
-	turn       sync.Mutex
-	journal    Journal
-	position   uint64
-	snapshotAt uint64
-	// written is the size of the entries since the snapshot, in bytes.
-	written int
-	// stale is set if the states may be older than the journal.
-	stale bool
+	turn  sync.Mutex
+	state *journaled.State[change]
 	// lastTurn is the time of the last turn, to notice a clock that was set back. lastTrigger is that of the last trigger.
 	lastTurn, lastTrigger time.Time
 	// delayed is set while turns fail.
@@ -98,31 +93,39 @@ func New(cfg Config) *Scheduler {
 	if cfg.Redact == nil {
 		cfg.Redact = func(text string) string { return text }
 	}
-	return &Scheduler{
+	s := &Scheduler{
 		cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), wake: make(chan struct{}, 1),
 		all: map[string]*schedule{}, firings: map[schedules.Result]int{}, watched: map[events.TaskID]string{}, ended: map[events.TaskID]string{},
 	}
+	s.state = s.newState()
+	return s
 }
 
 // Start reads the journal, if there is one. Errors: DATA_LOSS, UNAVAILABLE.
-func (s *Scheduler) Start(ctx context.Context) (err error) {
+func (s *Scheduler) Start(ctx context.Context) error {
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	if s.journal, err = s.cfg.Open(ctx, false); err != nil {
+	if err := s.state.Start(ctx); err != nil {
 		return err
 	}
-	s.stale = s.journal != nil
-	return s.reload(ctx)
+	s.watchOpen(ctx)
+	return nil
 }
 
 // reload reads the journal if the states may be older, and finds out which tasks have ended meanwhile.
 func (s *Scheduler) reload(ctx context.Context) error {
-	if !s.stale {
+	if !s.state.Stale() {
 		return nil
 	}
-	if err := s.load(ctx); err != nil {
+	if err := s.state.Reload(ctx); err != nil {
 		return err
 	}
+	s.watchOpen(ctx)
+	return nil
+}
+
+// watchOpen watches the tasks that were open when the journal was written.
+func (s *Scheduler) watchOpen(ctx context.Context) {
 	for sc := range s.each() {
 		for _, f := range sc.State.Open {
 			id := events.TaskID(f.Task)
@@ -132,7 +135,6 @@ func (s *Scheduler) reload(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
 }
 
 // watch makes the end of a task matter.
@@ -140,15 +142,6 @@ func (s *Scheduler) watch(id events.TaskID, name string) {
 	s.watching.Lock()
 	defer s.watching.Unlock()
 	s.watched[id] = name
-}
-
-// open returns the journal, and creates it if there is none.
-func (s *Scheduler) open(ctx context.Context) (Journal, error) {
-	var err error
-	if s.journal == nil {
-		s.journal, err = s.cfg.Open(ctx, true)
-	}
-	return s.journal, err
 }
 
 // Run starts tasks when they are due, until ctx ends.
@@ -281,7 +274,7 @@ func (s *Scheduler) recordStates(ctx context.Context, next map[string]*schedules
 	for _, name := range slices.Sorted(maps.Keys(next)) {
 		changes = append(changes, change{Name: name, State: next[name].Change()})
 	}
-	return s.record(ctx, changes)
+	return s.state.Record(ctx, changes...)
 }
 
 // advance decides about the firings of schedules that are due, and sets when each is due again.

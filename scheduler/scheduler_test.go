@@ -23,7 +23,7 @@ func TestFirings(t *testing.T) {
 	w := newWorld(t)
 	s := w.start()
 	s.Turn(t.Context())
-	assert.False(t, w.exists, "without schedules there is no journal")
+	assert.False(t, w.journal.Exists, "without schedules there is no journal")
 	view := w.put(s, "tick", minutely(schedules.Skip))
 	assert.Equal(t, w.now.Add(time.Minute), view.Due)
 	text, err := json.Marshal(view)
@@ -68,8 +68,8 @@ func TestRestart(t *testing.T) {
 		w.now = w.now.Add(time.Minute)
 		s.Turn(t.Context())
 	}
-	assert.NotNil(t, w.snapshot)
-	assert.Less(t, len(w.entries), 5000)
+	assert.NotNil(t, w.journal.Saved)
+	assert.Less(t, len(w.journal.Entries), 5000)
 	before = w.view(s, "tick")
 	assert.Equal(t, before, w.view(w.start(), "tick"))
 }
@@ -331,7 +331,7 @@ func TestManyRunning(t *testing.T) {
 		w.pass(s, time.Minute)
 	}
 	assert.Len(t, w.view(s, "tick").Running, schedules.MaxOpen)
-	assert.Less(t, len(w.entries[len(w.entries)-1]), 32<<10)
+	assert.Less(t, len(w.journal.Entries[len(w.journal.Entries)-1]), 32<<10)
 	w.end(s, "tick")
 	s.Turn(t.Context())
 	assert.Empty(t, w.view(s, "tick").Running)
@@ -366,7 +366,7 @@ func TestSecretsInNotes(t *testing.T) {
 	_, err := s.SteerSchedule(t.Context(), api.SteerScheduleRequest{Name: "tick", Act: api.ActPause, Note: "still hunter2"})
 	require.NoError(t, err)
 	assert.Equal(t, "still [REDACTED]", w.view(s, "tick").Paused.Note)
-	for _, entry := range w.entries {
+	for _, entry := range w.journal.Entries {
 		assert.NotContains(t, string(entry), "hunter2")
 	}
 	again, err := s.PutSchedule(t.Context(), api.PutScheduleRequest{Name: "tock", Definition: d, Actor: "user:ada"})

@@ -14,6 +14,8 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/journaled"
+	"github.com/orch-dev/orch/internal/journaled/journaledtest"
 	"github.com/orch-dev/orch/scheduler"
 	"github.com/orch-dev/orch/schedules"
 	"github.com/orch-dev/orch/statemachine"
@@ -28,12 +30,9 @@ type world struct {
 	// unopened is why the journal cannot be opened; nil if it can.
 	unopened error
 
+	journal journaledtest.Journal
+
 	mu sync.Mutex
-	// entries are those of the journal, from position 1; snapshot replaces those up to pruned.
-	entries  [][]byte
-	snapshot []byte
-	pruned   uint64
-	exists   bool
 	// tasks are the submitted tasks with their firings, by id; submitted counts the requests that created one.
 	tasks     map[events.TaskID]*task
 	submitted int
@@ -52,7 +51,9 @@ type task struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return &world{t: t, now: time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC), tasks: map[events.TaskID]*task{}}
+	w := &world{t: t, now: time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC), tasks: map[events.TaskID]*task{}}
+	w.journal.Failing = func() (error, bool) { return w.fails("append") }
+	return w
 }
 
 func (w *world) fails(kind string) (error, bool) {
@@ -60,46 +61,6 @@ func (w *world) fails(kind string) (error, bool) {
 		return nil, false
 	}
 	return w.failing(kind)
-}
-
-// Append implements scheduler.Journal.
-func (w *world) Append(_ context.Context, newest uint64, data []byte) (uint64, error) {
-	err, lost := w.fails("append")
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err != nil && !lost {
-		return 0, err
-	}
-	if last := w.pruned + uint64(len(w.entries)); newest != last {
-		return 0, fault.New(fault.Conflict, "another change was first")
-	}
-	w.entries = append(w.entries, slices.Clone(data))
-	return w.pruned + uint64(len(w.entries)), err
-}
-
-// Read implements scheduler.Journal.
-func (w *world) Read(_ context.Context, after uint64, fn func(uint64, []byte) error) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for i, data := range w.entries {
-		if at := w.pruned + uint64(i) + 1; at > after {
-			if err := fn(at, data); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// Snapshot implements scheduler.Journal.
-func (w *world) Snapshot(context.Context) ([]byte, uint64, error) { return w.snapshot, w.pruned, nil }
-
-// SaveSnapshot implements scheduler.Journal.
-func (w *world) SaveSnapshot(_ context.Context, position uint64, data []byte) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.entries, w.snapshot, w.pruned = w.entries[position-w.pruned:], data, position
-	return nil
 }
 
 // Check implements scheduler.Tasks.
@@ -165,15 +126,11 @@ func (w *world) start() *scheduler.Scheduler {
 	s := scheduler.New(scheduler.Config{
 		Tasks: w, Clock: func() time.Time { return w.now }, Held: func() bool { return w.paused },
 		Redact: func(text string) string { return strings.ReplaceAll(text, "hunter2", "[REDACTED]") },
-		Open: func(_ context.Context, create bool) (scheduler.Journal, error) {
+		Open: func(ctx context.Context, create bool) (journaled.Journal, error) {
 			if w.unopened != nil {
 				return nil, w.unopened
 			}
-			w.exists = w.exists || create
-			if !w.exists {
-				return nil, nil //nolint:nilnil // as scheduler.Config.Open describes
-			}
-			return w, nil
+			return w.journal.Open(ctx, create)
 		},
 	})
 	require.NoError(w.t, s.Start(w.t.Context()))
