@@ -23,7 +23,7 @@ import (
 
 // Node is what a Writer needs of a node. api.API implements it.
 type Node interface {
-	Export(ctx context.Context, r api.ExportRequest) (api.ExportReply, error)
+	api.Exporter
 	History(ctx context.Context, r api.HistoryRequest) (api.HistoryReply, error)
 }
 
@@ -216,7 +216,7 @@ func (w *Writer) addTask(ctx context.Context, b *Bundle, spool *os.File, id even
 	}
 	entry := Entry{ID: id, Offset: b.Size}
 	digest := sha256.New()
-	parts := &parts{ctx: ctx, node: w.Node, next: api.ExportRequest{IDs: []events.TaskID{id}, Once: true, Wait: exportWait}}
+	parts := api.NewExportReader(ctx, w.Node, api.ExportRequest{IDs: []events.TaskID{id}, Once: true})
 	to := &limited{to: io.MultiWriter(spool, digest), left: objectLimit - b.Size}
 	report, err := export.Verify(io.TeeReader(parts, to), export.Visitor{Commit: func(_ *events.Commit, _ []byte, after *statemachine.Task) error {
 		entry.CreatedAt, entry.UpdatedAt = after.CreatedAt, after.UpdatedAt
@@ -225,7 +225,7 @@ func (w *Writer) addTask(ctx context.Context, b *Bundle, spool *os.File, id even
 		}
 		return nil
 	}})
-	switch err := cmp.Or(parts.err, to.err, err); {
+	switch err := cmp.Or(parts.Err(), to.err, err); {
 	case err != nil:
 		return err
 	case len(report.Tasks) != 1 || report.Tasks[0].ID != id:
@@ -287,39 +287,6 @@ func spoolFault(err error) error {
 		code = fault.DiskFull
 	}
 	return fault.Wrap(code, err, "the temporary file of a bundle cannot be written")
-}
-
-// exportWait is how long one request waits for more of a file.
-const exportWait = 10 * time.Second
-
-// parts is an export file that a node sends part by part.
-type parts struct {
-	ctx  context.Context //nolint:containedctx // of the requests that Read makes
-	node Node
-	next api.ExportRequest
-	data []byte
-	done bool
-	// err is the error of a request.
-	err error
-}
-
-// Read implements io.Reader.
-func (p *parts) Read(b []byte) (int, error) {
-	for len(p.data) == 0 {
-		if p.done {
-			return 0, io.EOF
-		}
-		r, err := p.node.Export(p.ctx, p.next)
-		if err != nil {
-			p.err = err
-			return 0, err
-		}
-		p.data, p.done = r.Data, r.Done
-		p.next = api.ExportRequest{File: r.File, Offset: p.next.Offset + int64(len(r.Data)), Once: true, Wait: exportWait}
-	}
-	n := copy(b, p.data)
-	p.data = p.data[n:]
-	return n, nil
 }
 
 // limited is a writer that remembers its error, and refuses more than a number of bytes.

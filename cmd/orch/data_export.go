@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -63,7 +64,7 @@ func (c *dataCommands) export(ctx context.Context, texts []string, o exportOptio
 			}
 			ids[i] = id
 		}
-		parts := &exportParts{ctx: ctx, node: s, next: api.ExportRequest{IDs: ids, Tree: o.tree, Wait: exportWait}}
+		parts := api.NewExportReader(ctx, s, api.ExportRequest{IDs: ids, Tree: o.tree})
 		if o.to == stdinName {
 			return c.exportTo(c.out, parts)
 		}
@@ -71,21 +72,16 @@ func (c *dataCommands) export(ctx context.Context, texts []string, o exportOptio
 	})
 }
 
-// exportWait is how long one request waits for more of a file.
-const exportWait = 10 * time.Second
-
 // exportTo copies an export file and verifies the copy.
-func (c *dataCommands) exportTo(to io.Writer, parts *exportParts) error {
+func (c *dataCommands) exportTo(to io.Writer, parts *api.ExportReader) error {
 	buffered := bufio.NewWriterSize(to, 1<<20)
 	_, err := export.Verify(io.TeeReader(parts, buffered), export.Visitor{})
-	if parts.err != nil {
-		err = parts.err
-	}
+	err = cmp.Or(parts.Err(), err)
 	return errors.Join(err, buffered.Flush())
 }
 
 // exportFile writes an export file under a new name. A failed export leaves no file.
-func (c *dataCommands) exportFile(path string, parts *exportParts) error {
+func (c *dataCommands) exportFile(path string, parts *api.ExportReader) error {
 	if _, err := os.Lstat(path); err == nil {
 		return fault.New(fault.Conflict, "%s exists already", path).WithField("--to").WithHint("choose another name")
 	}
@@ -95,9 +91,7 @@ func (c *dataCommands) exportFile(path string, parts *exportParts) error {
 	}
 	defer func() { _ = os.Remove(temp.Name()) }() // it is gone if it got its new name
 	report, err := export.Verify(io.TeeReader(parts, temp), export.Visitor{})
-	if parts.err != nil {
-		err = parts.err
-	}
+	err = cmp.Or(parts.Err(), err)
 	if err == nil {
 		err = temp.Sync()
 	}
@@ -159,34 +153,4 @@ func (c *dataCommands) showKey(ctx context.Context) error {
 		}
 		return c.emit(view{data: r, names: []string{r.Key}, text: func(w io.Writer) error { return writeLines(w, []string{r.Key, r.Fingerprint}) }})
 	})
-}
-
-// exportParts is an export file that a node sends part by part. It implements io.Reader.
-type exportParts struct {
-	ctx  context.Context //nolint:containedctx // of the requests that Read makes
-	node api.API
-	next api.ExportRequest
-	data []byte
-	done bool
-	// err is the error of a request.
-	err error
-}
-
-// Read implements io.Reader.
-func (p *exportParts) Read(b []byte) (int, error) {
-	for len(p.data) == 0 {
-		if p.done {
-			return 0, io.EOF
-		}
-		r, err := p.node.Export(p.ctx, p.next)
-		if err != nil {
-			p.err = err
-			return 0, err
-		}
-		p.data, p.done = r.Data, r.Done
-		p.next = api.ExportRequest{File: r.File, Offset: p.next.Offset + int64(len(r.Data)), Wait: exportWait}
-	}
-	n := copy(b, p.data)
-	p.data = p.data[n:]
-	return n, nil
 }
