@@ -143,10 +143,4 @@ func (p *Profile) CapabilityNames() []string {
 	return slices.Compact(names)
 }
 
-func clip(s string) string {
-	const limit = 80
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + "…"
-}
+func clip(s string) string { return fault.Clip(s, 80) }

@@ -161,10 +161,4 @@ func isManifest(o objects.Object) bool {
 	return ok && nameForm.MatchString(name)
 }
 
-func clip(text string) string {
-	const most = 80
-	if len(text) > most {
-		return text[:most] + "…"
-	}
-	return text
-}
+func clip(text string) string { return fault.Clip(text, 80) }

@@ -140,13 +140,7 @@ func providerNames() string {
 }
 
 // clip shortens a text for a message.
-func clip(text string) string {
-	const limit = 60
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit], "") + "…"
-}
+func clip(text string) string { return fault.Clip(text, 60) }
 
 // nameForm is the form of the names of hooks, which is that of schedules.
 var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)

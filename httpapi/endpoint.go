@@ -182,13 +182,7 @@ func (e *endpoint) logRequest(ctx context.Context, v clientRequest, m request, r
 	e.cfg.Logger.LogAttrs(ctx, level, "rpc_call", attrs...)
 }
 
-func clip(name string) string {
-	const longest = 128
-	if len(name) > longest {
-		return strings.ToValidUTF8(name[:longest], "") + "…"
-	}
-	return name
-}
+func clip(name string) string { return fault.Clip(name, 128) }
 
 // refuse answers a request with an error, before its message is decoded.
 func (e *endpoint) refuse(w http.ResponseWriter, status int, id string, err error) {

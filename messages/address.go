@@ -79,10 +79,4 @@ func isVisible(text string, prefixes ...string) bool {
 	return false
 }
 
-func clip(text string) string {
-	const longest = 64
-	if len(text) > longest {
-		return strings.ToValidUTF8(text[:longest], "") + "…"
-	}
-	return text
-}
+func clip(text string) string { return fault.Clip(text, 64) }

@@ -52,10 +52,4 @@ func CheckKey(key string) error {
 // isKey reports whether a text is a key.
 func isKey(key string) bool { return CheckKey(key) == nil }
 
-func clip(text string) string {
-	const most = 80
-	if len(text) > most {
-		return text[:most] + "…"
-	}
-	return text
-}
+func clip(text string) string { return fault.Clip(text, 80) }

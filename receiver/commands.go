@@ -39,7 +39,7 @@ func (r *Receiver) Hooks(_ context.Context, q api.HooksRequest) (api.HooksReply,
 
 func unknown(name string) error {
 	const longest = 60
-	return fault.New(fault.NotFound, "there is no hook %q", strings.ToValidUTF8(name[:min(len(name), longest)], "")).WithField("name").
+	return fault.New(fault.NotFound, "there is no hook %q", fault.Clip(name, longest)).WithField("name").
 		WithHint("orch hook list shows them")
 }
 

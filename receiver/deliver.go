@@ -134,12 +134,7 @@ func (v *verdict) refuse(reason string) { v.Result, v.Reason = hooks.Refused, cl
 // maxReason bounds the reason of an outcome, in bytes.
 const maxReason = 300
 
-func clip(text string) string {
-	if len(text) <= maxReason {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxReason], "") + "…"
-}
+func clip(text string) string { return fault.Clip(text, maxReason) }
 
 // judge decides what a delivery with a valid signature does, from its text alone.
 func (r *Receiver) judge(h *hook, headers hooks.Headers, raw []byte) verdict {

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/orch-dev/orch/fault"
 )
 
 // Keep contains retention times; 0 is forever.
@@ -162,10 +164,4 @@ func CheckName(pattern string) error {
 	return nil
 }
 
-func clip(text string) string {
-	const most = 60
-	if len(text) <= most {
-		return text
-	}
-	return text[:most] + "…"
-}
+func clip(text string) string { return fault.Clip(text, 60) }

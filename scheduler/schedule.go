@@ -109,13 +109,7 @@ func checkNote(note string) error {
 }
 
 // clip shortens a text for a message.
-func clip(text string) string {
-	const limit = 60
-	if len(text) <= limit {
-		return text
-	}
-	return text[:limit] + "…"
-}
+func clip(text string) string { return fault.Clip(text, 60) }
 
 // sameDefinition reports whether two definitions mean the same.
 func sameDefinition(a, b definition) bool {

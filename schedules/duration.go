@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+
+	"github.com/orch-dev/orch/fault"
 )
 
 // Duration is a time span, written in Go syntax plus "d" for 24 hours: 90s, 1d12h.
@@ -65,9 +67,4 @@ func (d *Duration) UnmarshalJSON(data []byte) error {
 const maxClip = 60
 
 // clip shortens a text for a message.
-func clip(text string) string {
-	if len(text) <= maxClip {
-		return text
-	}
-	return text[:maxClip] + "…"
-}
+func clip(text string) string { return fault.Clip(text, maxClip) }

@@ -150,10 +150,4 @@ func writeJSON(w http.ResponseWriter, status int, value any) {
 }
 
 // clip shortens a foreign text.
-func clip(text string) string {
-	const longest = 64
-	if len(text) > longest {
-		return text[:longest] + "…"
-	}
-	return text
-}
+func clip(text string) string { return fault.Clip(text, 64) }

@@ -40,13 +40,7 @@ func mayBeLocal(u *url.URL) bool {
 }
 
 // clip truncates a text from a server, for an error message.
-func clip(text string) string {
-	const shown = 200
-	if len(text) > shown {
-		return text[:shown] + "…"
-	}
-	return text
-}
+func clip(text string) string { return fault.Clip(text, 200) }
 
 // resourceName returns the resource identifier of a server (RFC 8707): its URL without user, query and fragment, which may contain
 // secrets.

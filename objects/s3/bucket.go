@@ -4,6 +4,7 @@ package s3
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -74,9 +75,7 @@ func Open(cfg Config) (*Bucket, error) {
 		return nil, fault.New(fault.RequiredField, "there are no credentials for S3").WithField("s3_secret").
 			WithHint("set s3_key_id and s3_secret to the places where they lie, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment of the node")
 	}
-	setDefault(&cfg.Region, "us-east-1")
-	setDefault(&cfg.Stall, time.Minute)
-	setDefault(&cfg.Pause, time.Second)
+	cfg.Region, cfg.Stall, cfg.Pause = cmp.Or(cfg.Region, "us-east-1"), cmp.Or(cfg.Stall, time.Minute), cmp.Or(cfg.Pause, time.Second)
 	b := &Bucket{cfg: cfg, signer: signer{cfg.Credentials, cfg.Region, "s3"}}
 	if prefix != "" {
 		b.prefix = prefix + "/"
@@ -99,13 +98,6 @@ func Open(cfg Config) (*Bucket, error) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the signature is for one host
 	}
 	return b, nil
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // String implements objects.Store.
@@ -386,17 +378,13 @@ func inRegion(name string) string {
 	return ": " + name
 }
 
-// clip shortens foreign text for a message.
+// clip shortens foreign text for a message, without control characters.
 func clip(text string) string {
 	const most = 200
-	text = strings.Map(func(c rune) rune {
+	return fault.Clip(strings.Map(func(c rune) rune {
 		if c < ' ' {
 			return ' '
 		}
 		return c
-	}, text)
-	if len(text) > most {
-		return text[:most] + "…"
-	}
-	return text
+	}, text), most)
 }

@@ -16,13 +16,7 @@ import (
 func Clock(at time.Time) string { return at.Format("2006-01-02 15:04:05 MST") }
 
 // Clip truncates a text from a client for a message.
-func Clip(s string) string {
-	const longest = 64
-	if len(s) > longest {
-		return s[:longest] + "…"
-	}
-	return s
-}
+func Clip(s string) string { return fault.Clip(s, 64) }
 
 // times returns n as "once" or "n times".
 func times(n int) string {
