@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/definition"
 )
 
 // Provider is the scheme with which a sender signs its deliveries.
@@ -142,20 +143,11 @@ func providerNames() string {
 // clip shortens a text for a message.
 func clip(text string) string { return fault.Clip(text, 60) }
 
-// nameForm is the form of the names of hooks, which is that of schedules.
-var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
-
 // ValidName reports whether a hook may have a name.
-func ValidName(name string) bool { return nameForm.MatchString(name) }
+func ValidName(name string) bool { return definition.ValidName(name) }
 
-// CheckName returns INVALID_FORMAT for an invalid name.
-func CheckName(name string) error {
-	if ValidName(name) {
-		return nil
-	}
-	return fault.New(fault.InvalidFormat, "%q is not a valid name of a hook", clip(name)).WithField("name").
-		WithHint("use 1 to 63 of a to z, 0 to 9, '.', '_' and '-'")
-}
+// CheckName returns an INVALID_FORMAT error unless a hook may have a name.
+func CheckName(name string) error { return definition.CheckName("hook", name) }
 
 // Result is what became of a delivery.
 type Result string

@@ -40,7 +40,7 @@ func unknown(name string) error {
 
 // PutSchedule implements api.Schedules.
 func (s *Scheduler) PutSchedule(ctx context.Context, r api.PutScheduleRequest) (api.ScheduleView, error) {
-	if err := checkName(r.Name); err != nil {
+	if err := schedules.CheckName(r.Name); err != nil {
 		return api.ScheduleView{}, err
 	}
 	if err := s.checkDefinition(ctx, r); err != nil {

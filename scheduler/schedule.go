@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"time"
 
@@ -85,17 +84,6 @@ func (sc *schedule) view(upcoming int) api.ScheduleView {
 		v.Due = v.Next[0].Add(sc.table.Delay(d.ID, v.Next[0]))
 	}
 	return v
-}
-
-// nameForm is the form of the names of schedules: that of the values of labels that orch itself writes, and of file names.
-var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
-
-func checkName(name string) error {
-	if !nameForm.MatchString(name) {
-		return fault.New(fault.InvalidFormat, "%q is not a valid name of a schedule", clip(name)).WithField("name").
-			WithHint("use 1 to 63 of a to z, 0 to 9, '.', '_' and '-'")
-	}
-	return nil
 }
 
 // maxNote bounds the notes of definitions and pauses, in bytes.

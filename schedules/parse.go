@@ -108,3 +108,6 @@ func list[T any](target *[]T, decode func(json.RawMessage, string, *T) error) de
 		return nil
 	}
 }
+
+// CheckName returns an INVALID_FORMAT error unless a schedule may have a name.
+func CheckName(name string) error { return definition.CheckName("schedule", name) }

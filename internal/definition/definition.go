@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -91,4 +92,19 @@ func Value[T any](data json.RawMessage, field string, target *T) error {
 	default:
 		return fault.New(fault.InvalidFormat, "%s", err.Error()).WithField(field)
 	}
+}
+
+// nameForm is the form of the names of what files define: that of the values of labels that orch itself writes, and of file names.
+var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+
+// ValidName reports whether something may have a name.
+func ValidName(name string) bool { return nameForm.MatchString(name) }
+
+// CheckName returns an INVALID_FORMAT error unless a name is valid. kind is what has the name, for the message.
+func CheckName(kind, name string) error {
+	if ValidName(name) {
+		return nil
+	}
+	return fault.New(fault.InvalidFormat, "%q is not a valid name of a %s", fault.Clip(name, longestField), kind).WithField("name").
+		WithHint("use 1 to 63 of a to z, 0 to 9, '.', '_' and '-'")
 }
