@@ -175,20 +175,30 @@ func (c *count) start(now time.Time) {
 	c.starts = append(c.starts, now)
 }
 
-// limited reports whether a limit keeps the calls of a lane from starting now. It remembers when they may.
-func (d *Dispatcher) limited(lane Lane) bool {
+// limiting returns the count of the first limit that keeps the calls of a lane from starting now, and when they may start; the zero time
+// if another call has to end. It returns nil if there is none.
+func (d *Dispatcher) limiting(lane Lane) (by *count, at time.Time) {
 	for _, key := range d.limits.of(lane) {
 		c := d.limits.counts[key]
-		switch at, full := c.free(d.cfg.Now()); {
-		case full:
-			c.waiting = true
-			return true
-		case !at.IsZero():
-			d.wakeAt(at)
-			return true
+		if at, full := c.free(d.cfg.Now()); full || !at.IsZero() {
+			return c, at
 		}
 	}
-	return false
+	return nil, time.Time{}
+}
+
+// limited reports whether a limit keeps the calls of a lane from starting now. It remembers when they may.
+func (d *Dispatcher) limited(lane Lane) bool {
+	by, at := d.limiting(lane)
+	switch {
+	case by == nil:
+		return false
+	case at.IsZero():
+		by.waiting = true
+	default:
+		d.wakeAt(at)
+	}
+	return true
 }
 
 // wakeAt requests a Wake at a time, unless an earlier one was requested.
@@ -242,11 +252,9 @@ func (d *Dispatcher) LimitOf(q *Queued) (limit Limit, at time.Time, ok bool) {
 	if q == nil {
 		return Limit{}, time.Time{}, false
 	}
-	for _, key := range d.limits.of(q.Lane) {
-		c := d.limits.counts[key]
-		if at, full := c.free(d.cfg.Now()); full || !at.IsZero() {
-			return c.Limit, at, true
-		}
+	by, at := d.limiting(q.Lane)
+	if by == nil {
+		return Limit{}, time.Time{}, false
 	}
-	return Limit{}, time.Time{}, false
+	return by.Limit, at, true
 }
