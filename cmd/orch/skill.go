@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -139,7 +138,10 @@ func writeSkill(path string, trial bool) (installedSkill, error) {
 		}
 	}
 	const folderMode, fileMode = 0o755, 0o644
-	return done, cmp.Or(os.MkdirAll(filepath.Dir(path), folderMode), os.WriteFile(path, []byte(skills.Orch), fileMode))
+	if err := os.MkdirAll(filepath.Dir(path), folderMode); err != nil {
+		return done, err
+	}
+	return done, os.WriteFile(path, []byte(skills.Orch), fileMode)
 }
 
 func (s installedSkill) line(trial bool) string {
