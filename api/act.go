@@ -136,14 +136,10 @@ func archiveAct(r ArchiveRequest) (audit.Act, bool) {
 // setOf returns the target of an act on tasks, which is the task if there is one, and the number of the tasks with the digest of their
 // ids.
 func setOf(tasks []events.TaskID) (target string, p params) {
-	ids := make([]string, len(tasks))
-	for i, id := range tasks {
-		ids[i] = string(id)
+	if len(tasks) == 1 {
+		target = string(tasks[0])
 	}
-	if len(ids) == 1 {
-		target = ids[0]
-	}
-	return target, params{"tasks": strconv.Itoa(len(ids)), "ids": audit.Digest([]byte(strings.Join(ids, "\n")))}
+	return target, params{"tasks": strconv.Itoa(len(tasks)), "ids": audit.SetDigest(tasks)}
 }
 
 func exportAct(r ExportRequest) (audit.Act, bool) {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -156,4 +157,14 @@ func Digest(content []byte) string {
 	}
 	sum := sha256.Sum256(content)
 	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// SetDigest returns the text that stands for a set of ids, in whatever order: the digest of the sorted ids, each with a line end.
+func SetDigest[ID ~string](ids []ID) string {
+	sorted := slices.Sorted(slices.Values(ids))
+	var all []byte
+	for _, id := range sorted {
+		all = append(append(all, id...), '\n')
+	}
+	return Digest(all)
 }

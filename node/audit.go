@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"strconv"
+	"strings"
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/audit"
@@ -11,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/rpc"
 )
 
 // openAudit opens the audit stream, and records what was done while no node ran. The journal itself is created by the first act.
@@ -149,17 +152,8 @@ func (h *host) act(ctx context.Context, act audit.Act, must bool, do func() (cre
 
 // own records an act of the node itself. It does not wait.
 func (h *host) own(name string, params map[string]string) {
-	h.acts.Load().Ended(audit.Act{Actor: "system:" + ownActor(name), Face: audit.FaceNode, Name: name, Params: params}, nil, nil)
-}
-
-// ownActor returns the part of the node that does an act: what stands before the dot.
-func ownActor(name string) string {
-	for i := range name {
-		if name[i] == '.' {
-			return name[:i]
-		}
-	}
-	return name
+	part, _, _ := strings.Cut(name, ".") // that of the node which acts
+	h.acts.Load().Ended(audit.Act{Actor: "system:" + part, Face: audit.FaceNode, Name: name, Params: params}, nil, nil)
 }
 
 // auditedStore is what a store offers over the bus. It records backups.
@@ -168,6 +162,8 @@ type auditedStore struct {
 
 	host *host
 }
+
+var _ rpc.Storage = auditedStore{}
 
 // PauseArchive implements rpc.Storage. The first pause of a backup is the act.
 func (s auditedStore) PauseArchive(ctx context.Context, p bus.ArchivePause) error {
@@ -226,9 +222,5 @@ func (n *Node) TokenStore() bus.TokenStore {
 
 // changedTasks returns the parameters for an act about many tasks: their number and the digest of their ids.
 func changedTasks(tasks []events.TaskID) map[string]string {
-	var ids []byte
-	for _, id := range tasks {
-		ids = append(append(ids, id...), '\n')
-	}
-	return map[string]string{"tasks": itoa(len(tasks)), "ids": audit.Digest(ids)}
+	return map[string]string{"tasks": strconv.Itoa(len(tasks)), "ids": audit.SetDigest(tasks)}
 }

@@ -13,6 +13,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -220,12 +221,12 @@ func (ch *chores) startAuditRetention(ctx context.Context) error {
 
 // removing records that tasks are removed whose time is over, before that is done.
 func (h *host) removing(ctx context.Context, due int) (ended func(int, error), err error) {
-	act := audit.Act{Actor: retainActor, Face: audit.FaceNode, Name: "retention.tasks", Params: map[string]string{"due": itoa(due)}}
+	act := audit.Act{Actor: retainActor, Face: audit.FaceNode, Name: "retention.tasks", Params: map[string]string{"due": strconv.Itoa(due)}}
 	p, err := h.acts.Load().Begin(ctx, act)
 	if err != nil {
 		return nil, err
 	}
-	return func(removed int, err error) { p.End(err, itoa(removed), nil) }, nil
+	return func(removed int, err error) { p.End(err, strconv.Itoa(removed), nil) }, nil
 }
 
 // recordPolicy records the policy of the node, if it is not the one of the previous start.

@@ -7,19 +7,14 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/audit"
-	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/mcp/server"
-	"github.com/orch-dev/orch/rpc"
 )
-
-func itoa(n int) string { return strconv.Itoa(n) }
 
 // withOrigin gives the context of an HTTP request its origin: the address of the client and the token that it shows.
 func (fa *face) withOrigin(next http.Handler) http.Handler {
@@ -160,5 +155,3 @@ func (fa *face) auditedLink(ctx context.Context, r LinkRequest) (link Link, err 
 	})
 	return link, err
 }
-
-var _ rpc.Storage = (*bus.Store)(nil)

@@ -176,8 +176,7 @@ func setDigest(items []bulkItem) string {
 	for i, item := range items {
 		ids[i] = item.ID
 	}
-	slices.Sort(ids)
-	return audit.Digest([]byte(strings.Join(ids, "\n") + "\n"))
+	return audit.SetDigest(ids)
 }
 
 // selected returns the tasks, or their pending approvals, that the filter selects.
