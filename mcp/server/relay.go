@@ -188,7 +188,7 @@ func (d *relay) round(ctx context.Context) bool {
 	}
 	waits := err == nil && current.Waits
 	if err == nil {
-		d.deliver(open)
+		d.deliver(c, open)
 	}
 	if !d.report(roundResult{round: round, waits: waits, mayAsk: mayBeAsked(c, t), err: err}, open) || ctx.Err() != nil {
 		return false
@@ -296,8 +296,8 @@ func (d *relay) deliveryState(open []question) deliveryState {
 	return st
 }
 
-// deliver sends the questions that are due, and withdraws resolved ones.
-func (d *relay) deliver(open []question) {
+// deliver sends the client of a round the questions that are due, and withdraws resolved ones.
+func (d *relay) deliver(c client, open []question) {
 	d.session.mu.Lock()
 	send, settled := d.deliveryState(open).plan()
 	to := d.outlets()
@@ -322,7 +322,7 @@ func (d *relay) deliver(open []question) {
 	}
 	for _, item := range send {
 		at := slices.IndexFunc(open, func(q question) bool { return q.id == item.question })
-		d.send(open[at], to[item.to])
+		d.send(c, open[at], to[item.to])
 	}
 }
 
@@ -340,15 +340,15 @@ func (d *relay) outlets() map[streamNo]*outlet {
 	return all
 }
 
-// send sends one question. It records the question as sent first, because the answer may arrive at once.
-func (d *relay) send(q question, to *outlet) {
-	whole, err := d.relays.questions.whole(d.relays.life, d.c, []question{q})
+// send sends the client one question. It records the question as sent first, because the answer may arrive at once.
+func (d *relay) send(c client, q question, to *outlet) {
+	whole, err := d.relays.questions.whole(d.relays.life, c, []question{q})
 	if len(whole) == 0 {
 		d.relays.cfg.Logger.LogAttrs(d.relays.life, slog.LevelDebug, "mcp_question_not_read", slog.String("question", q.id), slog.Any("error", err))
 		return // the next round sends it, unless it is settled
 	}
 	q = whole[0]
-	id := d.relays.questionID(d.c.who, d.sessionID, d.task, q.id)
+	id := d.relays.questionID(c.who, d.sessionID, d.task, q.id)
 	d.session.mu.Lock()
 	d.sent[q.id] = sentQuestion{to, id}
 	d.session.mu.Unlock()
