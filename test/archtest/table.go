@@ -281,7 +281,6 @@ func libraries() []Library {
 		{Path: "github.com/ncruces/go-sqlite3", Users: []string{"tools/db"}, Hidden: true},
 		{Path: "google.golang.org/protobuf/encoding/protowire", Users: []string{"tools/firebase/wire"}, Hidden: true},
 		{Path: "code.dny.dev/ssrf", Users: []string{"internal/netguard"}, Hidden: true},
-		{Path: "github.com/google/go-github", Users: []string{"tools/forge"}, Hidden: true},
 		{Path: "github.com/JohannesKaufmann", Users: []string{"tools/web"}, Hidden: true},
 		{Path: "github.com/nicholas-fedor/shoutrrr", Users: []string{"tools/notify"}, Hidden: true},
 

@@ -2,10 +2,7 @@ package forge
 
 import (
 	"context"
-	"net/http"
 	"time"
-
-	"github.com/google/go-github/v92/github"
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/netguard"
@@ -16,14 +13,11 @@ const (
 	publicURL = "https://api.github.com"
 	// callTime is the time limit of a call with all its requests.
 	callTime = 30 * time.Second
-	// maxAnswer limits the size of a response in bytes: a hundred workflow runs are about 2 MiB.
-	maxAnswer = 8 << 20
 )
 
-// api is the client that the tools share. It remembers exhausted rate limits of GitHub: until the limit is reset, calls
-// fail without a request.
+// api is the client that the tools share.
 type api struct {
-	client *github.Client
+	rest rest
 	// endpoint is the server of the API in the form of tools.Endpoint; empty when the configuration is unusable.
 	endpoint string
 	token    string
@@ -40,24 +34,10 @@ func newAPI(cfg Config) *api {
 	if err != nil {
 		return a
 	}
-	url := base.JoinPath("/").String()
-	options := []github.ClientOptionsFunc{
-		github.WithHTTPClient(&http.Client{
-			Transport: netguard.Transport{
-				Client: net, Limit: maxAnswer,
-				TooLong: fault.New(fault.GithubError, "the answer of GitHub is longer than %d MiB", maxAnswer>>20),
-			},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}),
-		github.WithURLs(&url, nil),
-		github.WithUserAgent("orch"),
-	}
-	if cfg.Token != "" {
-		options = append(options, github.WithAuthToken(cfg.Token))
-	}
-	if a.client, err = github.NewClient(options...); err == nil {
-		a.endpoint = netguard.Endpoint(base)
-	}
+	base = base.JoinPath("/")
+	base.RawQuery = ""
+	a.rest = rest{net: net, base: base, token: cfg.Token, until: map[string]time.Time{}}
+	a.endpoint = netguard.Endpoint(base)
 	return a
 }
 

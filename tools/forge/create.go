@@ -61,6 +61,18 @@ func writeErrors() []string {
 	}
 }
 
+// create sends a request that creates something.
+func (a *api) create(ctx context.Context, path string, request any) (created, error) {
+	var answer struct {
+		Number int    `json:"number"`
+		URL    string `json:"html_url"`
+		ID     int64  `json:"id"`
+		State  string `json:"state"`
+	}
+	err := a.rest.post(ctx, path, request, &answer)
+	return created(answer), err
+}
+
 // checkBody checks the length of a description.
 func checkBody(body *string) error {
 	if body != nil && len([]rune(*body)) > maxBody {

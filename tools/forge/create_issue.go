@@ -3,8 +3,6 @@ package forge
 import (
 	"context"
 
-	"github.com/google/go-github/v92/github"
-
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -18,6 +16,15 @@ type createIssueIn struct {
 	Milestone *int     `json:"milestone,omitempty" jsonschema:"Milestone number"`
 }
 
+// issueRequest is the body of the request that creates an issue.
+type issueRequest struct {
+	Title     string   `json:"title"`
+	Body      *string  `json:"body,omitempty"`
+	Labels    []string `json:"labels,omitempty"`
+	Assignees []string `json:"assignees,omitempty"`
+	Milestone *int     `json:"milestone,omitempty"`
+}
+
 // createIssue is github.createIssue (S3-060, S3-068).
 func createIssue(a *api) tools.Tool {
 	return defineCreate(a, "create an issue", tools.Spec{
@@ -26,10 +33,7 @@ func createIssue(a *api) tools.Tool {
 		Purpose: "Create a new issue in a GitHub repository",
 		Errors:  append(writeErrors(), "GONE"),
 	}, func(ctx context.Context, in createIssueIn) (created, error) {
-		issue, _, err := a.client.Issues.Create(ctx, in.Owner, in.Repo, github.CreateIssueRequest{
-			Title: in.Title, Body: in.Body, Labels: in.Labels, Assignees: in.Assignees, Milestone: in.Milestone,
-		})
-		return created{issue.GetNumber(), issue.GetHTMLURL(), issue.GetID(), issue.GetState()}, err
+		return a.create(ctx, repoPath(in.Owner, in.Repo)+"/issues", issueRequest{in.Title, in.Body, in.Labels, in.Assignees, in.Milestone})
 	})
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/google/go-github/v92/github"
-
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -20,6 +18,16 @@ type createPRIn struct {
 	MaintainerCanModify bool    `json:"maintainer_can_modify,omitempty" jsonschema:"Maintainers may push to the branch" default:"true"`
 }
 
+// pullRequest is the body of the request that creates a pull request.
+type pullRequest struct {
+	Title               string  `json:"title"`
+	Body                *string `json:"body,omitempty"`
+	Head                string  `json:"head"`
+	Base                string  `json:"base"`
+	Draft               bool    `json:"draft"`
+	MaintainerCanModify bool    `json:"maintainer_can_modify"`
+}
+
 // createPR is github.createPR (S3-065, S3-068).
 func createPR(a *api) tools.Tool {
 	return defineCreate(a, "create a pull request", tools.Spec{
@@ -28,10 +36,9 @@ func createPR(a *api) tools.Tool {
 		Purpose: "Create a pull request",
 		Errors:  writeErrors(),
 	}, func(ctx context.Context, in createPRIn) (created, error) {
-		pr, _, err := a.client.PullRequests.Create(ctx, in.Owner, in.Repo, github.CreatePullRequest{
-			Title: &in.Title, Body: in.Body, Head: in.Head, Base: in.Base, Draft: &in.Draft, MaintainerCanModify: &in.MaintainerCanModify,
+		return a.create(ctx, repoPath(in.Owner, in.Repo)+"/pulls", pullRequest{
+			in.Title, in.Body, in.Head, in.Base, in.Draft, in.MaintainerCanModify,
 		})
-		return created{pr.GetNumber(), pr.GetHTMLURL(), pr.GetID(), pr.GetState()}, err
 	})
 }
 

@@ -1,16 +1,12 @@
 package forge
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/google/go-github/v92/github"
 
 	"github.com/orch-dev/orch/fault"
 )
@@ -23,30 +19,23 @@ const (
 	maxWait = time.Hour
 )
 
-// apiError converts an error of the library to a coded error (S3-071, S3-158): RATE_LIMITED with the time of the next
+// apiError converts an error of rest to a coded error (S3-071, S3-158): RATE_LIMITED with the time of the next
 // attempt, FORBIDDEN with the reason ACCESS_DENIED, NOT_FOUND, CONFLICT, VALIDATION_ERROR, TIMEOUT, CANCELLED or
 // GITHUB_ERROR. The message of GitHub is only in its cause, for the log of the node.
 func (a *api) apiError(err error, now time.Time) *fault.Error {
 	var (
-		primary   *github.RateLimitError
-		secondary *github.AbuseRateLimitError
-		response  *github.ErrorResponse
-		coded     *fault.Error
-		e         *fault.Error
+		limit    *limitError
+		response *responseError
+		coded    *fault.Error
+		e        *fault.Error
 	)
 	switch {
-	case errors.As(err, &primary):
-		e = rateLimited(primary.Rate.Reset.Time, now)
-	case errors.As(err, &secondary):
-		e = rateLimited(now.Add(secondary.GetRetryAfter()), now)
+	case errors.As(err, &limit):
+		e = rateLimited(limit.until, now)
 	case errors.As(err, &response):
-		e = a.statusError(response, now)
+		e = a.statusError(response)
 	case errors.As(err, &coded):
 		e = connectionError(coded)
-	case errors.Is(err, context.DeadlineExceeded):
-		e = fault.New(fault.Timeout, "GitHub did not answer in time")
-	case errors.Is(err, context.Canceled):
-		e = fault.New(fault.Cancelled, "the call was cancelled")
 	default:
 		e = fault.New(fault.GithubError, "the response is not one of the GitHub API").
 			WithHint("check that github_url is the base of the API, such as https://github.example.com/api/v3")
@@ -57,9 +46,6 @@ func (a *api) apiError(err error, now time.Time) *fault.Error {
 
 // rateLimited returns RATE_LIMITED until a time, rounded up to whole seconds.
 func rateLimited(until, now time.Time) *fault.Error {
-	if !until.After(now) {
-		until = now.Add(defaultWait)
-	}
 	until = earlier(until, now.Add(maxWait))
 	until = until.UTC().Add(time.Second - 1).Truncate(time.Second)
 	e := fault.New(fault.RateLimited, "the rate limit of GitHub is used up until %s", until.Format(time.RFC3339)).WithReason("RATE_LIMIT").
@@ -75,21 +61,17 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // statusError returns the error for a response with an unsuccessful status.
-func (a *api) statusError(response *github.ErrorResponse, now time.Time) *fault.Error {
-	status, header := response.Response.StatusCode, response.Response.Header
-	after, err := strconv.Atoi(header.Get("Retry-After"))
-	switch {
-	case status == http.StatusTooManyRequests, status == http.StatusForbidden && err == nil:
-		return rateLimited(now.Add(time.Duration(after)*time.Second), now)
-	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusUnavailableForLegalReasons:
+func (a *api) statusError(response *responseError) *fault.Error {
+	switch status := response.status; status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusUnavailableForLegalReasons:
 		return a.deniedError(status)
-	case status == http.StatusNotFound:
+	case http.StatusNotFound:
 		return repoNotFound(a.token)
-	case status == http.StatusGone:
+	case http.StatusGone:
 		return fault.New(fault.Gone, "this feature is disabled in the repository")
-	case status == http.StatusConflict:
+	case http.StatusConflict:
 		return fault.New(fault.Conflict, "the state of the repository does not allow this")
-	case status == http.StatusUnprocessableEntity, status == http.StatusBadRequest:
+	case http.StatusUnprocessableEntity, http.StatusBadRequest:
 		return invalidInput(response)
 	default:
 		return fault.New(fault.GithubError, "GitHub answered with status %d %s", status, http.StatusText(status))
@@ -118,9 +100,9 @@ func repoNotFound(token string) *fault.Error {
 
 // invalidInput returns the error for rejected input. It names the first rejected field, and repeats no text of
 // GitHub.
-func invalidInput(response *github.ErrorResponse) *fault.Error {
+func invalidInput(response *responseError) *fault.Error {
 	e := fault.New(fault.ValidationError, "GitHub rejected the input")
-	for _, detail := range response.Errors {
+	for _, detail := range response.details {
 		if strings.HasPrefix(detail.Message, "A pull request already exists") {
 			return fault.New(fault.Conflict, "there is a pull request for this branch already").WithField("head")
 		}
@@ -139,7 +121,9 @@ func invalidInput(response *github.ErrorResponse) *fault.Error {
 // GITHUB_ERROR; every other code becomes GITHUB_ERROR.
 func connectionError(e *fault.Error) *fault.Error {
 	switch e.Code {
-	case fault.Timeout, fault.Cancelled, fault.Forbidden, fault.GithubError:
+	case fault.Timeout:
+		return fault.New(fault.Timeout, "GitHub did not answer in time")
+	case fault.Cancelled, fault.Forbidden, fault.GithubError:
 		return &fault.Error{Code: e.Code, Message: e.Message, Reason: e.Reason, Hint: e.Hint}
 	default:
 		return fault.New(fault.GithubError, "%s", e.Message).WithReason("CONNECTION_ERROR")
@@ -170,8 +154,8 @@ func neverSent(err error) bool {
 
 // redirected reports whether the server redirected the request instead of executing it.
 func redirected(err error) bool {
-	var r *github.RedirectionError
-	return errors.As(err, &r)
+	response, ok := errors.AsType[*responseError](err)
+	return ok && response.redirected
 }
 
 // redactToken returns an error without the token, which a server may echo. The error is the cause in the log.
@@ -184,8 +168,8 @@ func (a *api) redactToken(err error) error {
 
 // status returns the HTTP status of the response in an error, 0 for none.
 func status(err error) int {
-	if response, ok := errors.AsType[*github.ErrorResponse](err); ok {
-		return response.Response.StatusCode
+	if response, ok := errors.AsType[*responseError](err); ok {
+		return response.status
 	}
 	return 0
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/forge"
 )
 
@@ -73,6 +74,44 @@ func TestRateLimits(t *testing.T) {
 				assert.Len(t, s.seen(), 1, "%s: %s", name, w.name)
 			}
 		}
+	}
+}
+
+// A response that uses up a limit is the last one: the next call of the same resource needs no request. Other resources and the
+// request for the limits go on.
+func TestLastRequestOfALimit(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	last := s.holding("f", "text")
+	last.header = map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": strconv.FormatInt(time.Now().Add(time.Minute).Unix(), 10)}
+	s.on("GET /repos/o/r/contents/f", last)
+	s.on("GET /search/code", s.hits(0, false))
+	all := map[string]tools.Tool{}
+	for _, tool := range forge.Tools(s.config()) {
+		all[tool.Spec().Name] = tool
+	}
+	_, err := call(t, all["github.readFile"], in(object{"path": "f"}))
+	require.NoError(t, err)
+	_, err = call(t, all["github.getWorkflowRuns"], in(nil))
+	failed(t, err, fault.RateLimited, "RATE_LIMIT", "")
+	_, err = call(t, all["github.searchCode"], object{"query": "q"})
+	require.NoError(t, err)
+	assert.Len(t, s.seen(), 2)
+}
+
+// Rejected input whose details are no objects, or whose body is no JSON, is still rejected input.
+func TestDetailsOfOtherForms(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	for _, raw := range []string{`{"errors":["A pull request already exists for o:b"]}`, `{"errors":[{"message":"A pull request already exists for o:b"}]}`} {
+		s.on("POST /repos/o/r/pulls", answer{status: http.StatusUnprocessableEntity, raw: raw})
+		_, err := call(t, tool(t, s.config(), "github.createPR"), in(object{"title": "t", "head": "b", "base": "main"}))
+		failed(t, err, fault.Conflict, "", "head")
+	}
+	for _, raw := range []string{`{"errors":[7,null]}`, `{"errors":"none"}`, "<html>"} {
+		s.on("POST /repos/o/r/pulls", answer{status: http.StatusUnprocessableEntity, raw: raw})
+		_, err := call(t, tool(t, s.config(), "github.createPR"), in(object{"title": "t", "head": "b", "base": "main"}))
+		failed(t, err, fault.ValidationError, "", "")
 	}
 }
 

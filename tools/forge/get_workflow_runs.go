@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/go-github/v92/github"
-
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools"
 )
@@ -44,6 +42,30 @@ type workflowRun struct {
 	URL        string    `json:"url" jsonschema:"Page for people"`
 	CreatedAt  time.Time `json:"created_at" jsonschema:"When the run was made"`
 	UpdatedAt  time.Time `json:"updated_at" jsonschema:"Time of the last change"`
+}
+
+// sentRuns is a page of runs as GitHub sends it.
+type sentRuns struct {
+	Runs  []sentRun `json:"workflow_runs"`
+	Total int       `json:"total_count"`
+}
+
+// sentRun has the fields of a workflowRun by the names that GitHub gives them.
+type sentRun struct {
+	ID         int64     `json:"id"`
+	Name       string    `json:"name"`
+	Title      string    `json:"display_title"`
+	WorkflowID int64     `json:"workflow_id"`
+	Number     int       `json:"run_number"`
+	Attempt    int       `json:"run_attempt"`
+	Status     string    `json:"status"`
+	Conclusion string    `json:"conclusion"`
+	Event      string    `json:"event"`
+	Branch     string    `json:"head_branch"`
+	SHA        string    `json:"head_sha"`
+	URL        string    `json:"html_url"`
+	CreatedAt  time.Time `json:"created_at"`
+	UpdatedAt  time.Time `json:"updated_at"`
 }
 
 // getWorkflowRuns is github.getWorkflowRuns (S3-070).
@@ -111,37 +133,41 @@ func (in getWorkflowRunsIn) check() (string, error) {
 	return url.PathEscape(name), nil
 }
 
-func (a *api) runs(ctx context.Context, in getWorkflowRunsIn, workflow string) (*github.WorkflowRuns, error) {
-	options := &github.ListWorkflowRunsOptions{Branch: in.Branch, Status: in.Status, ListOptions: github.ListOptions{PerPage: in.Limit}}
-	if workflow == "" {
-		runs, _, err := a.client.Actions.ListRepositoryWorkflowRuns(ctx, in.Owner, in.Repo, options)
-		return runs, err
+// runs requests the runs of a workflow, or of all with "".
+func (a *api) runs(ctx context.Context, in getWorkflowRunsIn, workflow string) (sentRuns, error) {
+	query := url.Values{"per_page": {strconv.Itoa(in.Limit)}}
+	if in.Branch != "" {
+		query.Set("branch", in.Branch)
 	}
-	runs, _, err := a.client.Actions.ListWorkflowRunsByFileName(ctx, in.Owner, in.Repo, workflow, options)
+	if in.Status != "" {
+		query.Set("status", in.Status)
+	}
+	path := repoPath(in.Owner, in.Repo) + "/actions"
+	if workflow != "" {
+		path += "/workflows/" + workflow
+	}
+	var runs sentRuns
+	err := a.rest.get(ctx, path+"/runs", query, acceptJSON, &runs)
 	return runs, err
 }
 
 // workflowError returns the error for a workflow that was not found. It makes a request to determine whether the
 // repository exists.
 func (a *api) workflowError(ctx context.Context, in getWorkflowRunsIn, now time.Time) error {
-	if _, _, err := a.client.Repositories.Get(ctx, in.Owner, in.Repo); err != nil {
+	if _, err := a.repository(ctx, in.Owner, in.Repo); err != nil {
 		return a.apiError(err, now)
 	}
 	return fault.New(fault.NotFound, "is not a workflow of the repository").WithField("workflow_id").WithReason("WORKFLOW_NOT_FOUND")
 }
 
-func (in getWorkflowRunsIn) output(runs *github.WorkflowRuns) getWorkflowRunsOut {
-	out := getWorkflowRunsOut{Runs: make([]workflowRun, 0, len(runs.WorkflowRuns)), Total: runs.GetTotalCount()}
-	for _, r := range runs.WorkflowRuns {
+func (in getWorkflowRunsIn) output(sent sentRuns) getWorkflowRunsOut {
+	out := getWorkflowRunsOut{Runs: make([]workflowRun, 0, len(sent.Runs)), Total: sent.Total}
+	for _, r := range sent.Runs {
 		if len(out.Runs) == in.Limit {
 			break
 		}
-		out.Runs = append(out.Runs, workflowRun{
-			ID: r.GetID(), Name: r.GetName(), Title: r.GetDisplayTitle(), WorkflowID: r.GetWorkflowID(), Number: r.GetRunNumber(),
-			Attempt: r.GetRunAttempt(), Status: r.GetStatus(), Conclusion: r.GetConclusion(), Event: r.GetEvent(),
-			Branch: r.GetHeadBranch(), SHA: r.GetHeadSHA(), URL: r.GetHTMLURL(),
-			CreatedAt: r.GetCreatedAt().UTC(), UpdatedAt: r.GetUpdatedAt().UTC(),
-		})
+		r.CreatedAt, r.UpdatedAt = r.CreatedAt.UTC(), r.UpdatedAt.UTC()
+		out.Runs = append(out.Runs, workflowRun(r))
 	}
 	return out
 }

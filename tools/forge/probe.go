@@ -31,13 +31,21 @@ func (p *Probe) Ask(ctx context.Context) (Rate, error) {
 	if err := p.api.checkConfig(); err != nil {
 		return Rate{}, err
 	}
-	limits, _, err := p.api.client.RateLimit.Get(ctx)
-	if err != nil {
+	var limits struct {
+		Resources struct {
+			Core struct {
+				Limit     int   `json:"limit"`
+				Remaining int   `json:"remaining"`
+				Reset     int64 `json:"reset"`
+			} `json:"core"`
+		} `json:"resources"`
+	}
+	if err := p.api.rest.get(ctx, "rate_limit", nil, acceptJSON, &limits); err != nil {
 		return Rate{}, p.api.apiError(err, time.Now())
 	}
-	core := limits.GetCore()
-	if core == nil {
-		return Rate{}, nil
+	core := limits.Resources.Core
+	if core.Reset == 0 {
+		return Rate{}, nil // a server without limits
 	}
-	return Rate{core.Limit, core.Remaining, core.Reset.UTC()}, nil
+	return Rate{core.Limit, core.Remaining, time.Unix(core.Reset, 0).UTC()}, nil
 }

@@ -1,15 +1,15 @@
 package forge
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"github.com/google/go-github/v92/github"
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools"
@@ -40,6 +40,18 @@ type fileMetadata struct {
 	Type     string `json:"type,omitempty" jsonschema:"The content of a symlink is its target, that of a submodule its URL" enum:"file,symlink,submodule"`
 }
 
+// sentFile is an object of a repository as GitHub sends it.
+type sentFile struct {
+	Type         string `json:"type"`
+	Encoding     string `json:"encoding"`
+	Size         *int   `json:"size"`
+	Path         string `json:"path"`
+	Content      string `json:"content"`
+	SHA          string `json:"sha"`
+	Target       string `json:"target"`
+	SubmoduleURL string `json:"submodule_git_url"`
+}
+
 // readFile is github.readFile (S3-050 to S3-053).
 func readFile(a *api) tools.Tool {
 	return tools.Define(tools.Spec{
@@ -63,7 +75,7 @@ func readFile(a *api) tools.Tool {
 		}
 		ctx, cancel := withCallTimeout(ctx)
 		defer cancel()
-		file, _, _, err := a.client.Repositories.GetContents(ctx, in.Owner, in.Repo, in.Path, &github.RepositoryContentGetOptions{Ref: in.Ref})
+		file, err := a.contents(ctx, in)
 		switch {
 		case status(err) == http.StatusNotFound:
 			return readFileOut{}, a.notFoundError(ctx, in, env.Now())
@@ -92,20 +104,45 @@ func (a *api) checkRead(in readFileIn) error {
 // notFoundError returns the error for a file that was not found. It makes requests to determine whether the repository,
 // the ref or the path does not exist, because GitHub returns the same response for all of them (S3-053).
 func (a *api) notFoundError(ctx context.Context, in readFileIn, now time.Time) error {
-	repo, _, err := a.client.Repositories.Get(ctx, in.Owner, in.Repo)
+	defaultBranch, err := a.repository(ctx, in.Owner, in.Repo)
 	if err != nil {
 		return a.apiError(err, now)
 	}
-	_, _, err = a.client.Repositories.GetCommit(ctx, in.Owner, in.Repo, segments(in.Ref), &github.ListOptions{PerPage: 1})
+	var commit struct{}
+	err = a.rest.get(ctx, repoPath(in.Owner, in.Repo)+"/commits/"+segments(in.Ref), url.Values{"per_page": {"1"}}, acceptJSON, &commit)
 	switch status(err) {
 	case http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity:
-		return refNotFound(repo.GetDefaultBranch())
+		return refNotFound(defaultBranch)
 	}
 	if err != nil {
 		return a.apiError(err, now)
 	}
 	return fileNotFound("does not exist there")
 }
+
+// contents requests an object of a repository. It returns nil for a folder.
+func (a *api) contents(ctx context.Context, in readFileIn) (*sentFile, error) {
+	var raw json.RawMessage
+	path := repoPath(in.Owner, in.Repo) + "/contents/" + segments(in.Path)
+	if err := a.rest.get(ctx, path, url.Values{"ref": {in.Ref}}, acceptJSON, &raw); err != nil || bytes.HasPrefix(raw, []byte("[")) {
+		return nil, err
+	}
+	var file sentFile
+	err := json.Unmarshal(raw, &file)
+	return &file, err
+}
+
+// repository returns the default branch of a repository, or the error of its request.
+func (a *api) repository(ctx context.Context, owner, repo string) (defaultBranch string, err error) {
+	var answer struct {
+		DefaultBranch string `json:"default_branch"`
+	}
+	err = a.rest.get(ctx, repoPath(owner, repo), nil, acceptJSON, &answer)
+	return answer.DefaultBranch, err
+}
+
+// repoPath returns the path of a repository below the base of the API.
+func repoPath(owner, repo string) string { return "repos/" + owner + "/" + repo }
 
 // segments escapes a name with slashes for a URL.
 func segments(name string) string {
@@ -129,17 +166,17 @@ func refNotFound(defaultBranch string) *fault.Error {
 }
 
 // output returns the content in the requested encoding.
-func (in readFileIn) output(file *github.RepositoryContent) (readFileOut, error) {
-	if file.GetSize() > maxFile {
-		return readFileOut{}, fault.New(fault.ValidationError, "has %d bytes, more than the %d that can be read", file.GetSize(), maxFile).
+func (in readFileIn) output(file *sentFile) (readFileOut, error) {
+	if file.Size != nil && *file.Size > maxFile {
+		return readFileOut{}, fault.New(fault.ValidationError, "has %d bytes, more than the %d that can be read", *file.Size, maxFile).
 			WithField("path").WithReason("SIZE_LIMIT_EXCEEDED").WithHint("clone the repository to read it")
 	}
-	content, err := contentOf(file)
+	content, err := file.content()
 	if err != nil || len(content) > maxFile {
 		return readFileOut{}, fault.Wrap(fault.GithubError, err, "GitHub sent no readable content of the file")
 	}
 	out := readFileOut{Content: content, Metadata: fileMetadata{
-		Path: file.GetPath(), Size: file.Size, SHA: file.GetSHA(), Encoding: in.Encoding, Type: file.GetType(),
+		Path: file.Path, Size: file.Size, SHA: file.SHA, Encoding: in.Encoding, Type: file.Type,
 	}}
 	if in.Encoding == "base64" {
 		out.Content = base64.StdEncoding.EncodeToString([]byte(content))
@@ -149,17 +186,28 @@ func (in readFileIn) output(file *github.RepositoryContent) (readFileOut, error)
 	return out, nil
 }
 
-// contentOf returns the content of an object: the bytes of a file, the target of a symbolic link, the URL of a
-// submodule.
-func contentOf(file *github.RepositoryContent) (string, error) {
-	switch file.GetType() {
+// content returns the content of an object: the bytes of a file, the target of a symbolic link, the URL of a submodule.
+func (f *sentFile) content() (string, error) {
+	switch f.Type {
 	case "symlink":
-		return file.GetTarget(), nil
+		return f.Target, nil
 	case "submodule":
-		return file.GetSubmoduleGitURL(), nil
+		return f.SubmoduleURL, nil
 	case "file":
-		return file.GetContent()
+		return f.decode()
 	default:
 		return "", fault.New(fault.GithubError, "the type of the object is unknown")
+	}
+}
+
+func (f *sentFile) decode() (string, error) {
+	switch f.Encoding {
+	case "base64":
+		content, err := base64.StdEncoding.DecodeString(f.Content) // the decoder passes over line breaks
+		return string(content), err
+	case "":
+		return f.Content, nil
+	default:
+		return "", fault.New(fault.GithubError, "the encoding of the content is unknown")
 	}
 }

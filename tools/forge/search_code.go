@@ -2,9 +2,9 @@ package forge
 
 import (
 	"context"
+	"net/url"
+	"strconv"
 	"strings"
-
-	"github.com/google/go-github/v92/github"
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools"
@@ -60,6 +60,37 @@ type codeMatch struct {
 	Highlight string `json:"highlight,omitempty" jsonschema:"Part of the line that matches"`
 }
 
+// sentResults is a page of results as GitHub sends it.
+type sentResults struct {
+	Total      int       `json:"total_count"`
+	Incomplete bool      `json:"incomplete_results"`
+	Items      []sentHit `json:"items"`
+}
+
+type sentHit struct {
+	Path       string         `json:"path"`
+	Repository sentRepository `json:"repository"`
+	Matches    []sentMatch    `json:"text_matches"`
+}
+
+type sentRepository struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Stars       *int   `json:"stargazers_count"`
+	Owner       struct {
+		Login string `json:"login"`
+	} `json:"owner"`
+}
+
+// sentMatch is a fragment of a file or of its path, with what matches in it.
+type sentMatch struct {
+	Property string `json:"property"`
+	Fragment string `json:"fragment"`
+	Matches  []struct {
+		Text string `json:"text"`
+	} `json:"matches"`
+}
+
 // searchCode is github.searchCode (S3-055, S3-056).
 func searchCode(a *api) tools.Tool {
 	return tools.Define(tools.Spec{
@@ -84,11 +115,7 @@ func searchCode(a *api) tools.Tool {
 		}
 		ctx, cancel := withCallTimeout(ctx)
 		defer cancel()
-		options := &github.SearchOptions{TextMatch: true, ListOptions: github.ListOptions{Page: in.Page, PerPage: in.PerPage}}
-		if in.Sort == "indexed" {
-			options.Sort = in.Sort
-		}
-		found, _, err := a.client.Search.Code(ctx, query, options)
+		found, err := a.search(ctx, in, query)
 		if err != nil {
 			e := a.apiError(err, env.Now())
 			if e.Code == fault.ValidationError {
@@ -96,11 +123,22 @@ func searchCode(a *api) tools.Tool {
 			}
 			return searchCodeOut{}, e
 		}
-		if found.GetIncompleteResults() {
+		if found.Incomplete {
 			env.Progress(1, 1, "the search on GitHub timed out: there may be more results")
 		}
 		return in.output(found), nil
 	})
+}
+
+// search requests a page of results with the fragments that match.
+func (a *api) search(ctx context.Context, in searchCodeIn, query string) (sentResults, error) {
+	values := url.Values{"q": {query}, "page": {strconv.Itoa(in.Page)}, "per_page": {strconv.Itoa(in.PerPage)}}
+	if in.Sort == "indexed" {
+		values.Set("sort", in.Sort)
+	}
+	var found sentResults
+	err := a.rest.get(ctx, "search/code", values, "application/vnd.github.text-match+json", &found)
+	return found, err
 }
 
 // searchQuery returns the query, followed by the filters as GitHub qualifiers such as language:go.
@@ -176,19 +214,16 @@ func qualifierValue(field, value string) (string, error) {
 	}
 }
 
-func (in searchCodeIn) output(found *github.CodeSearchResult) searchCodeOut {
-	out := searchCodeOut{Results: make([]foundCode, 0, len(found.CodeResults)), Total: found.GetTotal(), Page: in.Page, PerPage: in.PerPage}
-	for _, c := range found.CodeResults {
-		repo := c.GetRepository()
-		result := foundCode{Path: c.GetPath(), Repository: foundRepository{
-			Owner: repo.GetOwner().GetLogin(), Name: repo.GetName(), Description: repo.GetDescription(),
+func (in searchCodeIn) output(found sentResults) searchCodeOut {
+	out := searchCodeOut{Results: make([]foundCode, 0, len(found.Items)), Total: found.Total, Page: in.Page, PerPage: in.PerPage}
+	for _, c := range found.Items {
+		repo := c.Repository
+		result := foundCode{Path: c.Path, Repository: foundRepository{
+			Owner: repo.Owner.Login, Name: repo.Name, Description: repo.Description, Stars: repo.Stars,
 		}}
-		if repo != nil {
-			result.Repository.Stars = repo.StargazersCount
-		}
-		for _, m := range c.TextMatches {
-			if m.GetProperty() == "content" {
-				result.Matches = append(result.Matches, lineMatches(m)...)
+		for _, m := range c.Matches {
+			if m.Property == "content" {
+				result.Matches = append(result.Matches, m.lines()...)
 			}
 		}
 		out.Results = append(out.Results, result)
@@ -196,23 +231,23 @@ func (in searchCodeIn) output(found *github.CodeSearchResult) searchCodeOut {
 	return out
 }
 
-// lineMatches returns the matches of a fragment, each with its complete lines.
-func lineMatches(m *github.TextMatch) []codeMatch {
+// lines returns the matches of a fragment, each with its complete lines.
+func (m sentMatch) lines() []codeMatch {
 	var all []codeMatch
-	fragment, from := m.GetFragment(), 0
+	fragment, from := m.Fragment, 0
 	for _, match := range m.Matches {
-		at := strings.Index(fragment[from:], match.GetText())
+		at := strings.Index(fragment[from:], match.Text)
 		if at < 0 {
 			continue
 		}
 		start := from + at
-		from = start + len(match.GetText())
+		from = start + len(match.Text)
 		begin := strings.LastIndexByte(fragment[:start], '\n') + 1
 		end := len(fragment)
 		if i := strings.IndexByte(fragment[from:], '\n'); i >= 0 {
 			end = from + i
 		}
-		all = append(all, codeMatch{Text: fragment[begin:end], Highlight: match.GetText()})
+		all = append(all, codeMatch{Text: fragment[begin:end], Highlight: match.Text})
 	}
 	return all
 }
