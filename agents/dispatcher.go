@@ -9,6 +9,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/traces"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -31,6 +32,8 @@ type Assignment struct {
 	Key string `json:"key"`
 	// Name is the name of the task.
 	Name string `json:"name,omitempty"`
+	// TraceParent is the position of the call in the trace of its task, as W3C Trace Context writes it.
+	TraceParent string `json:"traceparent,omitempty"`
 	// Handover names the agent that handed the call over, and its reason; "" if no agent did.
 	Handover string `json:"handover,omitempty"`
 	// HandoverData is the JSON value that an agent handed over with the call; nil for none.
@@ -291,8 +294,9 @@ func (d *Dispatcher) pass(ctx context.Context, m Member, call work.Call) (*Assig
 		return nil, d.report(ctx, out)
 	}
 	now := d.clock()
+	position, _ := traces.OfCall(call.Trace, call.Task, call.Step, call.Attempt) // the id of a task of the node is valid
 	return &Assignment{
-		Ref: call.Ref, Call: call.String(), Key: call.Key(), Name: call.Name, Handover: call.Handover, HandoverData: call.Handed, Args: out.AgentCall.Args,
+		Ref: call.Ref, Call: call.String(), Key: call.Key(), Name: call.Name, TraceParent: position.String(), Handover: call.Handover, HandoverData: call.Handed, Args: out.AgentCall.Args,
 		Deadline: events.Time(now.Add(out.AgentCall.Timeout)), Remaining: out.AgentCall.Timeout, Lease: call.Lease, startedAt: now,
 	}, nil
 }

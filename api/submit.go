@@ -66,6 +66,9 @@ type SubmitRequest struct {
 	// Via is the command with which a person submits the task, such as "submit". A task without Via is never the @last of a
 	// person.
 	Via string `json:"via,omitempty"`
+	// TraceParent is the position in a trace of the submitting program, as W3C Trace Context writes it. The spans of the task are
+	// below it.
+	TraceParent string `json:"traceparent,omitempty"`
 }
 
 // SubmitReply answers Submit.

@@ -21,6 +21,8 @@ type Parent struct {
 	Attempt int `json:"attempt,omitempty"`
 	// Level counts the agent calls among the ancestors.
 	Level int `json:"level,omitempty"`
+	// Trace is the trace of the first ancestor in hexadecimal. It is empty if the trace is the one of Task's id.
+	Trace string `json:"trace,omitempty"`
 }
 
 // Delegated reports whether an agent submitted the task while it ran a call. The step does not wait for the task.

@@ -160,6 +160,7 @@ func (d *Submitted) write(w *writer) {
 	w.textIf("key_of", string(d.KeyOf))
 	w.anyIf("client", d.Client != nil, d.Client)
 	w.textIf("via", d.Via)
+	w.textIf("traceparent", d.TraceParent)
 	w.textIf("session", string(d.Session))
 	w.anyIf("shares", d.Shares, d.Shares)
 	w.textIf("writes", d.Writes)

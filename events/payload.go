@@ -130,6 +130,9 @@ type Submitted struct {
 	// Via is the command with which a person submitted the task. It is empty for submissions of programs, and for the
 	// auxiliary calls of a command.
 	Via string `json:"via,omitempty"`
+	// TraceParent is the position in a trace of the program that submitted the task, as W3C Trace Context writes it; empty for
+	// none.
+	TraceParent string `json:"traceparent,omitempty"`
 	// Session is the session in which a client submitted the task; a task that is a session names itself. Shares is
 	// true for a call that uses the context of its session: its workspace, reads, checkpoints and approvals.
 	Session TaskID `json:"session,omitempty"`

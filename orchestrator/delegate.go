@@ -11,6 +11,7 @@ import (
 	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/traces"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -82,6 +83,7 @@ func (sm *submitter) delegate(e *entry, call work.Ref, actor string, extra *subm
 		}
 	}
 	extra.parent = &events.Parent{Task: e.id, Step: call.Step, Attempt: call.Attempt, Level: levelOf(above) + 1, Requester: actor, Labels: costs.OriginOf(e.task).Labels}
+	extra.parent.Trace = traces.Below(e.id, above)
 	extra.limited, extra.programs = above.Limited, programsOf(above)
 	within := extra.within
 	extra.within = above.Within

@@ -7,6 +7,7 @@ import (
 	"github.com/orch-dev/orch/orchestrator/dispatch"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/traces"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -64,6 +65,7 @@ func (ws *workSource) offer(e *entry, s *statemachine.Step) *dispatch.Offer {
 		Lease: e.calls.Leases[s.Key].TTL, Name: decide.NameOf(e.task), KeyOf: e.task.Submitted.KeyOf,
 		Requester: ws.engine.caller(e, s), Declared: r.Declared(s),
 		Session: decide.ContextOf(e.task), Client: e.task.Submitted.Client, Note: s.Note, Away: s.RunsElsewhere(), Anew: s.Rerun,
+		Trace: traces.Below(e.id, e.task.Submitted),
 	}
 	call.Handover = s.Handover
 	if e.task.Part != nil {

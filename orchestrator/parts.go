@@ -13,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/traces"
 )
 
 // This file runs the parts of a for_each with many items. A part is a child task with the plan and the inputs of its parent.
@@ -51,6 +52,7 @@ func (pa parts) submissionOfPart(e *entry, d *events.Spawned, part *events.Part)
 	p := *above
 	p.Name, p.Labels = api.PartName+decide.NameOf(e.task), nil
 	p.Parent = &events.Parent{Task: e.id, Step: d.Step, Requester: pa.requester(e), Labels: costs.OriginOf(e.task).Labels, Since: sinceOf(e), Level: levelOf(above)}
+	p.Parent.Trace, p.TraceParent = traces.Below(e.id, above), ""
 	if above.Parent != nil {
 		p.Parent.Depth = above.Parent.Depth // a part is no level of its own
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/traces"
 )
 
 // checkDependencies checks every unmet dependency. mu must be held.
@@ -119,7 +120,7 @@ func (en *engine) spawn(e *entry, d *events.Spawned) {
 		programs: programsOf(above), root: above.Root,
 	}
 	child.parent.Requester, child.parent.Since, child.parent.Level = en.requester(e), sinceOf(e), levelOf(above)
-	child.parent.Labels = costs.OriginOf(e.task).Labels
+	child.parent.Labels, child.parent.Trace = costs.OriginOf(e.task).Labels, traces.Below(e.id, above)
 	if above.Parent != nil {
 		child.parent.Depth = above.Parent.Depth + 1
 	}

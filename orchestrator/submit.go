@@ -20,6 +20,7 @@ import (
 	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/traces"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -185,8 +186,11 @@ func (sm *submitter) prepare(ctx context.Context, r api.SubmitRequest, extra sub
 	p := &events.Submitted{
 		Session: r.Session, Shares: r.Shares, Writes: r.Writes,
 		PlanSHA256: prog.hash, Parent: extra.parent, RetryOf: extra.origin, KeyOf: extra.keyOf, DependsOn: r.DependsOn,
-		Client: r.Client, Via: r.Via, Limited: r.KeysOf != "",
+		Client: r.Client, Via: r.Via, TraceParent: r.TraceParent, Limited: r.KeysOf != "",
 		Within: extra.within, Schedule: cmp.Or(extra.schedule, r.Schedule),
+	}
+	if p.Parent != nil {
+		p.TraceParent = "" // a child belongs to the trace of its parent
 	}
 	if sm.cfg.Local {
 		p.Root = cmp.Or(extra.root, r.Root, sm.cfg.Root)
@@ -266,6 +270,9 @@ func (cl *cleaner) checkRequest(r api.SubmitRequest) error {
 		if len(f.text) > maxText {
 			return fault.New(fault.ValidationError, "has %d bytes, the limit is %d", len(f.text), maxText).WithField(f.field)
 		}
+	}
+	if r.TraceParent != "" && !traces.IsContext(r.TraceParent) {
+		return fault.New(fault.InvalidFormat, "is not a traceparent of W3C Trace Context").WithField("traceparent")
 	}
 	if _, err := plan.ParseScope(r.IdempotencyScope); err != nil {
 		return fault.New(fault.ValidationError, "%w", err).WithField("idempotency_scope")

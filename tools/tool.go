@@ -213,6 +213,8 @@ type Env struct {
 	Session events.TaskID
 	Step    string
 	Attempt int
+	// Trace is the trace of the task, as in work.Call.
+	Trace string
 	// Key identifies the call (task/step). It is the same for every attempt.
 	Key   string
 	State statemachine.State

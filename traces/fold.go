@@ -87,6 +87,8 @@ func (f *Fold) submitted(at time.Time, actor string, d *events.Submitted) {
 		if p.Delegated() {
 			s.Parent = idOf(p.Task, ofAttempt, p.Step, p.Attempt)
 		}
+	} else if caller, ok := ParseContext(d.TraceParent); ok {
+		s.Parent = caller.Span
 	}
 	s.set("orch.task.id", string(f.task))
 	s.set("orch.task.requester", actor)

@@ -92,6 +92,8 @@ type Call struct {
 	// until the oldest of them is a minute old (S0-113). Both are zero for a class without a limit.
 	Recent     int           `json:"recent,omitempty"`
 	RetryAfter time.Duration `json:"retry_after,omitempty"`
+	// Trace is the trace of the task in hexadecimal. It is empty if it follows from the id of the task.
+	Trace string `json:"trace,omitempty"`
 	// Session is the session that provides the context of the call: workspace, reads, checkpoints and approvals belong to it. It
 	// is empty for a call in the context of its task.
 	Session events.TaskID `json:"session,omitempty"`

@@ -54,7 +54,10 @@ func (r *access) forOperator(a *attempt) bool {
 // bounds returns which files the programs of a call can access now.
 func (r *access) bounds(a *attempt) (proc.Bounds, error) {
 	hidden := r.rules.HiddenPaths(&a.policyCall)
-	b := proc.Bounds{Show: r.shown(a, hidden)}
+	b := proc.Bounds{Show: r.shown(a, hidden), Env: map[string]string{}}
+	if at := a.env.TraceParent(); at != "" {
+		b.Env["TRACEPARENT"] = at
+	}
 	if !r.forOperator(a) || !hidden.Empty() {
 		b.Hidden = []string{r.workspaces.Name()}
 	}
@@ -70,7 +73,7 @@ func (r *access) bounds(a *attempt) (proc.Bounds, error) {
 		return proc.Bounds{}, err
 	}
 	b.Own = []string{cache}
-	b.Env = map[string]string{"GOCACHE": filepath.Join(cache, "go-build"), "GOMODCACHE": filepath.Join(cache, "go-mod")}
+	b.Env["GOCACHE"], b.Env["GOMODCACHE"] = filepath.Join(cache, "go-build"), filepath.Join(cache, "go-mod")
 	return b, nil
 }
 

@@ -188,11 +188,24 @@ func (e *spanExport) text(ctx context.Context, c *readCommands, text string, tre
 	if len(family.Tasks) > 0 {
 		top = family.Tasks[0].ID
 	}
-	trace, err := traces.Of(top)
+	trace, err := e.traceOf(ctx, top)
 	if err != nil {
 		return err
 	}
 	return e.task(ctx, trace, id, tree)
+}
+
+// traceOf returns the trace of a task, which its submission determines.
+func (e *spanExport) traceOf(ctx context.Context, id events.TaskID) (traces.TraceID, error) {
+	for commit, err := range recordedPage(ctx, e.node, id, 1, 1) {
+		if err != nil {
+			return traces.TraceID{}, err
+		}
+		if sub, ok := commit.Events[0].Data.(*events.Submitted); ok {
+			return traces.OfTask(id, sub)
+		}
+	}
+	return traces.Of(id)
 }
 
 // task exports a task and, with tree, its descendants.

@@ -13,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/traces"
 )
 
 // submitCommands are the commands that start tasks.
@@ -22,6 +23,14 @@ type submitCommands struct {
 	tools *toolset
 	plans *planLoader
 	wait  *waiter
+}
+
+// traceParent returns the position in a trace of the program that has started orch; "" for none.
+func (c *submitCommands) traceParent() string {
+	if at := c.getenv("TRACEPARENT"); traces.IsContext(at) {
+		return at
+	}
+	return ""
 }
 
 // submitOptions are the flags of `orch submit`.
@@ -124,6 +133,7 @@ func isBatch(file string) bool {
 func (c *submitCommands) submitRequest(ctx context.Context, o submitOptions) (api.SubmitRequest, error) {
 	r := api.SubmitRequest{
 		Name: o.name, Priority: o.priority, Queue: o.queue, IdempotencyKey: o.key, IdempotencyScope: o.keyScope, Delay: o.delay, Via: viaSubmit,
+		TraceParent: c.traceParent(),
 	}
 	var err error
 	if r.Labels, err = parseLabels(o.labels); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/orch-dev/orch/audit"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/traces"
 )
 
 // verbs are the routes of one path, by HTTP method.
@@ -262,6 +263,9 @@ func (x *exchange) restrict(r *api.SubmitRequest) error {
 	r.Cause = x.id
 	if x.client.Role() != Agent {
 		r.Via = via
+	}
+	if at := x.r.Header.Get("traceparent"); r.TraceParent == "" && traces.IsContext(at) {
+		r.TraceParent = at
 	}
 	return x.client.Restrict(r, x.r.Header.Get("Orch-Call"))
 }

@@ -10,6 +10,8 @@ type CallRequest struct {
 	Server, Tool string
 	// Args is a JSON object; nil for an empty one.
 	Args json.RawMessage
+	// TraceParent is the position of the call in a trace, as W3C Trace Context writes it; "" for none.
+	TraceParent string
 	// Fit is called before the call is sent, with the definition of the tool on the connection that the call will use. If it
 	// returns an error, the call is not sent. It may be nil.
 	Fit func(*Tool) error

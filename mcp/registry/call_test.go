@@ -104,6 +104,20 @@ func TestCallKeepsTheResult(t *testing.T) {
 	})
 }
 
+// A server learns the position of a call in a trace.
+func TestCallTrace(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, w *peerWorld) {
+		t.Helper()
+		c := request("trace", "")
+		for _, c.TraceParent = range []string{"", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"} {
+			reply, err := w.Call(t.Context(), c)
+			require.NoError(t, err)
+			assert.Equal(t, c.TraceParent, text(t, reply.Result))
+		}
+	})
+}
+
 func TestCallProgress(t *testing.T) {
 	t.Parallel()
 	for _, generation := range []string{older, newer} {

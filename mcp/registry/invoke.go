@@ -197,6 +197,9 @@ func (a *activeSession) params(f *pendingCall, state string, asTask bool) *rawPa
 	c := f.call
 	p := &rawParams{fields: object{"name": c.Tool, "arguments": json.RawMessage("{}")}}
 	p.Meta = mcp.Meta{"progressToken": f.token}
+	if c.TraceParent != "" {
+		p.Meta["traceparent"] = c.TraceParent
+	}
 	if len(c.Args) > 0 {
 		p.fields["arguments"] = c.Args
 	}

@@ -63,6 +63,7 @@ type params struct {
 	InputResponses map[string]json.RawMessage `json:"inputResponses"`
 	Meta           struct {
 		Token        string `json:"progressToken"`
+		TraceParent  string `json:"traceparent"`
 		Capabilities struct {
 			Extensions object `json:"extensions"`
 		} `json:"io.modelcontextprotocol/clientCapabilities"`
@@ -145,6 +146,7 @@ func (p *peer) list(cursor string) object {
 		return object{"nextCursor": "2", "tools": []object{
 			{"name": "job", "inputSchema": schema, "execution": object{"taskSupport": "optional"}},
 			{"name": "raw", "inputSchema": schema},
+			{"name": "trace", "inputSchema": schema},
 		}}
 	}
 	var tools []object
@@ -195,6 +197,8 @@ func (p *peer) call(in params) (any, error) {
 		return p.begin(in, args), nil
 	case "raw":
 		return json.RawMessage(`{"content":[],"structuredContent":{"n":12345678901234567890.10,"<":"&"},"_meta":{"a/b":1},"later":[1.0]}`), nil
+	case "trace":
+		return tells(in.Meta.TraceParent), nil
 	case "ask":
 		var answers []string
 		var group sync.WaitGroup

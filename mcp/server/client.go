@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/traces"
 )
 
 // Names that the protocol defines (the S2 rules and the tasks extension of 2026-07-28), and names of orch.
@@ -61,6 +62,8 @@ type client struct {
 	program, sessionName string
 	// call is the id of the call that the requesting agent is working on; may be empty.
 	call string
+	// traceParent is the position in a trace of the requesting program; may be empty.
+	traceParent string
 	// cause is the id of the request, for the log; may be empty.
 	cause string
 	// note returns a value recorded on the request (notePrefix).
@@ -90,6 +93,9 @@ func (c *client) readMeta(req mcp.Request) {
 	c.readSession(meta)
 	if call, ok := meta[metaCall].(string); ok {
 		c.call = call
+	}
+	if at, _ := meta["traceparent"].(string); traces.IsContext(at) {
+		c.traceParent = at
 	}
 	version, ok := meta[mcp.MetaKeyProtocolVersion].(string)
 	if !ok || version < firstStatelessVersion {

@@ -47,6 +47,37 @@ func sessionsOf(t *testing.T, n *node) map[string]func(name string) caller {
 	}
 }
 
+// The task of a call, and one of orch_submit, belong to the trace of the client. What is no traceparent is ignored.
+func TestTraceOfAClient(t *testing.T) {
+	t.Parallel()
+	n := startNode(t)
+	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens = tokens{} }))
+	w.open()
+	const position = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	for i, call := range []string{
+		`"name":"echo","arguments":{"text":"hi"}`,
+		`"name":"orch_submit","arguments":{"plan":{"orch":"v1","name":"p","steps":[{"id":"a","tool":"echo","with":{"text":"hi"}}]}}`,
+	} {
+		for sent, want := range map[string]string{`"` + position + `"`: position, `"none"`: "", `7`: ""} {
+			w.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{%s,"_meta":{"traceparent":%s}}}`, 10+i, call, sent))
+			assert.Equal(t, want, n.newest().TraceParent, call)
+		}
+	}
+}
+
+// newest returns the submission of the newest task.
+func (n *node) newest() *events.Submitted {
+	n.t.Helper()
+	list, err := n.owner.List(n.t.Context(), api.ListRequest{Limit: 1})
+	require.NoError(n.t, err)
+	require.NotEmpty(n.t, list.Tasks)
+	history, err := n.owner.History(n.t.Context(), api.HistoryRequest{ID: list.Tasks[0].ID})
+	require.NoError(n.t, err)
+	sub, ok := history.Commits[0].Events[0].Data.(*events.Submitted)
+	require.True(n.t, ok)
+	return sub
+}
+
 // A session is one context for its calls, across a restart of the face; others do not share it.
 func TestSessionsAreOneContext(t *testing.T) {
 	t.Parallel()

@@ -20,6 +20,8 @@ const (
 	maxAnswer = 512 << 10
 	// keyHeader contains the idempotency key, which is the same for every attempt of a call.
 	keyHeader = "Idempotency-Key"
+	// traceHeader contains the position of the call in the trace of its task (W3C Trace Context).
+	traceHeader = "Traceparent"
 )
 
 type httpRequestIn struct {
@@ -76,6 +78,9 @@ func httpRequest(client *netguard.Client) tools.Tool {
 		}
 		if in.Method != http.MethodGet && header.Get(keyHeader) == "" && env.Key != "" {
 			header.Set(keyHeader, env.Key)
+		}
+		if at := env.TraceParent(); at != "" && header.Get(traceHeader) == "" {
+			header.Set(traceHeader, at)
 		}
 		ctx, cancel := context.WithTimeout(ctx, time.Duration(in.Timeout)*time.Millisecond)
 		defer cancel()

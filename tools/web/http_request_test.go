@@ -128,6 +128,25 @@ func TestRequestKey(t *testing.T) {
 	assert.Equal(t, "[own]", out.Body)
 }
 
+// The server learns the position of the call in the trace of its task, unless the call names one or belongs to none.
+func TestRequestTrace(t *testing.T) {
+	t.Parallel()
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) { reply(t, w, "%v", r.Header["Traceparent"]) })
+	env := newEnv()
+	env.Task, env.Step, env.Attempt = "TASK_01M8HX1ARCG7ZDBTAJP0BRM23R", "get", 1
+	require.NotEmpty(t, env.TraceParent())
+	out, err := request(t, env, map[string]any{"url": url, "method": "GET"})
+	require.NoError(t, err)
+	assert.Equal(t, "["+env.TraceParent()+"]", out.Body)
+	out, err = request(t, env, map[string]any{"url": url, "method": "GET", "headers": map[string]string{"traceparent": "own"}})
+	require.NoError(t, err)
+	assert.Equal(t, "[own]", out.Body)
+	env.Task = ""
+	out, err = request(t, env, map[string]any{"url": url, "method": "GET"})
+	require.NoError(t, err)
+	assert.Equal(t, "[]", out.Body)
+}
+
 // S0-114: a redirect to an endpoint that is not permitted is returned; a permitted one is followed.
 func TestRequestRedirects(t *testing.T) {
 	t.Parallel()
