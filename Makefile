@@ -84,6 +84,7 @@ docs-current: ## fail if a generated page was out of date
 
 tidy-current: ## fail if go.mod or go.sum is not tidy
 	$(GO) mod tidy -diff
+	cd test/collector && $(GO) mod tidy -diff
 
 fuzz: ## run every fuzzer for FUZZTIME (5m)
 	scripts/fuzz $(FUZZTIME)
