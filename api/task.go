@@ -52,6 +52,11 @@ type TaskView struct {
 	ForkAt uint64        `json:"fork_at,omitempty"`
 	// Requestor is who submitted the task; for a child task, "task:" and the id of the parent.
 	Requestor string `json:"requestor,omitempty"`
+	// Schedule is the firing, and Hook the delivery, that has started the task or the one that it continues; nil for none.
+	Schedule *events.Firing `json:"schedule,omitempty"`
+	Hook     *DeliveryRef   `json:"hook,omitempty"`
+	// TraceParent is the position in a trace of the program that submitted the task, as W3C Trace Context writes it.
+	TraceParent string `json:"traceparent,omitempty"`
 	// Session is the session in which the task was submitted; for a task that is itself a session, its own id.
 	Session events.TaskID `json:"session,omitempty"`
 	// Root is the folder that the calls of the task are confined to; empty if any worker may execute them.
@@ -75,6 +80,12 @@ type TaskView struct {
 	Imported *ImportView `json:"imported,omitempty"`
 	// Holds are the holds on the task and on other tasks of its family. Only Get sets them.
 	Holds []Hold `json:"holds,omitempty"`
+}
+
+// DeliveryRef names a delivery: the hook, and the id that the sender has given it.
+type DeliveryRef struct {
+	Name string `json:"name"`
+	ID   string `json:"id"`
 }
 
 // StepView is a step as clients see it.

@@ -112,7 +112,10 @@ func (t *viewer) view() api.TaskView {
 		DependsOn: slices.Clone(e.task.Unmet), CreatedAt: e.task.CreatedAt, UpdatedAt: e.task.UpdatedAt, Deadline: sub.Deadline,
 		Inputs: t.render(sub.Inputs), Output: t.render(e.task.Output), Error: e.task.Error, Rev: e.task.Rev,
 		Checkpoints: checkpointViews(e.task), Steps: t.stepViews(), Archived: e.archived,
-		Questions: t.openQuestions(),
+		Questions: t.openQuestions(), Schedule: sub.Schedule, TraceParent: sub.TraceParent,
+	}
+	if sub.Hook != nil {
+		v.Hook = &api.DeliveryRef{Name: sub.Hook.Name, ID: sub.Hook.ID}
 	}
 	if sub.Parent != nil {
 		v.Parent, v.ParentStep, v.Agent = sub.Parent.Task, sub.Parent.Step, sub.Parent.Agent

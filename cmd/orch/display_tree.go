@@ -255,6 +255,12 @@ func properties(t api.TaskView) []string {
 		}
 	}
 	add("summary", t.Summary)
+	if s := t.Schedule; s != nil {
+		add("schedule", s.Name+" at "+stamp(s.Time))
+	}
+	if h := t.Hook; h != nil {
+		add("hook", h.Name+", delivery "+h.ID)
+	}
 	add("created", stamp(t.CreatedAt))
 	add("updated", stamp(t.UpdatedAt))
 	if t.Deadline != nil {
