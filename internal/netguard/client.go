@@ -25,6 +25,8 @@ type Request struct {
 	Limit int64
 	// Follow reports whether a redirect to another endpoint is followed; nil follows none.
 	Follow func(endpoint string) bool
+	// Stay follows no redirect at all.
+	Stay bool
 }
 
 // Response is an HTTP response.
@@ -69,7 +71,7 @@ func (c *Client) send(ctx context.Context, r Request) (*redirects, *http.Respons
 	if req.Header.Get("User-Agent") == "" {
 		req.Header.Set("User-Agent", "orch")
 	}
-	hops := &redirects{client: c, follow: r.Follow, first: Endpoint(r.URL), at: r.URL}
+	hops := &redirects{client: c, follow: r.Follow, stay: r.Stay, first: Endpoint(r.URL), at: r.URL}
 	client := &http.Client{Transport: c.transport, CheckRedirect: hops.check}
 	res, err := client.Do(req)
 	if err != nil {
@@ -93,6 +95,7 @@ func read(r io.Reader, limit int64) (body []byte, truncated bool, err error) {
 type redirects struct {
 	client *Client
 	follow func(endpoint string) bool
+	stay   bool
 	first  string
 	// at is the URL of the latest request.
 	at      *url.URL
@@ -130,6 +133,8 @@ func (h *redirects) check(req *http.Request, via []*http.Request) error {
 func (h *redirects) next(req *http.Request, n int) (*url.URL, string) {
 	to, err := h.client.Parse(req.URL.String())
 	switch {
+	case h.stay:
+		return nil, "this request follows none"
 	case errors.Is(err, errNotPublic):
 		return nil, "it leads to an address that is not public"
 	case err != nil:
