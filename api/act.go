@@ -191,6 +191,21 @@ func steerHookAct(r SteerHookRequest) (audit.Act, bool) {
 	return actOf(r.Actor, name, r.Name, params{"note": r.Note})
 }
 
+// putDestinationAct returns the act of a definition of a destination. Its URL may contain a secret, so the act has a digest of it.
+func putDestinationAct(r PutDestinationRequest) (audit.Act, bool) {
+	return actOf(r.Actor, "destination.put", r.Name, params{
+		"url": audit.Digest([]byte(r.Definition.URL)), "replace": strconv.FormatBool(r.Replace), "paused": strconv.FormatBool(r.Paused), "new_secret": strconv.FormatBool(r.Secret != ""),
+	})
+}
+
+func steerDestinationAct(r SteerDestinationRequest) (audit.Act, bool) {
+	name := "destination.steer"
+	if slices.Contains([]string{ActPause, ActResume, ActDelete, ActRotate, ActRedeliver, ActTest}, r.Act) {
+		name = "destination." + r.Act
+	}
+	return actOf(r.Actor, name, r.Name, params{"note": r.Note})
+}
+
 func placeHoldAct(r HoldRequest) (audit.Act, bool) {
 	target, p := setOf(r.IDs)
 	p["reason"] = r.Reason

@@ -14,6 +14,7 @@ type API interface {
 	Schedules
 	Audits
 	Hooks
+	Destinations
 }
 
 // Tasks are the methods about tasks and the node.

@@ -244,3 +244,18 @@ func (c Client) Holds(ctx context.Context, r HoldsRequest) (HoldsReply, error) {
 func (c Client) Status(ctx context.Context, r StatusRequest) (StatusReply, error) {
 	return status.send(ctx, c.transport, r)
 }
+
+// Destinations implements API.
+func (c Client) Destinations(ctx context.Context, r DestinationsRequest) (DestinationsReply, error) {
+	return listDestinations.send(ctx, c.transport, r)
+}
+
+// PutDestination implements API.
+func (c Client) PutDestination(ctx context.Context, r PutDestinationRequest) (DestinationView, error) {
+	return putDestination.send(ctx, c.transport, r)
+}
+
+// SteerDestination implements API.
+func (c Client) SteerDestination(ctx context.Context, r SteerDestinationRequest) (DestinationView, error) {
+	return steerDestination.send(ctx, c.transport, r)
+}

@@ -181,10 +181,14 @@ var ( //nolint:gochecknoglobals // a constant table
 	steerHook = method("steer_hook", IfUnrecorded, API.SteerHook).administers(steerHookAct)
 	testHook  = method("test_hook", Always, API.TestHook).reads()
 
+	listDestinations = method("destinations", Always, API.Destinations).reads()
+	putDestination   = method("put_destination", IfUnrecorded, API.PutDestination).administers(putDestinationAct)
+	steerDestination = method("steer_destination", IfUnrecorded, API.SteerDestination).administers(steerDestinationAct)
+
 	table = []entry{
 		submit, submitBatch, find, get, result, list, queue, watch, history, replay, explain, conversation, cost, cancel,
 		pause, resume, retry, redrive, fork, diff, signal, say, resolve, call, checkpoint, approvals, decide, questions, answer, archive,
 		exportFile, importFile, retained, hold, releaseHold, listHolds, status, listSchedules, putSchedule, steerSchedule, listActs, auditEntries,
-		listHooks, putHook, steerHook, testHook,
+		listHooks, putHook, steerHook, testHook, listDestinations, putDestination, steerDestination,
 	}
 )

@@ -32,12 +32,14 @@ const (
 	AuditJournal     = "AUDIT"
 	HooksJournal     = "HOOKS"
 	HoldsJournal     = "HOLDS"
+	// DestinationsJournal has the destinations of outgoing webhooks, and what waits for delivery to them.
+	DestinationsJournal = "DESTINATIONS"
 )
 
 // journalStreams returns the names of the streams of all journals and of their snapshots. The streams of a journal that was
 // never opened do not exist.
 func journalStreams() []string {
-	return []string{snapsStream, journalPrefix + RealtimeJournal, journalPrefix + FirestoreJournal, journalPrefix + SchedulesJournal, journalPrefix + HooksJournal, journalPrefix + HoldsJournal, journalPrefix + AuditJournal}
+	return []string{snapsStream, journalPrefix + RealtimeJournal, journalPrefix + FirestoreJournal, journalPrefix + SchedulesJournal, journalPrefix + HooksJournal, journalPrefix + DestinationsJournal, journalPrefix + HoldsJournal, journalPrefix + AuditJournal}
 }
 
 // contentOf returns what a journal contains, for messages.
@@ -49,6 +51,8 @@ func contentOf(journal string) string {
 		return "the audit stream"
 	case HooksJournal:
 		return "the hooks"
+	case DestinationsJournal:
+		return "the destinations"
 	case HoldsJournal:
 		return "the holds"
 	default:

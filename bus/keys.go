@@ -20,7 +20,7 @@ const (
 	faceKey = "mcp_key"
 	// exportKey is the key of the seed of ExportKey.
 	exportKey = "export_key"
-	// hookSecret is the beginning of the keys of the secrets of hooks. Their ids follow.
+	// hookSecret is the beginning of the keys of the secrets of hooks and destinations. Their ids follow.
 	hookSecret = "hook_secret."
 	// secretSize is the size of each secret in bytes.
 	secretSize = 32
@@ -67,10 +67,10 @@ func (sd *sideStore) secret(ctx context.Context, name string) ([]byte, error) {
 	return nil, sideFault(err, "the key of the node cannot be stored")
 }
 
-// hookID is the form of the ids of hooks.
-var hookID = regexp.MustCompile(`^HOOK_[0-9A-Z]{26}$`)
+// hookID is the form of the ids of hooks and of destinations.
+var hookID = regexp.MustCompile(`^(HOOK|DEST)_[0-9A-Z]{26}$`)
 
-// HookSecrets returns the stored secrets of hooks, by the ids of the hooks.
+// HookSecrets returns the stored secrets of hooks and destinations, by their ids.
 func (sd *sideStore) HookSecrets(ctx context.Context) (map[string][]byte, error) {
 	all := map[string][]byte{}
 	names, err := sd.meta.ListKeysFiltered(ctx, hookSecret+"*")
@@ -91,7 +91,7 @@ func (sd *sideStore) HookSecrets(ctx context.Context) (map[string][]byte, error)
 	return all, nil
 }
 
-// SetHookSecret stores the secrets of a hook, or removes them if data is nil. When it returns nil, that is durable.
+// SetHookSecret stores the secrets of a hook or a destination, or removes them if data is nil. When it returns nil, that is durable.
 func (sd *sideStore) SetHookSecret(ctx context.Context, id string, data []byte) error {
 	if !hookID.MatchString(id) {
 		return fault.New(fault.InvalidFormat, "is not the id of a hook").WithField("id")

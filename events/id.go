@@ -77,6 +77,9 @@ func NewTokenID(at time.Time) string { return "TOK_" + newULID(at, rand.Reader) 
 // NewScheduleID returns a new id for a schedule: "SCH_" and a ULID.
 func NewScheduleID(at time.Time) string { return "SCH_" + newULID(at, rand.Reader) }
 
+// NewDestinationID returns a new id for a destination: "DEST_" and a ULID.
+func NewDestinationID(at time.Time) string { return "DEST_" + newULID(at, rand.Reader) }
+
 // NewHookID returns a new id for a hook: "HOOK_" and a ULID.
 func NewHookID(at time.Time) string { return "HOOK_" + newULID(at, rand.Reader) }
 

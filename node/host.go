@@ -19,6 +19,7 @@ import (
 	"github.com/orch-dev/orch/receiver"
 	"github.com/orch-dev/orch/rpc"
 	"github.com/orch-dev/orch/scheduler"
+	"github.com/orch-dev/orch/sender"
 	"github.com/orch-dev/orch/stats"
 )
 
@@ -37,6 +38,8 @@ type host struct {
 	// acts is the audit stream; nil until the store is open.
 	acts     atomic.Pointer[auditor.Stream]
 	fileActs fileActs
+	// sender delivers events to destinations.
+	sender *sender.Sender
 	// receiver takes the deliveries of hooks.
 	receiver *receiver.Receiver
 	// lists is the index of lists.

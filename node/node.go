@@ -116,6 +116,9 @@ func (n *Node) startOwner(ctx context.Context) error {
 		return err
 	}
 	n.scheduler, n.receiver = n.newScheduler(), n.newReceiver()
+	if n.sender, err = n.newSender(); err != nil {
+		return err
+	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- n.orch.Run(run) }()

@@ -8,6 +8,7 @@ import (
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/receiver"
 	"github.com/orch-dev/orch/scheduler"
+	"github.com/orch-dev/orch/sender"
 )
 
 // commands is the API of a node in its process.
@@ -15,6 +16,7 @@ type commands struct {
 	*orchestrator.Orchestrator
 	*scheduler.Scheduler
 	*receiver.Receiver
+	*sender.Sender
 	api.Audits
 
 	host *host
@@ -33,7 +35,9 @@ func (c commands) Retention(ctx context.Context, r api.RetentionRequest) (api.Re
 var _ api.API = commands{}
 
 // commands returns the API of the node.
-func (h *host) commands() api.API { return commands{h.orch, h.scheduler, h.receiver, h.acts.Load(), h} }
+func (h *host) commands() api.API {
+	return commands{h.orch, h.scheduler, h.receiver, h.sender, h.acts.Load(), h}
+}
 
 // newScheduler returns a scheduler that submits to the orchestrator.
 func (h *host) newScheduler() *scheduler.Scheduler {

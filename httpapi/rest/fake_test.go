@@ -554,3 +554,18 @@ func (f *fakeAPI) TestHook(_ context.Context, r api.TestHookRequest) (api.TestHo
 	f.record("test_hook", r)
 	return api.TestHookReply{}, nil
 }
+
+func (f *fakeAPI) Destinations(_ context.Context, r api.DestinationsRequest) (api.DestinationsReply, error) {
+	f.record("destinations", r)
+	return api.DestinationsReply{Destinations: []api.DestinationView{{Name: "pager"}}}, nil
+}
+
+func (f *fakeAPI) PutDestination(_ context.Context, r api.PutDestinationRequest) (api.DestinationView, error) {
+	f.record("put_destination", r)
+	return api.DestinationView{Name: r.Name}, nil
+}
+
+func (f *fakeAPI) SteerDestination(_ context.Context, r api.SteerDestinationRequest) (api.DestinationView, error) {
+	f.record("steer_destination", r)
+	return api.DestinationView{Name: r.Name}, nil
+}

@@ -96,6 +96,15 @@ func routeCalls() []call {
 		{post, "/hooks/deploy/rotate", `{"secret":"not shown","keep":"1h"}`, 200, 403, 403, 403},
 		{post, "/hooks/deploy/delete", "", 200, 403, 403, 403},
 		{post, "/hooks/deploy/test", `{"body":"{}"}`, 200, 403, 403, 403},
+		{get, "/destinations", "", 200, 403, 403, 200},
+		{get, "/destinations/pager", "", 200, 403, 403, 200},
+		{post, "/destinations", `{"name":"pager","definition":{"url":"https://example.com/"},"secret":"not shown"}`, 200, 403, 403, 403},
+		{post, "/destinations/pager/pause", `{"note":"moving"}`, 200, 403, 403, 403},
+		{post, "/destinations/pager/resume", "", 200, 403, 403, 403},
+		{post, "/destinations/pager/rotate", `{"secret":"not shown","keep":"1h"}`, 200, 403, 403, 403},
+		{post, "/destinations/pager/redeliver", `{"deliveries":["a-1-0"]}`, 200, 403, 403, 403},
+		{post, "/destinations/pager/test", "", 200, 403, 403, 403},
+		{post, "/destinations/pager/delete", "", 200, 403, 403, 403},
 	})
 }
 

@@ -407,6 +407,21 @@ func (s scoped) TestHook(context.Context, api.TestHookRequest) (api.TestHookRepl
 	return api.TestHookReply{}, forbidden()
 }
 
+// Destinations implements api.API. Destinations are read and changed by those who see all tasks.
+func (s scoped) Destinations(context.Context, api.DestinationsRequest) (api.DestinationsReply, error) {
+	return api.DestinationsReply{}, forbidden()
+}
+
+// PutDestination implements api.API.
+func (s scoped) PutDestination(context.Context, api.PutDestinationRequest) (api.DestinationView, error) {
+	return api.DestinationView{}, forbidden()
+}
+
+// SteerDestination implements api.API.
+func (s scoped) SteerDestination(context.Context, api.SteerDestinationRequest) (api.DestinationView, error) {
+	return api.DestinationView{}, forbidden()
+}
+
 // Status implements api.API. It leaves out what describes the work of others.
 func (s scoped) Status(ctx context.Context, r api.StatusRequest) (api.StatusReply, error) {
 	all, err := s.all.Status(ctx, r)

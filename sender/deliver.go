@@ -1,0 +1,162 @@
+package sender
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/destinations"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/hooks"
+	"github.com/orch-dev/orch/internal/netguard"
+)
+
+// deliverAll delivers what is due for a busy destination, which has an id, in the order of the log, one after another.
+func (s *Sender) deliverAll(ctx context.Context, name, id string) {
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.busy, id)
+	}()
+	for ctx.Err() == nil {
+		i, def := s.nextOf(name, id)
+		if i == nil {
+			return
+		}
+		if err := s.deliver(ctx, name, def, i); err != nil {
+			if ctx.Err() == nil {
+				s.log.LogAttrs(ctx, slog.LevelWarn, "delivery_not_recorded", slog.String("destination", name), slog.Any("error", err))
+			}
+			return
+		}
+	}
+}
+
+// nextOf returns the first delivery that is due for a destination that has an id, nil if there is none.
+func (s *Sender) nextOf(name, id string) (*item, definition) {
+	now := s.now()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	d := s.get(name)
+	if d == nil || d.Definition.ID != id || !s.ready(d) {
+		return nil, definition{}
+	}
+	return d.next(now), d.Definition
+}
+
+// deliver makes an attempt and records its result.
+func (s *Sender) deliver(ctx context.Context, name string, def definition, i *item) error {
+	body, err := s.bodyOf(ctx, i)
+	var a api.DeliveryAttempt
+	var asked time.Time
+	lost := s.missing(ctx, err)
+	switch {
+	case lost:
+		a = api.DeliveryAttempt{At: s.now(), Error: "the event is no longer in the log"}
+	case err != nil:
+		return err
+	default:
+		a, asked = s.attempt(ctx, def, i.id(), body)
+	}
+	if ctx.Err() != nil && a.Error != "" {
+		return ctx.Err() // the node stops; the delivery waits as it was
+	}
+	r := &result{Delivery: i.id(), Attempt: a}
+	if a.Error != "" && !lost {
+		r.Next, _ = destinations.Next(i.Attempts+1, a.At, asked, s.cfg.Random())
+	}
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	exists, err := s.record(context.WithoutCancel(ctx), name, def.ID, change{Name: name, Result: r})
+	if err != nil || !exists {
+		return err
+	}
+	return s.pauseIfDue(ctx, name, def.ID, a)
+}
+
+// pauseIfDue pauses a destination whose receiver asks for no further deliveries, or that has too many dead letters. turn must be held.
+func (s *Sender) pauseIfDue(ctx context.Context, name, id string, a api.DeliveryAttempt) error {
+	s.mu.RLock()
+	d := s.get(name)
+	paused, dead := d.Paused != nil, len(d.Dead)
+	s.mu.RUnlock()
+	why := ""
+	switch {
+	case paused:
+		return nil
+	case destinations.Gone(a.Status):
+		why = "the receiver answered 410: it wants no further deliveries"
+	case dead >= MaxDead:
+		why = "there are " + strconv.Itoa(dead) + " dead letters"
+	default:
+		return nil
+	}
+	s.log.LogAttrs(ctx, slog.LevelWarn, "destination_paused", slog.String("destination", name), slog.String("why", why))
+	_, err := s.record(context.WithoutCancel(ctx), name, id, change{Name: name, Paused: &hooks.Pause{By: node, At: s.now(), Note: why}})
+	return err
+}
+
+// bodyOf makes the body of a delivery from the log.
+func (s *Sender) bodyOf(ctx context.Context, i *item) ([]byte, error) {
+	c, err := s.read(ctx, i.Task, i.Rev)
+	if err != nil {
+		return nil, err
+	}
+	f, err := s.readFacts(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	e, ok := destinations.New(c, i.Index, f, s.cfg.Redact)
+	if !ok {
+		return nil, fault.New(fault.NotFound, "revision %d of task %s has no such event", i.Rev, i.Task)
+	}
+	return s.encode(e)
+}
+
+// encode returns the body of an event, with the URL of its page.
+func (s *Sender) encode(e destinations.Event) ([]byte, error) {
+	switch {
+	case e.Data.Approval != nil:
+		e.Data.URL = s.cfg.Page("approvals", e.Data.Approval.ID)
+	case e.Data.Task != "":
+		e.Data.URL = s.cfg.Page("tasks", e.Data.Task)
+	}
+	return e.Encode()
+}
+
+// attempt sends a delivery. It returns what became of it, and the earliest time of the next attempt that the receiver has asked for.
+func (s *Sender) attempt(ctx context.Context, def definition, id string, body []byte) (api.DeliveryAttempt, time.Time) {
+	at := s.now()
+	a := api.DeliveryAttempt{At: at}
+	client, u, err := s.clientFor(def.URL)
+	if err != nil {
+		a.Error = reasonOf(err)
+		return a, time.Time{}
+	}
+	s.mu.RLock()
+	secrets := s.keys[def.ID].valid(at)
+	s.mu.RUnlock()
+	header := http.Header{"Content-Type": {"application/json"}, "User-Agent": {"orch-webhooks"}}
+	for name, value := range destinations.Sign(secrets, id, body, at) {
+		header.Set(name, value)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	answer, err := client.Stream(ctx, netguard.Request{Method: http.MethodPost, URL: u, Header: header, Body: string(body), Stay: true})
+	if err != nil {
+		a.Error = reasonOf(err)
+		return a, time.Time{}
+	}
+	_ = answer.Body.Close() // the status is the answer; nothing of the body is read
+	a.Status = answer.Status
+	if !destinations.Accepted(a.Status) {
+		a.Error = "the receiver answered " + strconv.Itoa(a.Status)
+	}
+	return a, destinations.RetryAfter(answer.Header.Get("Retry-After"), at)
+}
+
+// reasonOf returns the message of an error. Those of netguard contain no URL but scheme, host and port.
+func reasonOf(err error) string { return fault.From(err).Message }

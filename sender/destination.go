@@ -1,0 +1,155 @@
+package sender
+
+import (
+	"slices"
+	"time"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/destinations"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/hooks"
+	"github.com/orch-dev/orch/plan"
+)
+
+// node is who pauses a destination whose receiver wants no deliveries.
+const node = "node"
+
+// definition is what somebody has defined, as the journal stores it.
+type definition struct {
+	destinations.Definition
+
+	ID        string    `json:"id"`
+	By        string    `json:"by"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// cursor is how far the log was read for a destination.
+type cursor struct {
+	// Seq is the last position of the live log, Past that of the archive.
+	Seq  uint64 `json:"seq"`
+	Past uint64 `json:"past,omitempty"`
+	// Floor is what Seq was when Past was read: a history that was archived since may have unread commits after it.
+	Floor uint64 `json:"floor,omitempty"`
+}
+
+// item is a delivery that waits, or a dead letter. It names the place of its event in the log.
+type item struct {
+	Task  events.TaskID `json:"task"`
+	Rev   uint64        `json:"rev"`
+	Index int           `json:"index,omitempty"`
+	Seq   uint64        `json:"seq"`
+	Type  string        `json:"type"`
+	At    time.Time     `json:"at"`
+	// Attempts is the number of attempts that have failed, Next the time of the next one, Last the last one.
+	Attempts int                  `json:"attempts,omitempty"`
+	Next     time.Time            `json:"next,omitzero"`
+	Last     *api.DeliveryAttempt `json:"last,omitempty"`
+}
+
+func (i *item) id() string { return destinations.ID(i.Task, i.Rev, i.Index) }
+
+func (i *item) view(waits bool) api.DeliveryView {
+	v := api.DeliveryView{ID: i.id(), Type: i.Type, Task: string(i.Task), At: i.At, Attempts: i.Attempts, Last: i.Last}
+	if waits {
+		v.NextAt = &i.Next
+	}
+	return v
+}
+
+// destination is a destination with its deliveries. Sender.mu guards its fields; items are replaced, never changed.
+type destination struct {
+	Name       string       `json:"name"`
+	Definition definition   `json:"definition"`
+	Paused     *hooks.Pause `json:"paused,omitempty"`
+	// Cursor may be ahead of what is recorded if nothing was found in between; Recorded is what the journal has.
+	Cursor   cursor `json:"cursor"`
+	Recorded uint64 `json:"-"`
+	// Pending and Dead are in the order of the log.
+	Pending       []*item              `json:"pending,omitempty"`
+	Dead          []*item              `json:"dead,omitempty"`
+	Delivered     int                  `json:"delivered,omitempty"`
+	LastDelivered *time.Time           `json:"last_delivered,omitempty"`
+	LastFailure   *api.DeliveryAttempt `json:"last_failure,omitempty"`
+
+	// rules is nil if this version of orch cannot compile the expression.
+	rules *plan.HookRules
+	// known are the ids of deliveries that were taken lately.
+	known map[string]bool
+}
+
+// next returns the first delivery that is due, nil if there is none.
+func (d *destination) next(now time.Time) *item {
+	for _, i := range d.Pending {
+		if !i.Next.After(now) {
+			return i
+		}
+	}
+	return nil
+}
+
+func (d *destination) full() bool { return len(d.Pending) >= MaxPending }
+
+// maxKnown bounds destination.known.
+const maxKnown = 4 * MaxPending
+
+// take adds deliveries that are not known.
+func (d *destination) take(items []*item) {
+	if d.known == nil || len(d.known) > maxKnown {
+		d.known = map[string]bool{}
+		for _, i := range slices.Concat(d.Pending, d.Dead) {
+			d.known[i.id()] = true
+		}
+	}
+	for _, i := range items {
+		if id := i.id(); !d.known[id] {
+			d.known[id] = true
+			d.Pending = append(d.Pending, i)
+		}
+	}
+	inOrder(d.Pending)
+}
+
+func inOrder(items []*item) {
+	slices.SortStableFunc(items, func(a, b *item) int {
+		if a.Seq != b.Seq {
+			return compare(a.Seq, b.Seq)
+		}
+		return a.Index - b.Index
+	})
+}
+
+func compare(a, b uint64) int {
+	if a < b {
+		return -1
+	}
+	return 1
+}
+
+// remove removes a delivery from a list and returns it; nil if it is not there.
+func remove(list *[]*item, id string) *item {
+	at := slices.IndexFunc(*list, func(i *item) bool { return i.id() == id })
+	if at < 0 {
+		return nil
+	}
+	found := (*list)[at]
+	*list = slices.Delete(*list, at, at+1)
+	return found
+}
+
+// view returns the view for clients, with a number of deliveries in each list.
+func (d *destination) view(deliveries int) api.DestinationView {
+	def := d.Definition
+	v := api.DestinationView{
+		Name: d.Name, ID: def.ID, Definition: def.Definition, Requestor: def.By, CreatedAt: def.CreatedAt, UpdatedAt: def.UpdatedAt,
+		Paused: d.Paused, Delivered: d.Delivered, Pending: len(d.Pending), Dead: len(d.Dead), Full: d.full(),
+		LastDelivered: d.LastDelivered, LastFailure: d.LastFailure,
+	}
+	for _, i := range d.Pending[:min(deliveries, len(d.Pending))] {
+		v.PendingDeliveries = append(v.PendingDeliveries, i.view(true))
+	}
+	for _, i := range d.Dead[:min(deliveries, len(d.Dead))] {
+		v.DeadDeliveries = append(v.DeadDeliveries, i.view(false))
+	}
+	return v
+}
