@@ -28,18 +28,19 @@ func commandEffects() map[string]string {
 	all := map[string]string{
 		"answer": "answer", "approve": "decide", "archive": "archive", "hold": "place_hold", "hold release": "release_hold", "archive export": "export", "archive restore": "import", "cancel": "cancel", "export": "export", "fork": "fork", "import": "import",
 		"pause": "pause", "redrive": "redrive", "reject": "decide", "resolve": "resolve", "resume": "resume", "retry": "retry", "revoke": "decide",
-		"signal": "signal", "checkpoint create": "checkpoint", "agents say": "say", "schedule create": "put_schedule", "hook create": "put_hook",
+		"signal": "signal", "checkpoint create": "checkpoint", "agents say": "say", "schedule create": "put_schedule", "hook create": "put_hook", "destination create": "put_destination",
 		"undo": admin, "backup": admin, "agents register": admin, "agents remove": admin, "token create": admin, "token revoke": admin, "token rotate-local": admin,
 		"mcp enable": admin, "mcp disable": admin, "mcp reload": admin, "ui": admin,
 		"doctor": files, "restore": files, "mcp accept": files, "mcp import": files, "mcp login": files, "mcp logout": files,
 	}
 	for effect, names := range map[string]string{
-		"steer_hook":     "hook delete,hook pause,hook resume,hook rotate",
-		"steer_schedule": "schedule backfill,schedule delete,schedule pause,schedule resume,schedule trigger",
-		works:            "agents ask,agents chat,agents run,submit,tools call,plan run,message ack,message join,message leave,message send,eval,models test",
+		"steer_destination": "destination delete,destination pause,destination redeliver,destination resume,destination rotate,destination test",
+		"steer_hook":        "hook delete,hook pause,hook resume,hook rotate",
+		"steer_schedule":    "schedule backfill,schedule delete,schedule pause,schedule resume,schedule trigger",
+		works:               "agents ask,agents chat,agents run,submit,tools call,plan run,message ack,message join,message leave,message send,eval,models test",
 		here: "bench,completion bash,completion fish,completion powershell,completion zsh,demo,mcp install,mcp serve,mcp uninstall,plan new,serve,worker," +
 			"plan test,mcp test,audit export,skill install",
-		reads: "archive list,archive verify,hold list,hook deliveries,hook get,hook list,hook test,agents card,agents show,approvals,audit list,audit verify,checkpoint list,checkpoint show,costs,diff,explain,get,grants,history,list,logs,mcp list," +
+		reads: "archive list,archive verify,hold list,destination deliveries,destination get,destination list,hook deliveries,hook get,hook list,hook test,agents card,agents show,approvals,audit list,audit verify,checkpoint list,checkpoint show,costs,diff,explain,get,grants,history,list,logs,mcp list," +
 			"mcp validate,message groups,message inbox,message watch,models list,models prices,nodes,plan graph,plan schema,plan validate,policy explain,policy show," +
 			"policy test,questions,queue,replay,result,retain,schedule get,schedule list,sessions,token list,tools list,tools show,trace export,tree,verify,version,watch",
 	} {

@@ -18,7 +18,8 @@ func (a *app) addFamilies(root *cobra.Command) {
 		&approvalCommands{connector: a.connector, wait: wait},
 		&messageCommands{connector: a.connector, tools: a.tools, wait: wait},
 		&scheduleCommands{connector: a.connector, plans: plans},
-		&hookCommands{connector: a.connector, plans: plans})
+		&hookCommands{connector: a.connector, plans: plans},
+		&destinationCommands{a.connector})
 	grouped(root, groupReads, &readCommands{connector: a.connector, wait: wait})
 	grouped(root, groupPlans,
 		&planCommands{env: a.env, tools: a.tools, plans: plans, submits: submits},

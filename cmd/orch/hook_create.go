@@ -106,7 +106,7 @@ func (c *hookCommands) create(ctx context.Context, o hookOptions) error {
 }
 
 // secretFrom reads a secret from a file, without the line break at its end; "" for no file.
-func (c *hookCommands) secretFrom(file string) (string, error) {
+func (c *connector) secretFrom(file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}

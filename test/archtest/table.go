@@ -48,7 +48,7 @@ func Orch() Table { return Table{Layers: layers(), Libraries: libraries(), Rooms
 
 func rooms() []string {
 	return []string{
-		"fault", "retention", "objects", "classify", "events", "internal", "statemachine", "export", "work", "costs", "schedules", "hooks", "audit", "api", "plan", "undo", "index", "traces", "compare", "evals", "stats", "messages", "scheduler", "receiver", "auditor", "holds", "archives", "agents", "models", "tools", "policy",
+		"fault", "retention", "objects", "classify", "events", "internal", "statemachine", "export", "work", "costs", "schedules", "hooks", "destinations", "audit", "api", "plan", "undo", "index", "traces", "compare", "evals", "stats", "messages", "scheduler", "receiver", "sender", "auditor", "holds", "archives", "agents", "models", "tools", "policy",
 		"bus", "rpc", "orchestrator", "worker", "mcp", "httpapi", "web", "skills", "node", ".", "plantest", "bench", "test", "cmd",
 	}
 }
@@ -68,8 +68,9 @@ func layers() []Layer {
 			{Package: "costs", Imports: []string{"fault", "events", "statemachine"}, Pure: true},
 			{Package: "schedules", Imports: []string{"fault", "internal/definition"}, Pure: true},
 			{Package: "hooks", Imports: []string{"fault", "internal/definition"}, Pure: true},
+			{Package: "destinations", Imports: []string{"fault", "events", "hooks", "internal/definition"}, Pure: true},
 			{Package: "audit", Imports: []string{"fault", "events"}},
-			{Package: "api", Imports: []string{"fault", "events", "statemachine", "work", "costs", "schedules", "hooks", "audit"}},
+			{Package: "api", Imports: []string{"fault", "events", "statemachine", "work", "costs", "schedules", "hooks", "destinations", "audit"}},
 		}},
 		{"domain", domain(family)},
 		{"use cases", []Row{
@@ -128,6 +129,7 @@ func domain(family []string) []Row {
 		{Package: "archives", Imports: []string{"fault", "events", "statemachine", "export", "api", "objects", "objects/s3"}},
 		{Package: "scheduler", Imports: []string{"fault", "events", "statemachine", "schedules", "api", "internal/journaled"}},
 		{Package: "receiver", Imports: []string{"fault", "events", "hooks", "api", "plan", "internal/journaled"}},
+		{Package: "sender", Imports: []string{"fault", "events", "hooks", "destinations", "api", "plan", "internal/journaled", "internal/netguard"}},
 		{Package: "auditor", Imports: []string{"fault", "audit", "api"}},
 		{Package: "agents", Imports: []string{"fault", "events", "traces", "work"}},
 		{Package: "agents/peer", Imports: []string{"fault", "events", "work", "agents", "internal/pause"}},

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/fault"
+)
+
+func newDestinationPause(c *destinationCommands) *cobra.Command {
+	var note string
+	cmd := c.steering(&cobra.Command{
+		Use:     "pause NAME",
+		Short:   "Keep the deliveries of a destination until it is resumed",
+		Example: "  orch destination pause pager --note 'the receiver moves'",
+		Args:    takes("NAME"),
+	}, func([]string) (api.SteerDestinationRequest, error) {
+		return api.SteerDestinationRequest{Act: api.ActPause, Note: note}, nil
+	})
+	cmd.Flags().StringVar(&note, "note", "", "why")
+	return cmd
+}
+
+func newDestinationResume(c *destinationCommands) *cobra.Command {
+	return c.steering(&cobra.Command{
+		Use:     "resume NAME",
+		Short:   "Deliver to a paused destination again, also what has waited",
+		Example: "  orch destination resume pager",
+		Args:    takes("NAME"),
+	}, func([]string) (api.SteerDestinationRequest, error) {
+		return api.SteerDestinationRequest{Act: api.ActResume}, nil
+	})
+}
+
+func newDestinationRotate(c *destinationCommands) *cobra.Command {
+	var file, keep string
+	cmd := c.steering(&cobra.Command{
+		Use:   "rotate NAME --secret-file FILE",
+		Short: "Give a destination another secret",
+		Long: `Give a destination another secret. For a while deliveries are signed with both, so that the receiver can be changed without a gap. A
+second rotation within that time ends it.`,
+		Example: "  orch destination rotate pager --secret-file new.txt --keep 1h",
+		Args:    takes("NAME"),
+	}, func([]string) (api.SteerDestinationRequest, error) {
+		r := api.SteerDestinationRequest{Act: api.ActRotate}
+		if file == "" {
+			return r, fault.New(fault.RequiredField, "is missing").WithField("--secret-file").WithHint("a file with the new secret, or - for stdin")
+		}
+		var err error
+		if r.Secret, err = c.secretFrom(file); err != nil || keep == "" {
+			return r, err
+		}
+		d, err := spanFlag("--keep", keep)
+		r.Keep = &d
+		return r, err
+	})
+	cmd.Flags().StringVar(&file, "secret-file", "", "file with the new secret, - for stdin")
+	cmd.Flags().StringVar(&keep, "keep", "", "how long the secret before signs too (default: 24h)")
+	return cmd
+}
+
+func newDestinationRedeliver(c *destinationCommands) *cobra.Command {
+	return c.steering(&cobra.Command{
+		Use:     "redeliver NAME [DELIVERY...]",
+		Short:   "Deliver dead letters of a destination again: those named, or all",
+		Example: "  orch destination redeliver pager",
+		Args:    takes("NAME", "[DELIVERY...]"),
+	}, func(ids []string) (api.SteerDestinationRequest, error) {
+		return api.SteerDestinationRequest{Act: api.ActRedeliver, Deliveries: ids}, nil
+	})
+}
+
+func newDestinationTest(c *destinationCommands) *cobra.Command {
+	return &cobra.Command{
+		Use:               "test NAME",
+		Short:             "Deliver an event of the type orch.test once, and show the answer",
+		Example:           "  orch destination test pager",
+		Args:              takes("NAME"),
+		ValidArgsFunction: c.completeNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.act(cmd.Context(), api.SteerDestinationRequest{Name: args[0], Act: api.ActTest}, func(_ session, v api.DestinationView) error {
+				if v.Tested.Error != "" {
+					return fault.New(fault.NetworkError, "%s", v.Tested.Error)
+				}
+				return c.emit(view{data: v.Tested, names: []string{v.Name}, text: func(w io.Writer) error {
+					return writeLines(w, []string{v.Name + "  answered " + screen.Number(v.Tested.Status)})
+				}})
+			})
+		},
+	}
+}
+
+func newDestinationDelete(c *destinationCommands) *cobra.Command {
+	return &cobra.Command{
+		Use:               "delete NAME",
+		Short:             "Delete a destination with its secret and its deliveries",
+		Example:           "  orch destination delete pager",
+		Args:              takes("NAME"),
+		ValidArgsFunction: c.completeNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.act(cmd.Context(), api.SteerDestinationRequest{Name: args[0], Act: api.ActDelete}, func(_ session, v api.DestinationView) error {
+				return c.emit(view{data: v, names: []string{args[0]}, text: func(w io.Writer) error {
+					return writeLines(w, []string{args[0] + "  deleted"})
+				}})
+			})
+		},
+	}
+}
+
+// steering completes a command that changes what a destination does. request gets the arguments after the name.
+func (c *destinationCommands) steering(cmd *cobra.Command, request func(args []string) (api.SteerDestinationRequest, error)) *cobra.Command {
+	cmd.ValidArgsFunction = c.completeNames
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		r, err := request(args[1:])
+		if err != nil {
+			return err
+		}
+		r.Name = args[0]
+		return c.act(cmd.Context(), r, func(s session, v api.DestinationView) error {
+			c.noteIdle(s)
+			return c.showDestination(v)
+		})
+	}
+	return cmd
+}
+
+// act makes a request and passes on the answer.
+func (c *destinationCommands) act(ctx context.Context, r api.SteerDestinationRequest, show func(session, api.DestinationView) error) error {
+	r.Actor = c.actor()
+	return c.with(ctx, idle, func(s session) error {
+		v, err := s.SteerDestination(ctx, r)
+		if err != nil {
+			return err
+		}
+		return show(s, v)
+	})
+}
