@@ -1,0 +1,281 @@
+package sender_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/destinations"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/sender"
+)
+
+func TestDeliversWhatIsWanted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.submit("before", nil)
+	w.put("pager", destinations.Definition{Events: []string{"task.failed"}, Labels: map[string]string{"team": "shop"}, When: `hook.body.data.name != "quiet"`})
+	w.submit("a", map[string]string{"team": "shop"})
+	want := w.fail("a")
+	w.submit("b", nil)
+	w.fail("b")
+	w.submit("quiet", map[string]string{"team": "shop"})
+	w.fail("quiet")
+	w.Step(t.Context())
+	assert.Equal(t, []string{want}, w.accepted())
+	assert.Equal(t, 1, w.view("pager").Delivered)
+	w.restart()
+	w.Step(t.Context())
+	assert.Equal(t, []string{want}, w.accepted(), "nothing comes twice after an orderly restart")
+}
+
+// A receiver that fails for days gets nothing but dead letters, which are delivered again when somebody asks for it.
+func TestRetriesAndDeadLetters(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.put("pager", destinations.Definition{})
+	w.status(http.StatusInternalServerError)
+	id := w.submit("a", nil)
+	w.Step(t.Context())
+	for _, wait := range []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour} {
+		before := w.tries
+		w.pass(wait - time.Second)
+		assert.Equal(t, before, w.tries, "%s is too early", wait)
+		w.restart()
+		w.pass(time.Second)
+		assert.Equal(t, before+1, w.tries, "%s", wait)
+	}
+	v := w.view("pager")
+	require.Len(t, v.DeadDeliveries, 1)
+	assert.Equal(t, id, v.DeadDeliveries[0].ID)
+	assert.Equal(t, 500, v.DeadDeliveries[0].Last.Status)
+	assert.Equal(t, 1, w.Failing())
+	w.status(http.StatusNoContent)
+	_, err := w.SteerDestination(t.Context(), api.SteerDestinationRequest{Name: "pager", Act: api.ActRedeliver, Deliveries: []string{"x"}})
+	assert.True(t, fault.Has(err, fault.NotFound), err)
+	w.answers(nil)
+	w.steer(api.SteerDestinationRequest{Name: "pager", Act: api.ActRedeliver})
+	w.Step(t.Context())
+	assert.Equal(t, []string{id}, w.accepted())
+	assert.Zero(t, w.view("pager").Dead)
+	assert.Zero(t, w.Failing())
+}
+
+func TestHostileReceivers(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(http.ResponseWriter, *http.Request){
+		"redirect": func(to http.ResponseWriter, r *http.Request) {
+			http.Redirect(to, r, "/other", http.StatusTemporaryRedirect)
+		},
+		"found":   func(to http.ResponseWriter, r *http.Request) { http.Redirect(to, r, "/other", http.StatusFound) },
+		"broken":  func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"silent":  func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"headers": func(to http.ResponseWriter, _ *http.Request) { to.Header().Set("X", strings.Repeat("x", 1<<20)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.put("pager", destinations.Definition{})
+			w.answers(answer)
+			id := w.submit("a", nil)
+			w.Step(t.Context())
+			v := w.view("pager")
+			assert.Equal(t, 1, v.Pending)
+			assert.Equal(t, 1, w.tries, "a redirect is not followed")
+			assert.NotEmpty(t, v.LastFailure.Error)
+			assert.NotContains(t, v.LastFailure.Error, "whsec")
+			w.answers(nil)
+			w.pass(5 * time.Second)
+			assert.Equal(t, []string{id}, w.accepted())
+		})
+	}
+}
+
+func TestAnEndlessBodyIsNotRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.put("pager", destinations.Definition{})
+	w.answers(func(to http.ResponseWriter, _ *http.Request) {
+		for err := error(nil); err == nil; {
+			_, err = to.Write(make([]byte, 1<<16))
+		}
+	})
+	w.submit("a", nil)
+	w.Step(t.Context())
+	assert.Equal(t, 1, w.view("pager").Delivered, "the status is the answer")
+}
+
+func TestRetryAfterAndGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.put("pager", destinations.Definition{})
+	w.answers(func(to http.ResponseWriter, _ *http.Request) {
+		to.Header().Set("Retry-After", "3600")
+		to.WriteHeader(http.StatusTooManyRequests)
+	})
+	w.submit("a", nil)
+	w.Step(t.Context())
+	w.pass(time.Hour - time.Second)
+	assert.Equal(t, 1, w.tries)
+	w.status(http.StatusGone)
+	w.pass(time.Second)
+	assert.Equal(t, 2, w.tries)
+	v := w.view("pager")
+	require.NotNil(t, v.Paused)
+	assert.Equal(t, "node", v.Paused.By)
+	w.submit("b", nil)
+	w.pass(100 * time.Hour)
+	assert.Equal(t, 2, w.tries, "nothing is sent")
+	w.answers(nil)
+	w.steer(api.SteerDestinationRequest{Name: "pager", Act: api.ActResume})
+	w.Step(t.Context())
+	assert.Len(t, w.accepted(), 2, "and nothing is lost")
+}
+
+func TestRotationSignsWithBoth(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.put("pager", destinations.Definition{})
+	w.steer(api.SteerDestinationRequest{Name: "pager", Act: api.ActRotate, Secret: other})
+	w.submit("a", nil)
+	w.Step(t.Context())
+	w.valid = other
+	w.submit("b", nil)
+	w.Step(t.Context())
+	assert.Len(t, w.accepted(), 2)
+	w.valid = secret
+	w.submit("c", nil)
+	w.pass(25 * time.Hour)
+	assert.Len(t, w.accepted(), 2, "the time of the secret before is over")
+	for _, entry := range w.journal.Entries {
+		assert.NotContains(t, string(entry), "whsec")
+	}
+	w.steer(api.SteerDestinationRequest{Name: "pager", Act: api.ActDelete})
+	assert.Empty(t, w.secrets)
+	w.pass(100 * time.Hour)
+	assert.Len(t, w.accepted(), 2)
+}
+
+// A slow receiver has as many deliveries as it may have; the log keeps the others, also those of archived tasks.
+func TestTheLogIsTheQueue(t *testing.T) {
+	t.Parallel()
+	const n = 3 * sender.MaxPending
+	w := newWorld(t)
+	w.put("slow", destinations.Definition{})
+	w.steer(api.SteerDestinationRequest{Name: "slow", Act: api.ActPause})
+	want := map[string]bool{}
+	for i := range n {
+		key := fmt.Sprint("t", i)
+		want[w.submit(key, nil)] = true
+		if i%500 == 0 {
+			w.Step(t.Context())
+		}
+		if i%3 == 0 {
+			require.NoError(t, w.log.Archive(t.Context(), events.KeyedTaskID("", key)))
+		}
+	}
+	w.Step(t.Context())
+	v := w.view("slow")
+	assert.True(t, v.Full)
+	assert.LessOrEqual(t, v.Pending, sender.MaxPending+500)
+	w.restart()
+	w.steer(api.SteerDestinationRequest{Name: "slow", Act: api.ActResume})
+	for range 10 {
+		w.Step(t.Context())
+	}
+	for id := range want {
+		assert.Equal(t, 1, w.got[id], id)
+	}
+	assert.Len(t, w.got, n)
+}
+
+// Appends fail and lose their answers, receivers fail, and the sender crashes between any two steps. Each event arrives.
+func TestNothingIsLost(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(5) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test
+			w.put("pager", destinations.Definition{})
+			w.journal.Failing = func() (error, bool) {
+				if random.IntN(5) == 0 {
+					return fault.New(fault.Unavailable, "the disk"), random.IntN(2) == 0
+				}
+				return nil, false
+			}
+			w.answers(func(to http.ResponseWriter, r *http.Request) {
+				if random.IntN(2) == 0 {
+					to.WriteHeader(http.StatusBadGateway)
+					return
+				}
+				w.accept(r.Header.Get("Webhook-Id"))
+			})
+			want := map[string]bool{}
+			for i := range 60 {
+				key := fmt.Sprint("t", i)
+				want[w.submit(key, nil)] = true
+				want[w.fail(key)] = true
+				if random.IntN(3) == 0 {
+					require.NoError(t, w.log.Archive(t.Context(), events.KeyedTaskID("", key)))
+				}
+				if random.IntN(3) == 0 {
+					w.pass(time.Minute)
+				}
+				if random.IntN(6) == 0 {
+					w.restart()
+				}
+			}
+			w.journal.Failing = nil
+			w.answers(nil)
+			for range 3 {
+				w.pass(24 * time.Hour)
+			}
+			for id := range want {
+				assert.Positive(t, w.got[id], id)
+			}
+			assert.Len(t, w.got, len(want))
+			assert.Zero(t, w.view("pager").Pending, "%+v", w.view("pager").LastFailure)
+		})
+	}
+}
+
+func TestWrongRequests(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.put("pager", destinations.Definition{})
+	for name, tc := range map[string]struct {
+		r     api.PutDestinationRequest
+		code  fault.Code
+		field string
+	}{
+		"name":      {api.PutDestinationRequest{Name: "A b"}, fault.InvalidFormat, "name"},
+		"private":   {api.PutDestinationRequest{Name: "a", Definition: destinations.Definition{URL: "https://10.0.0.1/"}, Secret: secret}, fault.Forbidden, "url"},
+		"metadata":  {api.PutDestinationRequest{Name: "a", Definition: destinations.Definition{URL: "https://169.254.169.254/"}, Secret: secret}, fault.Forbidden, "url"},
+		"plain":     {api.PutDestinationRequest{Name: "a", Definition: destinations.Definition{URL: "http://example.com/"}, Secret: secret}, fault.InvalidFormat, "url"},
+		"user":      {api.PutDestinationRequest{Name: "a", Definition: destinations.Definition{URL: "https://a:b@example.com/"}, Secret: secret}, fault.InvalidFormat, "url"},
+		"when":      {api.PutDestinationRequest{Name: "a", Definition: destinations.Definition{URL: "https://example.com/", When: "hook.body ==="}, Secret: secret}, fault.ValidationError, "when"},
+		"no secret": {api.PutDestinationRequest{Name: "a", Definition: destinations.Definition{URL: "https://example.com/"}}, fault.RequiredField, "secret"},
+		"short":     {api.PutDestinationRequest{Name: "a", Definition: destinations.Definition{URL: "https://example.com/"}, Secret: "whsec_AAAA"}, fault.ValidationError, "secret"},
+		"taken":     {api.PutDestinationRequest{Name: "pager", Definition: destinations.Definition{URL: "https://example.com/"}}, fault.Conflict, "name"},
+	} {
+		_, err := w.PutDestination(t.Context(), tc.r)
+		f := fault.From(err)
+		assert.Equal(t, tc.code, f.Code, name)
+		assert.Equal(t, tc.field, f.Field, name)
+	}
+	_, err := w.SteerDestination(t.Context(), api.SteerDestinationRequest{Name: "pager", Act: "explode"})
+	assert.True(t, fault.Has(err, fault.ValidationError), err)
+	_, err = w.SteerDestination(t.Context(), api.SteerDestinationRequest{Name: "nobody", Act: api.ActPause})
+	assert.True(t, fault.Has(err, fault.NotFound), err)
+	v := w.steer(api.SteerDestinationRequest{Name: "pager", Act: api.ActTest})
+	assert.Equal(t, 200, v.Tested.Status)
+}
