@@ -1,7 +1,6 @@
 package destinations
 
 import (
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -43,7 +42,7 @@ func RetryAfter(value string, now time.Time) time.Time {
 	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
 		return now.Add(time.Duration(seconds) * time.Second) //nolint:gosec // 31 bits
 	}
-	at, err := http.ParseTime(value)
+	at, err := time.Parse("Mon, 02 Jan 2006 15:04:05 GMT", value)
 	if err != nil {
 		return time.Time{}
 	}
@@ -54,4 +53,4 @@ func RetryAfter(value string, now time.Time) time.Time {
 func Accepted(status int) bool { return status >= 200 && status <= 299 }
 
 // Gone reports whether the status of an answer asks for no further deliveries.
-func Gone(status int) bool { return status == http.StatusGone }
+func Gone(status int) bool { return status == 410 }
