@@ -28,8 +28,10 @@ type Definition struct {
 const (
 	// MaxText bounds a definition, in bytes.
 	MaxText = 16 << 10
-	// MaxEvents bounds Definition.Events, MaxLabels bounds Definition.Labels.
-	MaxEvents, MaxLabels = 32, 32
+	// MaxEvents bounds Definition.Events.
+	MaxEvents = 32
+	// MaxLabels bounds Definition.Labels.
+	MaxLabels = 32
 	// MaxURL bounds the URL, in bytes.
 	MaxURL = 2048
 )

@@ -40,7 +40,7 @@ func Next(failed int, now, asked time.Time, random float64) (time.Time, bool) {
 func RetryAfter(value string, now time.Time) time.Time {
 	value = strings.TrimSpace(value)
 	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
-		return now.Add(time.Duration(seconds) * time.Second) //nolint:gosec // 31 bits
+		return now.Add(time.Duration(seconds) * time.Second)
 	}
 	at, err := time.Parse("Mon, 02 Jan 2006 15:04:05 GMT", value)
 	if err != nil {

@@ -83,7 +83,7 @@ func (s *Sender) pauseIfDue(ctx context.Context, name, id string, a api.Delivery
 	d := s.get(name)
 	paused, dead := d.Paused != nil, len(d.Dead)
 	s.mu.RUnlock()
-	why := ""
+	var why string
 	switch {
 	case paused:
 		return nil

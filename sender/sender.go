@@ -102,7 +102,7 @@ func New(cfg Config) *Sender {
 		cfg.Page = func(string, string) string { return "" }
 	}
 	if cfg.Random == nil {
-		cfg.Random = rand.Float64 //nolint:gosec // jitter
+		cfg.Random = rand.Float64
 	}
 	cfg.Interval, cfg.Timeout = cmp.Or(cfg.Interval, 500*time.Millisecond), cmp.Or(cfg.Timeout, 20*time.Second)
 	s := &Sender{

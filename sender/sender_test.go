@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -201,10 +202,10 @@ func TestTheLogIsTheQueue(t *testing.T) {
 func TestNothingIsLost(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(5) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test
+			random := rand.New(rand.NewPCG(seed, 1))
 			w.put("pager", destinations.Definition{})
 			w.journal.Failing = func() (error, bool) {
 				if random.IntN(5) == 0 {

@@ -106,12 +106,12 @@ func (c *hookCommands) create(ctx context.Context, o hookOptions) error {
 }
 
 // secretFrom reads a secret from a file, without the line break at its end; "" for no file.
-func (c *connector) secretFrom(file string) (string, error) {
+func (cn *connector) secretFrom(file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
 	const most = 4096
-	text, err := c.read(file, most)
+	text, err := cn.read(file, most)
 	if err != nil {
 		return "", err
 	}
