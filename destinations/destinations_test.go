@@ -114,10 +114,13 @@ func TestBody(t *testing.T) {
 	require.True(t, ok)
 	body, err := e.Encode()
 	require.NoError(t, err)
-	assert.Contains(t, string(body), `{"type":"task.failed","timestamp":"2026-11-29T12:00:00Z","data":{"task":"`+string(id)+`","name":"night","revision":7,"labels":{"team":"shop"},"requestor":"user:ada","reason":"step [hidden] `)
-	assert.Contains(t, string(body), `"error_code":"TIMEOUT"`)
+	assert.Contains(t, string(body), `{"type":"task.failed","timestamp":"2026-11-29T12:00:00Z","data":{"task":"`+string(id)+`","name":"night","revision":7,"labels":{"team":"shop"},"requestor":"user:ada","error_code":"TIMEOUT"}}`)
 	assert.NotContains(t, string(body), "hunter2")
-	assert.Less(t, len(body), 1500)
+	cancelled := &events.Commit{Task: id, Rev: 8, At: at, Events: []events.Event{{Kind: events.TaskCancelled, Data: &events.Moved{Reason: "hunter2 " + strings.Repeat("x", 1000)}}}}
+	e, ok = destinations.New(cancelled, 0, facts, redact)
+	require.True(t, ok)
+	assert.Contains(t, e.Data.Reason, "[hidden] x")
+	assert.Less(t, len(e.Data.Reason), 510)
 	_, ok = destinations.New(failed, 1, facts, redact)
 	assert.False(t, ok)
 	facts.Part = true

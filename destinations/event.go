@@ -86,8 +86,10 @@ type Data struct {
 	Revision  uint64            `json:"revision,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	Requestor string            `json:"requestor,omitempty"`
-	// Reason is why the state of the task has changed.
-	Reason    string     `json:"reason,omitempty"`
+	// Reason is what somebody has said about a cancellation, a pause or a decision.
+	Reason string `json:"reason,omitempty"`
+	// Block is why a task is blocked: dependency, input, resource, error or expired.
+	Block     string     `json:"block,omitempty"`
 	ErrorCode fault.Code `json:"error_code,omitempty"`
 	Approval  *Approval  `json:"approval,omitempty"`
 	// URL is the page of the task or of the approval, if the node has one.
@@ -145,7 +147,10 @@ func New(c *events.Commit, index int, f Facts, redact func(string) string) (Even
 	text := func(s string) string { return fault.Clip(redact(s), maxText) }
 	switch d := of.Data.(type) {
 	case *events.Moved:
-		e.Data.Reason = text(d.Reason)
+		e.Data.Block = d.Block
+		if e.Type == TaskCancelled { // other reasons are messages of errors
+			e.Data.Reason = text(d.Reason)
+		}
 		if d.Error != nil {
 			e.Data.ErrorCode = d.Error.Code
 		}
