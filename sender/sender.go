@@ -178,16 +178,3 @@ func (s *Sender) due() map[string]string {
 
 // ready reports whether a destination gets deliveries. mu must be held.
 func (s *Sender) ready(d *destination) bool { return d.Paused == nil && s.keys[d.Definition.ID] != nil }
-
-// Failing returns the number of destinations whose last attempt has failed, or that the node has paused.
-func (s *Sender) Failing() int {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	n := 0
-	for _, d := range s.all {
-		if d.LastFailure != nil || d.Paused != nil && d.Paused.By == node || len(d.Dead) > 0 {
-			n++
-		}
-	}
-	return n
-}

@@ -139,3 +139,27 @@ func (c *destinationCommands) act(ctx context.Context, r api.SteerDestinationReq
 		return show(s, v)
 	})
 }
+
+// destinationFindings returns a finding for each destination that fails, has dead letters, or was paused by the node.
+func destinationFindings(ctx context.Context, s session) (all []finding) {
+	const part = "destinations"
+	reply, err := s.Destinations(ctx, api.DestinationsRequest{})
+	if err != nil {
+		return []finding{failed(part, err, "orch destination list")}
+	}
+	for _, d := range reply.Destinations {
+		var why string
+		switch {
+		case d.Paused != nil && d.Paused.By == "node":
+			why = "was paused: " + d.Paused.Note
+		case d.Dead > 0:
+			why = "has " + screen.Number(d.Dead) + " dead letters"
+		case d.LastFailure != nil:
+			why = "fails: " + d.LastFailure.Error
+		default:
+			continue
+		}
+		all = append(all, bad(part, d.Name+" "+why, "orch destination deliveries "+d.Name))
+	}
+	return all
+}
