@@ -107,7 +107,11 @@ type backend struct {
 	*scheduler.Scheduler
 	*receiver.Receiver
 	api.Audits
+	sendersAPI
 }
+
+// sendersAPI is embedded by another name than its method.
+type sendersAPI = api.Destinations
 
 // Request implements model.Node.
 func (n *node) Request(ctx context.Context, task events.TaskID, args models.CallArgs) (models.Request, []string, int, error) {
