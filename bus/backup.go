@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -40,7 +41,7 @@ type Manifest struct {
 	// Version is the version of the program that wrote the backup, TakenAt the time at which the backup started.
 	Version string    `json:"version,omitempty"`
 	TakenAt time.Time `json:"taken_at"`
-	// Store is the version of the store's format, see StoreVersion; 0 is the format before version 1.
+	// Store is the lowest version of the store's format that has all parts, see StoreVersion; 0 is the format before version 1.
 	Store int    `json:"store,omitempty"`
 	Parts []Part `json:"parts"`
 	// Lost lists the losses that a salvage had accepted before the backup.
@@ -159,17 +160,13 @@ func backupFault(path string, err error) error {
 
 func (c *Conn) writeBackup(ctx context.Context, to io.Writer, lost *Lost, cfg BackupConfig, renew func() error) (Manifest, error) {
 	b := backupWriter{tar: tar.NewWriter(to), manifest: Manifest{
-		Format: backupFormat, Store: StoreVersion, Lost: lost, Version: cfg.Version, TakenAt: events.Time(time.Now()),
+		Format: backupFormat, Store: 1, Lost: lost, Version: cfg.Version, TakenAt: events.Time(time.Now()),
 	}}
-	for _, stream := range backupStreams() {
-		if slices.Contains(journalStreams(), stream) {
-			if there, err := c.hasStream(ctx, stream); err != nil || !there {
-				if err != nil {
-					return b.manifest, err
-				}
-				continue
-			}
-		}
+	streams, err := c.streamsToBackUp(ctx)
+	if err != nil {
+		return b.manifest, err
+	}
+	for _, stream := range streams {
 		done := uint64(0)
 		b.startPart(stream)
 		config, err := c.snapshot(ctx, stream, func(piece []byte, size uint64) error {
@@ -194,6 +191,29 @@ func (c *Conn) writeBackup(ctx context.Context, to io.Writer, lost *Lost, cfg Ba
 		}
 	}
 	return b.manifest, b.close()
+}
+
+// streamsToBackUp returns the streams of a backup, as backupStreams does: the journals that exist, and after them those of a newer
+// orch, which this one does not know.
+func (c *Conn) streamsToBackUp(ctx context.Context) ([]string, error) {
+	var there []string
+	names := c.js.StreamNames(ctx)
+	for name := range names.Name() {
+		there = append(there, name)
+	}
+	if err := names.Err(); err != nil {
+		return nil, readFault(err)
+	}
+	all := slices.DeleteFunc(backupStreams(), func(s string) bool {
+		return slices.Contains(journalStreams(), s) && !slices.Contains(there, s)
+	})
+	slices.Sort(there)
+	for _, name := range there {
+		if strings.HasPrefix(name, journalPrefix) && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all, nil
 }
 
 // backupWriter writes the parts of a backup one after the other.
@@ -229,6 +249,7 @@ func (b *backupWriter) entry(name string, data []byte) error {
 func (b *backupWriter) endPart() {
 	b.part.SHA256 = hex.EncodeToString(b.sum.Sum(nil))
 	b.manifest.Parts = append(b.manifest.Parts, b.part)
+	b.manifest.Store = max(b.manifest.Store, versionOfPart(b.part.Name))
 	b.manifest.Bytes += b.part.Bytes
 }
 

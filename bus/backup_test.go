@@ -193,7 +193,7 @@ func TestRestoreOfAnotherFormat(t *testing.T) {
 		_, err = bus.Restore(t.Context(), bus.RestoreConfig{File: file, DataDir: filepath.Join(t.TempDir(), "data")})
 		e, ok := errors.AsType[*fault.Error](err)
 		require.True(t, ok)
-		assert.Equal(t, fault.InvalidFormat, e.Code)
+		assert.Equal(t, fault.NewerStore, e.Code)
 		assert.Equal(t, hint, e.Hint)
 	}
 }

@@ -205,6 +205,8 @@ func (i *inspection) examine(s storefile.Stream) {
 		i.dropStream(s, "what the last start tried there is damaged; it is tried anew")
 	case s.Name == messagesStream:
 		i.examineMessages(s)
+	case isOrchStream(s.Name): // of a newer orch, which needs it
+		i.examineOwn(s)
 	default:
 		i.quarantineStream(s.Name, problemOf(s.Name, s.Damage[0]))
 	}

@@ -90,6 +90,11 @@ func (s *Store) HasJournal(ctx context.Context, name string) (bool, error) {
 // OpenJournal opens or creates a journal. Errors: DISK_FULL, UNAVAILABLE.
 func (s *Store) OpenJournal(ctx context.Context, name string) (*Journal, error) {
 	j := &Journal{store: s, name: name}
+	if !s.newer() {
+		if err := s.RaiseVersion(ctx, versionOfJournal(name)); err != nil {
+			return nil, err
+		}
+	}
 	var err error
 	j.stream, err = opener{s.conn.js, s.newer()}.stream(ctx, jetstream.StreamConfig{
 		Name: journalPrefix + name, Description: "changes of " + contentOf(name) + ", one a message",

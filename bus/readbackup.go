@@ -89,7 +89,11 @@ func (b *backupReader) manifest(parts []Part) (Manifest, error) {
 		return m, damagedBackup(err)
 	}
 	if m.Format != backupFormat {
-		return m, fault.New(fault.InvalidFormat, "the backup has format %d; this program reads %d", m.Format, backupFormat).
+		code := fault.InvalidFormat
+		if m.Format > backupFormat {
+			code = fault.NewerStore
+		}
+		return m, fault.New(code, "the backup has format %d; this program reads %d", m.Format, backupFormat).
 			WithField("file").WithHint("use the version of orch that wrote it%s", m.versionSuffix())
 	}
 	if m.Store > StoreVersion {
@@ -100,20 +104,26 @@ func (b *backupReader) manifest(parts []Part) (Manifest, error) {
 	if !slices.EqualFunc(parts, m.Parts, same) {
 		return m, damagedBackup(errors.New("the parts do not match the manifest"))
 	}
-	for _, p := range parts {
-		if p.Name != authFile && !slices.Contains(backupStreams(), p.Name) {
-			return m, damagedBackup(errors.New("unexpected part " + p.Name))
+	return m, m.checkParts()
+}
+
+// checkParts checks that the backup has the parts that a store needs, and no others but those of a newer orch.
+func (m Manifest) checkParts() error {
+	for _, p := range m.Parts {
+		newer := isOrchStream(p.Name) && len(p.Config) > 0
+		if p.Name != authFile && !newer && !slices.Contains(backupStreams(), p.Name) {
+			return damagedBackup(errors.New("unexpected part " + p.Name))
 		}
 	}
 	for _, stream := range backupStreams() {
 		if stream == tokensStream || slices.Contains(journalStreams(), stream) { // not every store has these
 			continue
 		}
-		if !slices.ContainsFunc(parts, func(p Part) bool { return p.Name == stream }) {
-			return m, damagedBackup(errors.New("missing part " + stream))
+		if !slices.ContainsFunc(m.Parts, func(p Part) bool { return p.Name == stream }) {
+			return damagedBackup(errors.New("missing part " + stream))
 		}
 	}
-	return m, nil
+	return nil
 }
 
 // versionSuffix returns ": " and the version of orch that wrote the backup, or "" if that is not recorded.

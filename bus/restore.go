@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
@@ -149,7 +150,14 @@ func (c *RestoreConfig) fill(ctx context.Context, server *Server, m Manifest) (r
 	if err != nil {
 		return report, err
 	}
-	report, err = store.Verify(ctx, nil)
+	for _, p := range m.Parts {
+		if name, ok := strings.CutPrefix(p.Name, journalPrefix); ok && err == nil {
+			err = store.RaiseVersion(ctx, versionOfJournal(name))
+		}
+	}
+	if err == nil {
+		report, err = store.Verify(ctx, nil)
+	}
 	return report, errors.Join(err, store.Close(context.WithoutCancel(ctx)))
 }
 

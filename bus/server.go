@@ -101,7 +101,7 @@ func (s *Server) start(ctx context.Context) error {
 	if err = makeStoreDir(s.cfg.DataDir); err != nil {
 		return err
 	}
-	if err = writeVersion(s.cfg.DataDir); err != nil {
+	if err = writeVersion(s.cfg.DataDir, 1, s.cfg.Program); err != nil {
 		return err
 	}
 	if s.auth, err = loadCredentials(s.cfg.DataDir); err != nil {

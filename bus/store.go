@@ -26,6 +26,9 @@ type StoreConfig struct {
 	HighWaterFile string
 	// Replicas is the number of copies of every stream, 1 by default; 3 in a cluster.
 	Replicas int
+	// Program is the version of the program, which a store on an external server records. For an embedded server, set
+	// ServerConfig.Program.
+	Program string
 	// ReadNewer allows opening a store on an external server that a newer orch has written, for reading only. For an
 	// embedded server, set ServerConfig.ReadNewer.
 	ReadNewer bool
@@ -64,6 +67,7 @@ type Store struct {
 	cancel     context.CancelFunc
 	background sync.WaitGroup
 	closed     sync.Once
+	raising    sync.Mutex // held while the version of the store is raised
 }
 
 // streams holds the streams and buckets of a store, and the state that all its parts share.

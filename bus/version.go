@@ -1,9 +1,12 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -14,16 +17,100 @@ import (
 // file.
 const versionFile = "store.json"
 
-// StoreVersion is the version of the store's format that this package writes. The format covers streams, subjects, headers and
-// the files beside the store. Commits have a separate version, events.Version.
-const StoreVersion = 1
+// StoreVersion is the newest version of the store's format that this package reads and writes. The format covers streams, subjects,
+// headers and the files beside the store. Commits have a separate version, events.Version. A store has the lowest version that has
+// all that was used in it, so that older programs can open it as long as they understand it (see versions).
+const StoreVersion = 2
 
-// storeVersion is the content of versionFile.
+// versions are the versions of the store. Each is written when a store first uses what the version adds, or when somebody tells
+// so (see Store.RaiseVersion).
+func versions() []version {
+	return []version{
+		{Release: "0.1.0"},
+		{
+			Release: "0.2.0",
+			// An older orch would remove tasks that are held.
+			Journals: []string{HoldsJournal},
+			Parts:    []string{SchedulesJournal, HooksJournal, HoldsJournal, AuditJournal},
+		},
+	}
+}
+
+// version is a version of the store.
+type version struct {
+	// Release is the first release of orch that knows the version.
+	Release string
+	// Journals are the journals that older programs must not ignore. Parts are those that they do not find in backups.
+	Journals []string
+	Parts    []string
+}
+
+// releaseOf returns the first release that knows a version of the store; "" if that is not known.
+func releaseOf(v int) string {
+	if all := versions(); v >= 1 && v <= len(all) {
+		return all[v-1].Release
+	}
+	return ""
+}
+
+// versionOfJournal returns the lowest version of a store that has a journal.
+func versionOfJournal(name string) int {
+	for i, v := range versions() {
+		if slices.Contains(v.Journals, name) {
+			return i + 1
+		}
+	}
+	return 1
+}
+
+// versionOfPart returns the version of a backup with a part. Programs that know only lower versions refuse the backup.
+func versionOfPart(stream string) int {
+	for i, v := range versions() {
+		if name, ok := strings.CutPrefix(stream, journalPrefix); ok && slices.Contains(v.Parts, name) {
+			return i + 1
+		}
+	}
+	return 1
+}
+
+// isOrchStream reports whether a stream is one of orch, perhaps of a newer one.
+func isOrchStream(name string) bool {
+	return strings.HasPrefix(name, "ORCH_") || strings.HasPrefix(name, "KV_ORCH_") || strings.HasPrefix(name, "OBJ_ORCH_")
+}
+
+// storeVersion is the content of versionFile. Programs of version 1 ignore Needs and Writer.
 type storeVersion struct {
 	Version int `json:"version"`
 	// ReadableFrom is the lowest StoreVersion of a program that may read the store, and write sessions, tokens and messages
 	// to it.
 	ReadableFrom int `json:"readable_from"`
+	// Needs is the first release of orch that may write the store.
+	Needs string `json:"needs,omitempty"`
+	// Writer is the version of the program that opened the store last for writing.
+	Writer string `json:"writer,omitempty"`
+}
+
+// VersionInfo describes the version of a store.
+type VersionInfo struct {
+	// Version is the version of the store, and Known the newest that this program knows.
+	Version int `json:"version"`
+	Known   int `json:"known"`
+	// Needs is the oldest release of orch that may write the store, and Writer the version that opened it last for writing, if these
+	// are recorded.
+	Needs  string `json:"needs,omitempty"`
+	Writer string `json:"writer,omitempty"`
+}
+
+func (v storeVersion) info() VersionInfo {
+	return VersionInfo{Version: v.Version, Known: StoreVersion, Needs: cmp.Or(v.Needs, releaseOf(v.Version)), Writer: v.Writer}
+}
+
+// ReadVersion returns the version of the store in a data directory. It starts no server. Errors: NOT_FOUND if there is no store or
+// it is of before there were versions, DATA_LOSS.
+func ReadVersion(dataDir string) (VersionInfo, error) {
+	var v storeVersion
+	err := readSealed(filepath.Join(dataDir, versionFile), &v)
+	return v.info(), err
 }
 
 // checkVersion returns the error NEWER_STORE for a store that a newer orch has written. If this version can read the store and
@@ -40,8 +127,14 @@ func checkVersion(cfg *ServerConfig) (*fault.Error, error) {
 	return v.check(cfg.ReadNewer)
 }
 
-func thisVersion() storeVersion {
-	return storeVersion{Version: StoreVersion, ReadableFrom: StoreVersion}
+// raised returns a version that is at least the given one, and what is recorded with it. It keeps all that is recorded in a newer one.
+func (v storeVersion) raised(least int, program string) storeVersion {
+	if v.Version > StoreVersion {
+		return v
+	}
+	v.Version, v.ReadableFrom = max(v.Version, least, 1), max(v.ReadableFrom, 1)
+	v.Needs, v.Writer = releaseOf(v.Version), cmp.Or(program, v.Writer)
+	return v
 }
 
 // check decides whether a store of a version may be used. The first result, if not nil, is why the store is read-only; the
@@ -60,72 +153,113 @@ func (v storeVersion) check(readNewer bool) (*fault.Error, error) {
 }
 
 func newerStore(v storeVersion, consequence string) *fault.Error {
-	return fault.New(fault.NewerStore, "a newer orch has written the store: it has version %d, this orch knows %d; %s", v.Version, StoreVersion, consequence).
-		WithHint("use the newer orch; nothing is damaged")
+	e := fault.New(fault.NewerStore, "a newer orch has written the store: it has version %d, this orch knows %d; %s", v.Version, StoreVersion, consequence)
+	if v.Needs == "" {
+		return e.WithHint("use the newer orch; nothing is damaged")
+	}
+	return e.WithHint("use orch %s or a newer orch; nothing is damaged", v.Needs)
 }
 
-// writeVersion writes StoreVersion to versionFile if the file is missing or has an older version, so that older programs
-// refuse the store.
-func writeVersion(dataDir string) error {
+// writeVersion writes the version of the store to versionFile: at least the given version, and the version of the program.
+func writeVersion(dataDir string, least int, program string) error {
 	path := filepath.Join(dataDir, versionFile)
 	var v storeVersion
 	switch err := readSealed(path, &v); {
-	case fault.Has(err, fault.DataLoss), err == nil && v.Version >= StoreVersion: // the check of the files reports the damage
+	case fault.Has(err, fault.DataLoss): // the check of the files reports the damage
 		return nil
 	case err != nil && !fault.Has(err, fault.NotFound):
 		return err
 	}
-	return writeSealed(path, thisVersion())
+	if next := v.raised(least, program); next != v {
+		return writeSealed(path, next)
+	}
+	return nil
+}
+
+// RaiseVersion makes the version of the store at least the given one. From then on, programs that know only lower versions refuse the
+// store. It returns once that is durable. Errors: NEWER_STORE for a store that is read-only, UNAVAILABLE, DISK_FULL.
+func (s *Store) RaiseVersion(ctx context.Context, least int) error {
+	switch server := s.conn.target.server; {
+	case s.newer():
+		return s.loss.Load()
+	case server != nil:
+		s.raising.Lock()
+		defer s.raising.Unlock()
+		return writeVersion(server.cfg.DataDir, least, "")
+	default:
+		return s.raiseExternal(ctx, least, "")
+	}
+}
+
+// Version returns the version of the store.
+func (s *Store) Version(ctx context.Context) (VersionInfo, error) {
+	if server := s.conn.target.server; server != nil {
+		return ReadVersion(server.cfg.DataDir)
+	}
+	v, _, err := s.externalVersion(ctx)
+	return v.info(), err
 }
 
 // versionKey is the key of the version in the bucket ORCH_META of an external server.
 const versionKey = "version"
 
-// checkExternalVersion checks the version of the store on an external server, as checkVersion does. It writes StoreVersion if
-// the version is missing or older. If the store is read-only, it sets loss.
+// checkExternalVersion checks the version of the store on an external server, as checkVersion does. It records the version of the
+// program. If the store is read-only, it sets loss.
 func (b *streams) checkExternalVersion(ctx context.Context) error {
-	var v storeVersion
-	e, err := b.meta.Get(ctx, versionKey)
-	switch {
-	case errors.Is(err, jetstream.ErrKeyNotFound):
-		data, err := seal(thisVersion())
-		if err == nil {
-			_, err = b.meta.Create(ctx, versionKey, data)
-		}
-		if errors.Is(err, jetstream.ErrKeyExists) { // another node, perhaps of another version, was first
-			return b.checkExternalVersion(ctx)
-		}
+	v, _, err := b.externalVersion(ctx)
+	if err != nil {
 		return err
-	case err != nil:
-		return openFault(err)
-	}
-	if err := unseal(e.Value(), &v); err != nil {
-		return fault.Wrap(fault.DataLoss, err, "the version of the store is damaged").WithField(metaBucket + "." + versionKey)
-	}
-	if v.Version < StoreVersion {
-		return b.raiseVersion(ctx, e.Revision())
 	}
 	newer, err := v.check(b.cfg.ReadNewer)
 	if newer != nil {
 		b.loss.Store(newer)
 	}
-	return err
-}
-
-// raiseVersion writes StoreVersion to the store on an external server. If another node was first, it checks the version again.
-func (b *streams) raiseVersion(ctx context.Context, revision uint64) error {
-	data, err := seal(thisVersion())
-	if err != nil {
+	if newer != nil || err != nil {
 		return err
 	}
-	_, err = b.meta.Update(ctx, versionKey, data, revision)
+	return b.raiseExternal(ctx, 1, b.cfg.Program)
+}
+
+// externalVersion returns the version of the store on an external server, and its revision; 0 if there is none.
+func (b *streams) externalVersion(ctx context.Context) (v storeVersion, revision uint64, err error) {
+	e, err := b.meta.Get(ctx, versionKey)
 	switch {
-	case errors.Is(err, jetstream.ErrKeyExists):
-		return b.checkExternalVersion(ctx)
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+		return v, 0, nil
 	case err != nil:
-		return openFault(err)
-	default:
-		return nil
+		return v, 0, openFault(err)
+	}
+	if err := unseal(e.Value(), &v); err != nil {
+		return v, 0, fault.Wrap(fault.DataLoss, err, "the version of the store is damaged").WithField(metaBucket + "." + versionKey)
+	}
+	return v, e.Revision(), nil
+}
+
+// raiseExternal makes the version of the store on an external server at least the given one. If another node was first, perhaps one
+// of another version, it checks the version again.
+func (b *streams) raiseExternal(ctx context.Context, least int, program string) error {
+	for {
+		v, revision, err := b.externalVersion(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err := v.check(false); err != nil {
+			return err
+		}
+		next := v.raised(least, program)
+		if next == v {
+			return nil
+		}
+		data, err := seal(next)
+		if err != nil {
+			return err
+		}
+		if _, err = b.meta.Update(ctx, versionKey, data, revision); err == nil {
+			return nil
+		}
+		if !errors.Is(err, jetstream.ErrKeyExists) {
+			return openFault(err)
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/bus/bustest"
 )
 
-// A store of an older version that this one opens has its version from then on, so that older programs leave it alone.
+// A store of before there were versions has the first one from then on: nothing was used that the programs of that version ignore.
 func TestAnOlderStoreIsRaised(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -33,7 +33,7 @@ func TestAnOlderStoreIsRaised(t *testing.T) {
 	require.NoError(t, err)
 	version, err := bus.VersionOf(data)
 	require.NoError(t, err)
-	assert.Equal(t, bus.StoreVersion, version)
+	assert.Equal(t, 1, version)
 }
 
 // So does one on an external server.
@@ -56,5 +56,54 @@ func TestAnOlderExternalStoreIsRaised(t *testing.T) {
 	require.NoError(t, err)
 	version, err := bus.VersionOf(entry.Value())
 	require.NoError(t, err)
-	assert.Equal(t, bus.StoreVersion, version)
+	assert.Equal(t, 1, version)
+}
+
+// A store has the version that it needs: the first until somebody places a hold, which an older orch would ignore, or until told.
+func TestTheVersionRisesWithUse(t *testing.T) {
+	t.Parallel()
+	for name, use := range map[string]func(*bus.Store) error{
+		"a hold": func(s *bus.Store) error { _, err := s.OpenJournal(t.Context(), bus.HoldsJournal); return err },
+		"told":   func(s *bus.Store) error { return s.RaiseVersion(t.Context(), bus.StoreVersion) },
+	} {
+		dir := t.TempDir()
+		n := bustest.NewNode(t, bus.ServerConfig{DataDir: dir, Program: "9.1.0"})
+		for _, journal := range []string{bus.SchedulesJournal, bus.HooksJournal, bus.AuditJournal} {
+			_, err := n.Store.OpenJournal(t.Context(), journal)
+			require.NoError(t, err, name)
+		}
+		v, err := n.Store.Version(t.Context())
+		require.NoError(t, err, name)
+		assert.Equal(t, bus.VersionInfo{Version: 1, Known: bus.StoreVersion, Needs: "0.1.0", Writer: "9.1.0"}, v, name)
+		require.NoError(t, use(n.Store), name)
+		v, err = bus.ReadVersion(dir)
+		require.NoError(t, err, name)
+		assert.Equal(t, bus.VersionInfo{Version: 2, Known: bus.StoreVersion, Needs: "0.2.0", Writer: "9.1.0"}, v, name)
+		require.NoError(t, n.Store.RaiseVersion(t.Context(), 1), name)
+		again, err := n.Store.Version(t.Context())
+		require.NoError(t, err, name)
+		assert.Equal(t, v, again, "a version never falls")
+	}
+}
+
+// So does one on an external server, also if several nodes raise it at once.
+func TestTheExternalVersionRisesWithUse(t *testing.T) {
+	t.Parallel()
+	c := bustest.Dial(t, bustest.NewNode(t, bus.ServerConfig{}), "")
+	s, err := c.OpenStore(t.Context(), bus.StoreConfig{Program: "9.1.0"})
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, s.Close(context.Background())) }()
+	v, err := s.Version(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, bus.VersionInfo{Version: 1, Known: bus.StoreVersion, Needs: "0.1.0", Writer: "9.1.0"}, v)
+	done := make(chan error)
+	for range 4 {
+		go func() { done <- s.RaiseVersion(t.Context(), 2) }()
+	}
+	for range 4 {
+		require.NoError(t, <-done)
+	}
+	v, err = s.Version(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 2, v.Version)
 }

@@ -2,6 +2,7 @@ package events
 
 import (
 	"encoding/json"
+	"errors"
 	"strconv"
 	"time"
 
@@ -47,6 +48,10 @@ var lenient = jsonv2.JoinOptions(
 	jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsonv1.FormatDurationAsNano(true),
 )
 
+// strict is lenient, except that it refuses fields that this program does not know. A newer program has written them, and they may change
+// what the event means.
+var strict = jsonv2.JoinOptions(lenient, jsonv2.RejectUnknownMembers(true))
+
 // Upcaster converts the data of an event of an older version to the current shape. It returns its arguments when there
 // is nothing to convert.
 type Upcaster func(version int, kind Kind, data json.RawMessage) (Kind, json.RawMessage, error)
@@ -67,18 +72,21 @@ type wireEvent struct {
 	Data json.RawMessage `json:"data"`
 }
 
-// Decode parses the wire form. It returns NEWER_STORE for a version or kind that this program does not know, and
+// Decode parses the wire form. It returns NEWER_STORE for a version, a kind or a field of an event that this program does not know, and
 // DATA_LOSS for anything else that it cannot parse: an unreadable history is never skipped.
 func Decode(data []byte, up ...Upcaster) (*Commit, error) {
 	var w wireCommit
 	if err := jsonv2.Unmarshal(data, &w, lenient); err != nil {
+		if v := versionIn(data); v > Version { // a field may have another type there
+			return nil, newerCommit(v)
+		}
 		return nil, fault.Wrap(fault.DataLoss, err, "a commit of the log is not valid JSON")
 	}
 	if w.V < 1 {
 		return nil, fault.New(fault.DataLoss, "a commit of the log has no version")
 	}
 	if w.V > Version {
-		return nil, newer("a commit has version %d; this orch reads 1 to %d", w.V, Version)
+		return nil, newerCommit(w.V)
 	}
 	if err := w.check(); err != nil {
 		return nil, err
@@ -86,11 +94,26 @@ func Decode(data []byte, up ...Upcaster) (*Commit, error) {
 	c := &Commit{Task: w.Task, Rev: w.Rev, At: w.At, Actor: w.Actor, Cause: w.Cause, Prev: w.Prev, Events: make([]Event, len(w.Events))}
 	for i, e := range w.Events {
 		var err error
-		if c.Events[i], err = decodeEvent(w.V, e, up); err != nil {
+		if c.Events[i], err = decodeEvent(w.V, e, up, strict); err != nil {
 			return nil, err
 		}
 	}
 	return c, nil
+}
+
+// versionIn returns the version of a commit of any form; 0 if it has none or is not valid JSON.
+func versionIn(data []byte) int {
+	var w struct {
+		V int `json:"v"`
+	}
+	if err := jsonv2.Unmarshal(data, &w, lenient); err != nil {
+		return 0
+	}
+	return w.V
+}
+
+func newerCommit(version int) error {
+	return newer("a commit has version %d; this orch reads 1 to %d", version, Version)
 }
 
 // newer returns the error for data of a later version. The data is not damaged: that version can read it.
@@ -115,7 +138,7 @@ func (w *wireCommit) check() error {
 	return nil
 }
 
-func decodeEvent(version int, w wireEvent, up []Upcaster) (Event, error) {
+func decodeEvent(version int, w wireEvent, up []Upcaster, opts jsonv2.Options) (Event, error) {
 	for _, cast := range up {
 		var err error
 		if w.Kind, w.Data, err = cast(version, w.Kind, w.Data); err != nil {
@@ -129,7 +152,10 @@ func decodeEvent(version int, w wireEvent, up []Upcaster) (Event, error) {
 	if len(w.Data) == 0 || w.Data[0] != '{' {
 		return Event{}, fault.New(fault.DataLoss, "an event %s has no data", w.Kind)
 	}
-	if err := jsonv2.Unmarshal(w.Data, p, lenient); err != nil {
+	switch err := jsonv2.Unmarshal(w.Data, p, opts); {
+	case errors.Is(err, jsonv2.ErrUnknownName):
+		return Event{}, newer("an event %s has a field that this orch does not know: %v", w.Kind, err)
+	case err != nil:
 		return Event{}, fault.Wrap(fault.DataLoss, err, "the data of an event "+string(w.Kind)+" is damaged")
 	}
 	return Event{Kind: w.Kind, Data: p}, nil
@@ -143,13 +169,13 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	}{e.Kind, e.Data})
 }
 
-// UnmarshalJSON is the inverse of MarshalJSON.
+// UnmarshalJSON is the inverse of MarshalJSON. It ignores fields that this program does not know, which a newer node may send.
 func (e *Event) UnmarshalJSON(data []byte) error {
 	var w wireEvent
 	if err := jsonv2.Unmarshal(data, &w, lenient); err != nil {
 		return fault.Wrap(fault.InvalidFormat, err, "an event is not valid JSON")
 	}
-	decoded, err := decodeEvent(Version, w, nil)
+	decoded, err := decodeEvent(Version, w, nil, lenient)
 	if err != nil {
 		return err
 	}

@@ -76,6 +76,8 @@ func TestDecodeNewer(t *testing.T) {
 	for name, text := range map[string]string{
 		"version": strings.Replace(good, `"v":1`, `"v":2`, 1),
 		"kind":    strings.Replace(good, "task.paused", "task.danced", 1),
+		"field":   strings.Replace(good, `"reason":"r"`, `"reason":"r","unless":"x"`, 1),
+		"shape":   `{"events":{"a":1},"v":2,"at":7}`,
 	} {
 		_, err := events.Decode([]byte(text))
 		assert.Equal(t, fault.NewerStore, fault.CodeOf(err), name)

@@ -3,7 +3,6 @@ package holds
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"sync"
 
@@ -218,7 +217,7 @@ func (r *Registry) reload(ctx context.Context) error {
 
 func (r *Registry) loadSnapshot(data []byte) error {
 	var s snapshot
-	if err := json.Unmarshal(data, &s); err != nil {
+	if err := journaled.Decode(data, &s); err != nil {
 		return err
 	}
 	r.apply(slices.Concat(s.Holds, s.Released))

@@ -74,7 +74,7 @@ func (h *host) openBus(ctx context.Context) error {
 	}
 	var err error
 	h.server, err = bus.StartServer(ctx, bus.ServerConfig{
-		DataDir: h.cfg.DataDir, Root: pathguard.Real(h.cfg.Root), Guest: h.cfg.Guest, Durability: bus.Durability(h.cfg.Storage.Durability), Logger: h.cfg.logger(),
+		DataDir: h.cfg.DataDir, Program: h.cfg.Version, Root: pathguard.Real(h.cfg.Root), Guest: h.cfg.Guest, Durability: bus.Durability(h.cfg.Storage.Durability), Logger: h.cfg.logger(),
 		Host: h.cfg.Storage.Host, Port: h.cfg.Storage.Port, ReadNewer: h.cfg.Storage.ReadNewer, MaxStore: h.cfg.Storage.MaxStore, MinFree: h.cfg.Storage.MinFree,
 		Locked: h.openWeb, Refused: h.refusedConnection,
 	})
@@ -112,7 +112,7 @@ func (h *host) openStore(ctx context.Context) error {
 	}
 	h.store, err = c.OpenStore(ctx, bus.StoreConfig{
 		Durability: bus.Durability(h.cfg.Storage.Durability), Replicas: h.cfg.Storage.Replicas, Logger: h.cfg.logger(),
-		ReadNewer: h.cfg.Storage.ReadNewer, Lease: h.cfg.lease,
+		ReadNewer: h.cfg.Storage.ReadNewer, Lease: h.cfg.lease, Program: h.cfg.Version,
 	})
 	if err == nil {
 		h.onStop(h.store.Close)

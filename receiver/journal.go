@@ -2,7 +2,6 @@ package receiver
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 
 	"github.com/orch-dev/orch/hooks"
@@ -32,7 +31,7 @@ func (r *Receiver) newState() *journaled.State[change] {
 
 func (r *Receiver) loadSnapshot(data []byte) error {
 	var all []*hook
-	if err := json.Unmarshal(data, &all); err != nil {
+	if err := journaled.Decode(data, &all); err != nil {
 		return err
 	}
 	for _, h := range all {

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"time"
 
@@ -36,7 +35,7 @@ func (s *Scheduler) newState() *journaled.State[change] {
 
 func (s *Scheduler) loadSnapshot(data []byte) error {
 	var all []*schedule
-	if err := json.Unmarshal(data, &all); err != nil {
+	if err := journaled.Decode(data, &all); err != nil {
 		return err
 	}
 	for _, one := range all {

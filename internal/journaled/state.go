@@ -6,7 +6,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"github.com/orch-dev/orch/fault"
 )
@@ -33,7 +37,7 @@ type Config[C any] struct {
 	Open Open
 	// Apply makes changes. recorded is set if this process has just recorded them; otherwise they were read.
 	Apply func(changes []C, recorded bool)
-	// Save returns the whole state for a snapshot, as a value for JSON. Load sets the state from that.
+	// Save returns the whole state for a snapshot, as a value for JSON. Load sets the state from that, which it decodes with Decode.
 	Save func() any
 	Load func(data []byte) error
 	// Every is the number of entries after which a snapshot replaces them; default 4096.
@@ -95,7 +99,7 @@ func (s *State[C]) Reload(ctx context.Context) error {
 	}
 	err := s.journal.Read(ctx, s.position, func(position uint64, data []byte) error {
 		var changes []C
-		if err := json.Unmarshal(data, &changes); err != nil {
+		if err := Decode(data, &changes); err != nil {
 			return s.unreadable(err)
 		}
 		s.cfg.Apply(changes, false)
@@ -119,7 +123,23 @@ func (s *State[C]) loadSnapshot(ctx context.Context) error {
 	return nil
 }
 
+// Decode decodes an entry or a snapshot. It returns NEWER_STORE for one with a field that this program does not know, which may change
+// what the entry means, and for an object with a field v, which later forms of journals have.
+func Decode(data []byte, into any) error {
+	err := jsonv2.Unmarshal(data, into, jsonv1.DefaultOptionsV1(), jsonv1.ReportErrorsWithLegacySemantics(false), jsonv2.RejectUnknownMembers(true))
+	var later struct {
+		V *int `json:"v"`
+	}
+	if err != nil && (errors.Is(err, jsonv2.ErrUnknownName) || json.Unmarshal(data, &later) == nil && later.V != nil) {
+		return fault.Wrap(fault.NewerStore, err, "it has a form that this orch does not know")
+	}
+	return err
+}
+
 func (s *State[C]) unreadable(err error) error {
+	if fault.Has(err, fault.NewerStore) {
+		return fault.Wrap(fault.NewerStore, err, "a newer orch has written the journal of the "+s.cfg.What).WithHint("use the newer orch; nothing is damaged")
+	}
 	return fault.Wrap(fault.DataLoss, err, "the journal of the "+s.cfg.What+" is damaged").WithHint("orch restore brings a backup back")
 }
 

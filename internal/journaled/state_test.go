@@ -135,3 +135,25 @@ func TestDamage(t *testing.T) {
 	require.ErrorIs(t, s.Record(t.Context(), "a"), full)
 	require.NoError(t, s.Reload(t.Context()), "there is nothing to read")
 }
+
+// Entries and snapshots of a newer orch are no damage, and are not used without what this one does not know.
+func TestNewer(t *testing.T) {
+	t.Parallel()
+	type change struct {
+		Name string `json:"name"`
+	}
+	for name, j := range map[string]*journaledtest.Journal{
+		"field of an entry":    {Exists: true, Entries: [][]byte{[]byte(`[{"name":"a","until":"tomorrow"}]`)}},
+		"form of an entry":     {Exists: true, Entries: [][]byte{[]byte(`{"v":2,"changes":[]}`)}},
+		"field of a snapshot":  {Exists: true, Saved: []byte(`[{"name":"a","until":"tomorrow"}]`), Pruned: 1},
+		"form of the snapshot": {Exists: true, Saved: []byte(`{"v":2}`), Pruned: 1},
+	} {
+		s := journaled.New(journaled.Config[change]{
+			What: "texts", Open: j.Open, Apply: func([]change, bool) {}, Save: func() any { return nil },
+			Load: func(data []byte) error { return journaled.Decode(data, new([]change)) },
+		})
+		err := s.Start(t.Context())
+		require.Equal(t, fault.NewerStore, fault.CodeOf(err), name)
+		assert.Contains(t, err.Error(), "a newer orch has written the journal of the texts", name)
+	}
+}
