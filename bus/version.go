@@ -271,3 +271,24 @@ func (b *streams) newer() bool {
 	loss := b.loss.Load()
 	return loss != nil && loss.Code == fault.NewerStore
 }
+
+// Finalize makes the version of the store in a data directory, on which no node runs, the newest that this program knows. Programs
+// that know only lower versions refuse the store from then on. Errors: NOT_FOUND, NEWER_STORE, CONFLICT with reason
+// DATA_DIR_IN_USE, DATA_LOSS.
+func Finalize(dataDir string) (VersionInfo, error) {
+	if _, err := ReadVersion(dataDir); err != nil {
+		return VersionInfo{}, err
+	}
+	lock, err := lockDataDir(dataDir, "orch upgrade finalize")
+	if err != nil {
+		return VersionInfo{}, err
+	}
+	defer func() { _ = unlock(lock) }() // otherwise the kernel unlocks it when the process ends
+	if _, err := checkVersion(&ServerConfig{DataDir: dataDir}); err != nil {
+		return VersionInfo{}, err
+	}
+	if err := writeVersion(dataDir, StoreVersion, ""); err != nil {
+		return VersionInfo{}, err
+	}
+	return ReadVersion(dataDir)
+}

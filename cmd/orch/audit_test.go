@@ -31,7 +31,7 @@ func commandEffects() map[string]string {
 		"signal": "signal", "checkpoint create": "checkpoint", "agents say": "say", "schedule create": "put_schedule", "hook create": "put_hook", "destination create": "put_destination",
 		"undo": admin, "backup": admin, "agents register": admin, "agents remove": admin, "token create": admin, "token revoke": admin, "token rotate-local": admin,
 		"mcp enable": admin, "mcp disable": admin, "mcp reload": admin, "ui": admin,
-		"doctor": files, "restore": files, "mcp accept": files, "mcp import": files, "mcp login": files, "mcp logout": files,
+		"doctor": files, "upgrade finalize": files, "restore": files, "mcp accept": files, "mcp import": files, "mcp login": files, "mcp logout": files,
 	}
 	for effect, names := range map[string]string{
 		"steer_destination": "destination delete,destination pause,destination redeliver,destination resume,destination rotate,destination test",
@@ -42,7 +42,7 @@ func commandEffects() map[string]string {
 			"plan test,mcp test,audit export,skill install",
 		reads: "archive list,archive verify,hold list,destination deliveries,destination get,destination list,hook deliveries,hook get,hook list,hook test,agents card,agents show,approvals,audit list,audit verify,checkpoint list,checkpoint show,costs,diff,explain,get,grants,history,list,logs,mcp list," +
 			"mcp validate,message groups,message inbox,message watch,models list,models prices,nodes,plan graph,plan schema,plan validate,policy explain,policy show," +
-			"policy test,questions,queue,replay,result,retain,schedule get,schedule list,sessions,token list,tools list,tools show,trace export,tree,verify,version,watch",
+			"policy test,questions,queue,replay,result,retain,schedule get,schedule list,sessions,token list,tools list,tools show,trace export,tree,verify,upgrade,version,watch",
 	} {
 		for name := range strings.SplitSeq(names, ",") {
 			all[name] = effect

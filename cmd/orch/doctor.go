@@ -64,6 +64,7 @@ func (c *doctorCommands) doctor(ctx context.Context) error {
 	findings := []finding{probeVersion(), c.probeData(), c.probeDisk(), c.probeRoot(), c.probeWorking(), probeSandbox(c.cfg.Confinement.Sandbox, proc.Probe())}
 	findings = append(findings, probeProgram(ctx, "git"), probeProgram(ctx, "bash"))
 	findings = append(findings, c.probeSecrets()...)
+	findings = append(findings, c.probeStoreVersion()...)
 	findings = append(findings, c.probeFiles(ctx)...)
 	findings = append(findings, c.probeServers(ctx)...)
 	findings = append(findings, c.probeNode(ctx)...)

@@ -83,6 +83,14 @@ func (f *fakeNodes) Verify(_ context.Context, _ config.Config, progress func(don
 	return verifyResult{Report: map[string]int{"tasks": 2}, Found: 1, Problems: []string{"ORCH_EVENTS: a record is damaged"}, Mended: []string{"KV_ORCH_META: another one"}}, f.err
 }
 
+func (*fakeNodes) StoreVersion(config.Config) (bus.VersionInfo, error) {
+	return bus.VersionInfo{}, fault.New(fault.NotFound, "there is no store")
+}
+
+func (*fakeNodes) FinalizeStore(config.Config) (bus.VersionInfo, error) {
+	return bus.VersionInfo{}, fault.New(fault.NotFound, "there is no store")
+}
+
 func (*fakeNodes) Salvage(context.Context, config.Config) (bus.Salvaged, error) {
 	return bus.Salvaged{}, nil
 }

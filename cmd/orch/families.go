@@ -68,7 +68,7 @@ func (c *dataCommands) commands() []*cobra.Command {
 
 // commands implements family.
 func (c *doctorCommands) commands() []*cobra.Command {
-	return []*cobra.Command{newDoctor(c)}
+	return []*cobra.Command{newDoctor(c), newUpgrade(c)}
 }
 
 // commands implements family.

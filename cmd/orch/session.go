@@ -34,6 +34,9 @@ type nodes interface {
 	Inspect(ctx context.Context, cfg config.Config) (verifyResult, error)
 	// Salvage removes damaged records from the data directory. It returns CONFLICT if a node uses the directory.
 	Salvage(ctx context.Context, cfg config.Config) (bus.Salvaged, error)
+	// StoreVersion returns the version of the store in the data directory. FinalizeStore raises it to the newest.
+	StoreVersion(cfg config.Config) (bus.VersionInfo, error)
+	FinalizeStore(cfg config.Config) (bus.VersionInfo, error)
 	// Backup checks the whole log and copies it to a new file. It calls tell with messages about its progress.
 	Backup(ctx context.Context, cfg config.Config, file string, credentials bool, tell func(string)) (backupReport, error)
 	// Restore creates the data directory from a backup.
