@@ -53,10 +53,11 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{root: t.TempDir(), data: filepath.Join(t.TempDir(), "data"), known: map[string][]string{}}
+	require.NoError(t, os.WriteFile(filepath.Join(w.root, "text"), []byte("what the worker reads"), 0o600))
 	for name, steps := range map[string]string{
 		"done": "{id: a, set: {n: 1}}", "signal": "{id: a, wait: {signal: go}}", "timer": "{id: a, wait: {for: 87600h}}",
 		"approval": `{id: ok, approve: {description: "May it go on?", timeout: 87600h}}`,
-		"write":    `{id: a, tool: FILE_WRITE, with: {file_path: ` + filepath.Join(w.root, "out.txt") + `, content: hello}}`,
+		"read":     `{id: a, tool: FILE_READ, with: {file_path: ` + filepath.Join(w.root, "text") + `}}`,
 	} {
 		text := "orch: v1\nname: " + name + "\nsteps: [" + steps + "]\n"
 		require.NoError(t, os.WriteFile(filepath.Join(w.root, name+".yaml"), []byte(text), 0o600))
@@ -202,11 +203,9 @@ func oldWorker(t *testing.T, old, current string) {
 	w.start(t, current, "--concurrency", "0")
 	worker := w.command(old, "worker")
 	require.NoError(t, worker.Start())
-	id := w.submit(t, old, "write")
+	id := w.submit(t, old, "read")
 	w.run(t, old, "watch", id)
-	written, err := os.ReadFile(filepath.Join(w.root, "out.txt"))
-	require.NoError(t, err)
-	assert.Equal(t, "hello", string(written))
+	assert.Contains(t, w.run(t, current, "history", id, "-o", "json"), "what the worker reads")
 	require.NoError(t, worker.Process.Signal(os.Interrupt))
 	require.NoError(t, worker.Wait())
 	w.stop(t, syscall.SIGINT)
