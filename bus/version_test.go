@@ -69,18 +69,18 @@ func TestTheVersionRisesWithUse(t *testing.T) {
 		dir := t.TempDir()
 		n := bustest.NewNode(t, bus.ServerConfig{DataDir: dir, Program: "9.1.0"})
 		for _, journal := range []string{bus.SchedulesJournal, bus.HooksJournal, bus.AuditJournal} {
-			_, err := n.Store.OpenJournal(t.Context(), journal)
+			_, err := n.OpenJournal(t.Context(), journal)
 			require.NoError(t, err, name)
 		}
-		v, err := n.Store.Version(t.Context())
+		v, err := n.Version(t.Context())
 		require.NoError(t, err, name)
 		assert.Equal(t, bus.VersionInfo{Version: 1, Known: bus.StoreVersion, Needs: "0.1.0", Writer: "9.1.0"}, v, name)
 		require.NoError(t, use(n.Store), name)
 		v, err = bus.ReadVersion(dir)
 		require.NoError(t, err, name)
 		assert.Equal(t, bus.VersionInfo{Version: 2, Known: bus.StoreVersion, Needs: "0.2.0", Writer: "9.1.0"}, v, name)
-		require.NoError(t, n.Store.RaiseVersion(t.Context(), 1), name)
-		again, err := n.Store.Version(t.Context())
+		require.NoError(t, n.RaiseVersion(t.Context(), 1), name)
+		again, err := n.Version(t.Context())
 		require.NoError(t, err, name)
 		assert.Equal(t, v, again, "a version never falls")
 	}

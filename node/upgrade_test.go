@@ -36,10 +36,10 @@ func TestFormerStores(t *testing.T) {
 		t.Run(filepath.Base(store), func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "data")
-			unpack(t, store, dir)
+			packed := unpack(t, store, dir)
 			cfg := node.Config{DataDir: dir, Root: t.TempDir(), Worker: node.Worker{Concurrency: -1}, Paused: true}
 			for range 2 { // the second start uses what the first has changed
-				got := tellStore(t, cfg)
+				got := tellStore(t, cfg, packed)
 				golden := strings.TrimSuffix(store, ".tar.gz") + ".golden.json"
 				if os.Getenv("ORCH_UPDATE_GOLDEN") != "" {
 					require.NoError(t, os.WriteFile(golden, got, 0o600))
@@ -62,8 +62,9 @@ type told struct {
 	Commits []api.CommitView `json:"commits"`
 }
 
-// tellStore starts a node and returns the tasks of its store as they were when the store was added, one per line.
-func tellStore(t *testing.T, cfg node.Config) []byte {
+// tellStore starts a node and returns the tasks of its store as they were when the store was packed, one per line. What is later depends on
+// the clock, such as deadlines.
+func tellStore(t *testing.T, cfg node.Config, packed time.Time) []byte {
 	t.Helper()
 	ctx := t.Context()
 	n, err := node.Start(ctx, cfg)
@@ -77,14 +78,13 @@ func tellStore(t *testing.T, cfg node.Config) []byte {
 	require.NoError(t, err)
 	var b bytes.Buffer
 	slices.SortFunc(list.Tasks, func(a, b api.Summary) int { return strings.Compare(string(a.ID), string(b.ID)) })
-	came := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC) // later times depend on the clock, such as deadlines
 	for _, s := range list.Tasks {
-		if s.CreatedAt.After(came) {
+		if s.CreatedAt.After(packed) {
 			continue
 		}
 		history, err := n.API().History(ctx, api.HistoryRequest{ID: s.ID})
 		require.NoError(t, err)
-		commits := slices.DeleteFunc(history.Commits, func(c api.CommitView) bool { return c.At.After(came) })
+		commits := slices.DeleteFunc(history.Commits, func(c api.CommitView) bool { return c.At.After(packed) })
 		replay, err := n.API().Replay(ctx, api.ReplayRequest{ID: s.ID, At: commits[len(commits)-1].Rev})
 		require.NoError(t, err)
 		line, err := json.Marshal(told{s.ID, s.Name, string(replay.Task.State), replay.Chain, commits})
@@ -94,7 +94,8 @@ func tellStore(t *testing.T, cfg node.Config) []byte {
 	return b.Bytes()
 }
 
-func unpack(t *testing.T, file, dir string) {
+// unpack unpacks a store, and returns when it was packed.
+func unpack(t *testing.T, file, dir string) (packed time.Time) {
 	t.Helper()
 	f, err := os.Open(file)
 	require.NoError(t, err)
@@ -104,9 +105,12 @@ func unpack(t *testing.T, file, dir string) {
 	for r := tar.NewReader(z); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			return
+			return packed.Add(time.Second) // a time in a tar file has no fractions
 		}
 		require.NoError(t, err)
+		if h.ModTime.After(packed) {
+			packed = h.ModTime
+		}
 		path := filepath.Join(dir, h.Name)
 		if h.Typeflag == tar.TypeDir {
 			require.NoError(t, os.MkdirAll(path, 0o700))
@@ -193,9 +197,9 @@ func appendNewer(t *testing.T, dataDir string, task events.TaskID) {
 func TestNewerStore(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	unpack(t, filepath.Join("testdata", "stores", "2026-11-22.tar.gz"), dir)
+	packed := unpack(t, filepath.Join("testdata", "stores", "2026-11-22.tar.gz"), dir)
 	cfg := node.Config{DataDir: dir, Root: t.TempDir(), Worker: node.Worker{Concurrency: -1}, Paused: true}
-	before := tellStore(t, cfg)
+	before := tellStore(t, cfg, packed)
 	version := filepath.Join(dir, "store.json")
 	require.NoError(t, os.WriteFile(version, []byte(`{"version":7,"readable_from":1}`), 0o600))
 	_, err := node.Start(t.Context(), cfg)
@@ -203,7 +207,7 @@ func TestNewerStore(t *testing.T) {
 	assert.Contains(t, fault.From(err).Hint, "newer orch")
 
 	cfg.Storage.ReadNewer = true
-	assert.Equal(t, string(before), string(tellStore(t, cfg)))
+	assert.Equal(t, string(before), string(tellStore(t, cfg, packed)))
 	n, err := node.Start(t.Context(), cfg)
 	require.NoError(t, err)
 	_, err = n.API().Submit(t.Context(), api.SubmitRequest{Actor: "user:test", Plan: json.RawMessage(`"orch: v1\nname: x\nsteps: [{id: a, set: {n: 1}}]\n"`)})
@@ -216,4 +220,29 @@ func TestNewerStore(t *testing.T) {
 	require.NoError(t, os.WriteFile(version, []byte(`{"version":7,"readable_from":1,"sum":"x"}`), 0o600))
 	_, err = node.Start(t.Context(), cfg)
 	assert.Equal(t, fault.DataLoss, fault.CodeOf(err), "a damaged version is believed by nobody")
+}
+
+// A store of the day has what was added since 0.1.0: schedules, hooks, a hold and the audit stream.
+func TestFormerJournals(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	unpack(t, filepath.Join("testdata", "stores", "2026-11-29.tar.gz"), dir)
+	n, err := node.Start(t.Context(), node.Config{DataDir: dir, Root: t.TempDir(), Worker: node.Worker{Concurrency: -1}, Paused: true})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, n.Stop(t.Context())) }()
+	held, err := n.API().Holds(t.Context(), api.HoldsRequest{})
+	require.NoError(t, err)
+	require.Len(t, held.Holds, 1)
+	assert.Equal(t, "case 4711", held.Holds[0].Reason)
+	schedules, err := n.API().Schedules(t.Context(), api.SchedulesRequest{})
+	require.NoError(t, err)
+	require.Len(t, schedules.Schedules, 1)
+	assert.Equal(t, "nightly", schedules.Schedules[0].Name)
+	hooks, err := n.API().Hooks(t.Context(), api.HooksRequest{})
+	require.NoError(t, err)
+	require.Len(t, hooks.Hooks, 1)
+	assert.Equal(t, "push", hooks.Hooks[0].Name)
+	v, err := bus.ReadVersion(dir)
+	require.NoError(t, err)
+	assert.Equal(t, 2, v.Version)
 }

@@ -3,14 +3,11 @@
 package journaled
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
-
-	jsonv2 "github.com/go-json-experiment/json"
-	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"github.com/orch-dev/orch/fault"
 )
@@ -126,11 +123,19 @@ func (s *State[C]) loadSnapshot(ctx context.Context) error {
 // Decode decodes an entry or a snapshot. It returns NEWER_STORE for one with a field that this program does not know, which may change
 // what the entry means, and for an object with a field v, which later forms of journals have.
 func Decode(data []byte, into any) error {
-	err := jsonv2.Unmarshal(data, into, jsonv1.DefaultOptionsV1(), jsonv1.ReportErrorsWithLegacySemantics(false), jsonv2.RejectUnknownMembers(true))
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	switch {
+	case !json.Valid(data): // a decoder ignores what follows a value
+		return json.Unmarshal(data, into)
+	case err == nil:
+		return nil
+	}
 	var later struct {
 		V *int `json:"v"`
 	}
-	if err != nil && (errors.Is(err, jsonv2.ErrUnknownName) || json.Unmarshal(data, &later) == nil && later.V != nil) {
+	if json.Unmarshal(data, into) == nil || json.Unmarshal(data, &later) == nil && later.V != nil {
 		return fault.Wrap(fault.NewerStore, err, "it has a form that this orch does not know")
 	}
 	return err
