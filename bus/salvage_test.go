@@ -130,6 +130,24 @@ func TestSalvageGivesUpOneTask(t *testing.T) {
 	}
 }
 
+// A salvage of a store that is not damaged changes nothing that keeps the node from starting, also where an older orch has
+// left a list of losses that is not JSON.
+func TestSalvageOfAnUndamagedStore(t *testing.T) {
+	t.Parallel()
+	n, _ := histories(t, 2, false)
+	for range 2 {
+		done, err := bus.Salvage(t.Context(), n.Config.DataDir, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		require.Empty(t, done.Cut)
+		require.Zero(t, done.Report.Found, "%v", done.Report.Problems)
+		require.Nil(t, done.Lost)
+	}
+	old := `{,"sum":"` + events.Hash([]byte("{}")) + `"}`
+	require.NoError(t, os.WriteFile(filepath.Join(n.Config.DataDir, "lost.json"), []byte(old), 0o600))
+	n.Start(t)
+	n.Stop(t)
+}
+
 // neighbours is histories, but with the last commits of all of them beside each other.
 func neighbours(t *testing.T, count int) (*bustest.Node, []*eventstest.Chain) {
 	t.Helper()
