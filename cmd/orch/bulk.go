@@ -28,9 +28,10 @@ const maxBulk = 10_000
 type bulkOptions struct {
 	where       []string
 	dryRun, yes bool
-	// set is the digest of the set that a dry run has shown; empty for any.
-	set string
-	max int
+	// set is the digest of the set that a dry run has shown, which is empty for an empty set. It counts if setGiven is set.
+	set      string
+	setGiven bool
+	max      int
 }
 
 // addBulk adds the flags of a bulk act to a command that otherwise takes names.
@@ -42,6 +43,7 @@ func addBulk(cmd *cobra.Command, o *bulkOptions, names ...string) {
 	f.StringVar(&o.set, "set", "", "with --where: act only if the set still has this `DIGEST`, which a dry run has shown")
 	f.IntVar(&o.max, "max", 1000, "with --where: the most tasks to act on, up to "+strconv.Itoa(maxBulk))
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		o.setGiven = cmd.Flags().Changed("set")
 		if !o.used(cmd) {
 			return takes(names...)(cmd, args)
 		}
@@ -145,7 +147,7 @@ func (b *bulk) run(ctx context.Context) error {
 		}
 		r := bulkReport{Act: b.verb, DryRun: b.options.dryRun, Items: items, Count: len(items), Set: setDigest(items)}
 		switch {
-		case b.options.set != "" && b.options.set != r.Set:
+		case b.options.setGiven && b.options.set != r.Set:
 			return fault.New(fault.Conflict, "the set has changed: it is %s now", r.Set).WithField("--set").WithHint("look at it again with --dry-run")
 		case b.options.dryRun || len(items) == 0:
 			return b.show(r)
