@@ -126,6 +126,7 @@ func (i *inspection) run(ctx context.Context) error {
 	if err := i.readMark(); err != nil {
 		return err
 	}
+	i.readJournals()
 	i.readSmall()
 	streams, err := storefile.CheckNew(ctx, i.streams(), believable, i.known)
 	if ctx.Err() != nil {
@@ -239,7 +240,8 @@ func (i *inspection) dropStream(s storefile.Stream, what string) {
 }
 
 // examineOwn reports the damage in a stream that orch needs. Damage after the position in the high-water mark is an
-// interrupted write that was never acknowledged; the start repairs it.
+// interrupted write that was never acknowledged; the start repairs it. The positions of journals are written only now and then, so
+// damage before their last record is a loss in any case.
 func (i *inspection) examineOwn(s storefile.Stream) {
 	reached, marked := i.mark.reached(s.Name)
 	if !marked && s.Last == 0 && len(s.Damage) == 1 && s.Damage[0].Meta { // its creation was interrupted
@@ -247,7 +249,7 @@ func (i *inspection) examineOwn(s storefile.Stream) {
 	}
 	mended, torn := len(i.report.Mended), false
 	for _, d := range s.Damage {
-		if d.Meta || marked && d.After < reached || !marked && !d.Tail {
+		if d.Meta || marked && d.After < reached || !d.Tail && (!marked || isJournal(s.Name)) {
 			i.addDamagedRecord(s, d, reached)
 			torn = true
 		} else {

@@ -146,6 +146,7 @@ func (j *Journal) Append(ctx context.Context, newest uint64, data []byte) (uint6
 	}
 	err = j.store.barrier().wait(j.streamName())
 	if err == nil {
+		j.store.journals.raise(j.streamName(), ack.Sequence)
 		_ = j.store.conn.nc.Publish(j.newsSubject(), []byte(strconv.FormatUint(ack.Sequence, 10))) // if this fails, other nodes find the entry at their next poll
 	}
 	return ack.Sequence, err
@@ -178,6 +179,7 @@ func (j *Journal) Read(ctx context.Context, after uint64, fn func(seq uint64, da
 	if err := j.store.barrier().wait(j.streamName()); err != nil {
 		return err
 	}
+	j.store.journals.raise(j.streamName(), last)
 	for e, err := range j.store.conn.walk(ctx, j.streamName(), j.subject(), after+1, last) {
 		switch {
 		case err != nil:

@@ -85,6 +85,8 @@ type streams struct {
 	messages jetstream.Stream
 	appender *appender
 	space    *space
+	// journals records how far the journals have come.
+	journals *journalMarks
 	// epoch is the epoch of the lease; 0 without one.
 	epoch uint64
 	// lostData lists the losses that a salvage has accepted; it only changes while the store is opened.
@@ -166,7 +168,9 @@ func (c *Conn) OpenStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 func newStore(cfg StoreConfig, c *Conn) *Store {
 	b := &streams{cfg: cfg, conn: c, space: newSpace(c.target.server)}
 	ar := &archive{streams: b, filter: newArchiveFilter()}
-	mark := &marker{path: cfg.HighWaterFile, lag: cfg.Durability == Relaxed}
+	lag := cfg.Durability == Relaxed
+	mark := &marker{path: cfg.HighWaterFile, lag: lag}
+	b.journals = newJournalMarks(c.target.server, lag)
 	return &Store{streams: b, sideStore: &sideStore{b}, archive: ar, highWater: &highWater{streams: b, archive: ar, mark: mark}}
 }
 
@@ -204,7 +208,7 @@ func (s *Store) Close(ctx context.Context) error {
 		s.cancel()
 		s.background.Wait()
 		s.appender.close()
-		err = s.lastMark(ctx)
+		err = errors.Join(s.lastMark(ctx), s.writeJournals())
 	})
 	return err
 }
@@ -259,5 +263,8 @@ func (s *Store) maintainDisk(ctx context.Context) {
 	}
 	if err := s.moveMark(ctx); err != nil && ctx.Err() == nil {
 		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "high-water mark not written", slog.Any("error", err))
+	}
+	if err := s.writeJournals(); err != nil {
+		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "positions of journals not written", slog.Any("error", err))
 	}
 }
