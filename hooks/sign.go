@@ -64,6 +64,8 @@ func CheckSecret(p Provider, secret string) error {
 		return f("has %d bytes, the limit is %d", len(secret), maxSecret)
 	case strings.ContainsFunc(secret, func(r rune) bool { return r < ' ' || r > '~' }):
 		return f("contains other characters than printable ASCII")
+	case p == Standard && !strings.HasPrefix(secret, standardSecretStart):
+		return fault.New(fault.InvalidFormat, "must begin with %s", standardSecretStart).WithField("secret").WithHint("echo %s$(openssl rand -base64 32) makes one", standardSecretStart)
 	}
 	if len(keyOf(p, secret)) < minSecret {
 		if p == Standard && len(keyOf(p, secret)) == 0 {

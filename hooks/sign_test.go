@@ -166,6 +166,7 @@ func TestCheckSecret(t *testing.T) {
 	require.ErrorContains(t, hooks.CheckSecret(hooks.GitHub, "short"), "too short")
 	require.ErrorContains(t, hooks.CheckSecret(hooks.Standard, "whsec_short"), "base64")
 	require.ErrorContains(t, hooks.CheckSecret(hooks.Standard, "whsec_AAAA"), "too short")
+	require.ErrorContains(t, hooks.CheckSecret(hooks.Standard, "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), "must begin with whsec_")
 }
 
 func FuzzVerify(f *testing.F) {

@@ -26,6 +26,9 @@ type OutsideStore interface {
 // OpenOutside opens the store of an archive: a directory, which is created if create is set, or s3://BUCKET/PREFIX. It makes no request to
 // a server. Errors name the setting that is wrong, and contain no credentials.
 func OpenOutside(place string, settings config.S3, getenv func(string) string, create bool) (OutsideStore, error) {
+	if scheme, _, ok := strings.Cut(place, "://"); ok && scheme != "s3" {
+		return nil, fault.New(fault.InvalidFormat, "%q is neither a directory nor of the form s3://BUCKET/PREFIX", place)
+	}
 	if !strings.HasPrefix(place, "s3://") {
 		dir, err := objects.OpenDir(place, create)
 		if err != nil {
@@ -78,7 +81,7 @@ func (h *host) preserve() (func(ctx context.Context, ids []events.TaskID) (map[e
 	if place == "" {
 		return nil, nil //nolint:nilnil // nothing is archived
 	}
-	if strings.HasPrefix(place, "s3://") {
+	if strings.Contains(place, "://") {
 		store, err := OpenOutside(place, h.cfg.Tools.S3, os.Getenv, false)
 		if err != nil {
 			return nil, outsideFault(err)

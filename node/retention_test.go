@@ -194,6 +194,8 @@ func TestOpenOutside(t *testing.T) {
 		"no credentials":         {"s3://records", nodeconfig.S3{}, none, fault.RequiredField, "s3_secret"},
 		"half of them":           {"s3://records", nodeconfig.S3{KeyID: "env:AWS_ACCESS_KEY_ID"}, aws, fault.RequiredField, "s3_secret"},
 		"a variable without one": {"s3://records", nodeconfig.S3{KeyID: "env:AWS_ACCESS_KEY_ID", Secret: "env:NONE"}, aws, fault.ValidationError, "s3_secret"},
+		"a file URL":             {"file://" + missing, nodeconfig.S3{}, none, fault.InvalidFormat, ""},
+		"a server":               {"https://example.com/records", nodeconfig.S3{}, none, fault.InvalidFormat, ""},
 		"no bucket":              {"s3://X", nodeconfig.S3{}, aws, fault.InvalidFormat, ""},
 		"good":                   {"s3://records/orch", nodeconfig.S3{}, aws, "", ""},
 	} {

@@ -34,7 +34,7 @@ const (
 func (c *dataCommands) outside(place, flag string, create bool) (node.OutsideStore, error) {
 	if place == "" {
 		place = c.cfg.Retention.ArchiveTo
-	} else if !strings.HasPrefix(place, "s3://") {
+	} else if !strings.Contains(place, "://") {
 		place = c.path(place)
 	}
 	if place == "" {

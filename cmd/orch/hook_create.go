@@ -232,7 +232,7 @@ func newHookTest(c *hookCommands) *cobra.Command {
 		Use:   "test NAME --body FILE",
 		Short: "Show what a delivery to a hook would do, without doing it",
 		Long: `Show what a delivery to a hook would do, without doing it. The node signs the body with the stored secret and handles it like a
-delivery: it evaluates when and the inputs, and checks the plan with them.`,
+delivery: it evaluates when and the inputs, and checks the plan with them. It fails if the delivery would be refused.`,
 		Example:           `  orch hook test deploy --body push.json --event push`,
 		Args:              takes("NAME"),
 		ValidArgsFunction: c.completeHooks,
@@ -260,7 +260,10 @@ delivery: it evaluates when and the inputs, and checks the plan with them.`,
 				if err != nil {
 					return err
 				}
-				return c.showTest(args[0], reply)
+				if err := c.showTest(args[0], reply); err != nil {
+					return err
+				}
+				return refusedTest(reply.Result)
 			})
 		},
 	}

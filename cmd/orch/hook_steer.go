@@ -9,6 +9,7 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/hooks"
 )
 
 func newHookPause(c *hookCommands) *cobra.Command {
@@ -99,6 +100,14 @@ func (c *hookCommands) steering(cmd *cobra.Command, request func() (api.SteerHoo
 		})
 	}
 	return cmd
+}
+
+// refusedTest returns an error if a delivery with the result would do nothing although the hook has chosen it.
+func refusedTest(result hooks.Result) error {
+	if result != hooks.Refused && result != hooks.Rejected {
+		return nil
+	}
+	return fault.New(fault.ValidationError, "the delivery would be %s", result)
 }
 
 // showTest shows what a delivery would do.
