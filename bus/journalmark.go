@@ -54,15 +54,15 @@ func (m *journalMarks) raise(stream string, position uint64) {
 	}
 }
 
-// write writes the positions if one has moved and hasRoom says that the disk has room. With lag they are those of the call before.
-func (m *journalMarks) write(hasRoom func() bool) error {
+// write writes the positions if one has moved and the disk is ready. With lag they are those of the call before.
+func (m *journalMarks) write(ready func() bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	next := maps.Clone(m.reached)
 	if m.lag {
 		next, m.waiting = m.waiting, next
 	}
-	if m.path == "" || maps.Equal(next, m.written) || !hasRoom() {
+	if m.path == "" || maps.Equal(next, m.written) || !ready() {
 		return nil
 	}
 	if err := writeSealed(m.path, journalPositions{Reached: next}); err != nil {
@@ -93,8 +93,5 @@ func isJournal(stream string) bool { return strings.HasPrefix(stream, journalPre
 
 // writeJournals writes the positions of the journals, unless the disk is full or a sync has failed. A later call includes them.
 func (b *streams) writeJournals() error {
-	if b.barrier().failure() != nil {
-		return nil
-	}
-	return b.journals.write(b.space.hasRoomForMark)
+	return b.journals.write(func() bool { return b.barrier().failure() == nil && b.space.hasRoomForMark() })
 }
