@@ -273,7 +273,7 @@ func (b *bulk) act(ctx context.Context, s session, r bulkReport) error {
 	}
 	tell("")
 	if failure != nil {
-		failure = fault.New(fault.CodeOf(failure), "%d of %s: %s failed", r.Failed, screen.Plural(r.Count, b.noun()), b.verb).WithHint("each line says why")
+		failure = fault.New(fault.CodeOf(failure), "%s of %s: %s failed", screen.Number(r.Failed), screen.Plural(r.Count, b.noun()), b.verb).WithHint("each line says why")
 	}
 	if noted == nil {
 		note.Begun = false
