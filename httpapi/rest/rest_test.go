@@ -297,16 +297,6 @@ func TestSubmit(t *testing.T) {
 	assert.True(t, r.NoSecrets)
 	assert.Empty(t, r.Via)
 
-	const position = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-	for sent, want := range map[string]string{position: position, "none": ""} {
-		s.as(rest.Agent, http.MethodPost, "/tasks", `{"plan":{}}`, "traceparent", sent)
-		r, _ = s.api.last("submit").(api.SubmitRequest)
-		assert.Equal(t, want, r.TraceParent)
-	}
-	s.as(rest.Agent, http.MethodPost, "/tasks", `{"plan":{},"traceparent":"own"}`, "traceparent", position)
-	r, _ = s.api.last("submit").(api.SubmitRequest)
-	assert.Equal(t, "own", r.TraceParent, "the body says more than what proxies may have added")
-
 	got = s.as(rest.Operator, http.MethodPost, "/tasks", `{"plan":{}}`, "Idempotency-Key", "known")
 	assert.Equal(t, http.StatusOK, got.Status, "it existed")
 	got = s.as(rest.Agent, http.MethodPost, "/tasks", `{"plan":{}}`, "Idempotency-Key", "known")
