@@ -16,6 +16,7 @@ import (
 	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/rpc"
+	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/test/crash"
 )
 
@@ -273,11 +274,13 @@ func (l *load) submit(ctx context.Context, r api.SubmitRequest, round int, repea
 func (l *load) cancel(ctx context.Context, id events.TaskID, round int) {
 	asked := time.Now()
 	_, tries, err := insist(ctx, l.api.Cancel, api.CancelRequest{ID: id, Actor: operator})
-	if tries > 1 && fault.Has(err, fault.StateNotAllowed) {
-		err = nil // the first try had done it
-	}
-	if fault.Has(err, fault.StateNotAllowed) && l.over(ctx, id) {
-		return // the task was faster
+	if fault.Has(err, fault.StateNotAllowed) {
+		switch state := l.endOf(ctx, id); {
+		case state != "" && (state != statemachine.Cancelled || tries == 1):
+			return // the task was faster
+		case tries > 1:
+			err = nil // the first try has done it
+		}
 	}
 	if err != nil {
 		l.violate("I10", id, round, "a cancellation failed: %v", err)

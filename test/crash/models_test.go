@@ -16,6 +16,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	settings "github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/internal/pause"
+	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/test/crash"
 )
 
@@ -157,7 +158,7 @@ func (l *load) say(ctx context.Context, j job, t talk, n int, end bool) bool {
 		case !fault.Has(err, fault.StateNotAllowed):
 			l.violate("I19", t.task, t.round, "%q was refused: %v", s.Text, err)
 			return false
-		case l.over(ctx, t.task):
+		case l.endOf(ctx, t.task) != "":
 			if j.chat && !ended {
 				l.violate("I19", t.task, t.round, "the chat has ended before its end: %v", err)
 			}
@@ -175,10 +176,13 @@ func (l *load) said(s crash.Say) {
 	l.says = append(l.says, s)
 }
 
-// over reports whether a task has ended.
-func (l *load) over(ctx context.Context, id events.TaskID) bool {
+// endOf returns the state in which a task has ended; "" if it has not.
+func (l *load) endOf(ctx context.Context, id events.TaskID) statemachine.State {
 	view, _, err := insist(ctx, l.api.Get, api.GetRequest{ID: id})
-	return err == nil && view.State.Terminal()
+	if err != nil || !view.State.Terminal() {
+		return ""
+	}
+	return view.State
 }
 
 // grantAll grants what agents ask for, until stop is closed.
