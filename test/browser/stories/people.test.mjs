@@ -118,11 +118,15 @@ test('what was changed meanwhile is refused, with what it is now', async () => {
   await page.route('**/events*', (route) => route.abort()) // the page hears of no change
   await page.reload()
   await button.waitFor()
+  await settled(page)
+  const own = `**/api/v1/tasks/${task}*`
+  await page.route(own, (route) => route.abort()) // nor does it read the task again
   real.orch('cancel', task, '--reason', 'not wanted')
   const [answer] = await Promise.all([page.waitForResponse((r) => r.url().endsWith('/pause')), button.click()])
   assert.equal(answer.status(), 409)
   await page.getByRole('alert').getByText(/^user:\S+ cancelled the task at revision \d+, which you have not seen/).waitFor()
   await page.unroute('**/events*')
+  await page.unroute(own)
   await page.reload()
   await page.locator('.facts-line').getByText('Cancelled').waitFor()
   assert.equal(await button.count(), 0)
