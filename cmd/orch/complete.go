@@ -41,6 +41,25 @@ func (cn *connector) completeIDs(n int) completion {
 	}
 }
 
+// completeFrom completes the first argument with the words that a node lists. It returns none if no node runs.
+func (cn *connector) completeFrom(cmd *cobra.Command, args []string, list func(context.Context, session) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 || cn.configure(cmd) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
+	defer cancel()
+	s, err := cn.nodes.Dial(ctx, cn.cfg)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer func() { _ = closeSession(ctx, s) }() // a completion cannot show an error
+	words, err := list(ctx, s)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return words, cobra.ShellCompDirectiveNoFileComp
+}
+
 // completeTools completes names of tools as the first argument.
 func (ts *toolset) completeTools(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 || ts.configure(cmd) != nil {

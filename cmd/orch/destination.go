@@ -307,23 +307,12 @@ func (c *destinationCommands) destinationLines(v api.DestinationView) []string {
 
 // completeNames completes names of destinations as the first argument. It returns none if no node runs.
 func (c *destinationCommands) completeNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 || c.configure(cmd) != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
-	defer cancel()
-	s, err := c.nodes.Dial(ctx, c.cfg)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	defer func() { _ = closeSession(ctx, s) }() // a completion cannot show an error
-	reply, err := s.Destinations(ctx, api.DestinationsRequest{})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var words []string
-	for _, one := range reply.Destinations {
-		words = append(words, one.Name)
-	}
-	return words, cobra.ShellCompDirectiveNoFileComp
+	return c.completeFrom(cmd, args, func(ctx context.Context, s session) ([]string, error) {
+		reply, err := s.Destinations(ctx, api.DestinationsRequest{})
+		var words []string
+		for _, one := range reply.Destinations {
+			words = append(words, one.Name)
+		}
+		return words, err
+	})
 }

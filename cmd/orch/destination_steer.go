@@ -37,7 +37,7 @@ func newDestinationResume(c *destinationCommands) *cobra.Command {
 }
 
 func newDestinationRotate(c *destinationCommands) *cobra.Command {
-	var file, keep string
+	var flags rotation
 	cmd := c.steering(&cobra.Command{
 		Use:   "rotate NAME --secret-file FILE",
 		Short: "Give a destination another secret",
@@ -46,20 +46,10 @@ second rotation within that time ends it.`,
 		Example: "  orch destination rotate pager --secret-file new.txt --keep 1h",
 		Args:    takes("NAME"),
 	}, func([]string) (api.SteerDestinationRequest, error) {
-		r := api.SteerDestinationRequest{Act: api.ActRotate}
-		if file == "" {
-			return r, fault.New(fault.RequiredField, "is missing").WithField("--secret-file").WithHint("a file with the new secret, or - for stdin")
-		}
-		var err error
-		if r.Secret, err = c.secretFrom(file); err != nil || keep == "" {
-			return r, err
-		}
-		d, err := spanFlag("--keep", keep)
-		r.Keep = &d
-		return r, err
+		secret, keep, err := c.newSecret(flags)
+		return api.SteerDestinationRequest{Act: api.ActRotate, Secret: secret, Keep: keep}, err
 	})
-	cmd.Flags().StringVar(&file, "secret-file", "", "file with the new secret, - for stdin")
-	cmd.Flags().StringVar(&keep, "keep", "", "how long the secret before signs too (default: 24h)")
+	flags.flags(cmd, "signs too")
 	return cmd
 }
 

@@ -228,23 +228,12 @@ func (c *hookCommands) hookLines(h api.HookView) []string {
 
 // completeHooks completes names of hooks as the first argument. It returns none if no node runs.
 func (c *hookCommands) completeHooks(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 || c.configure(cmd) != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
-	defer cancel()
-	s, err := c.nodes.Dial(ctx, c.cfg)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	defer func() { _ = closeSession(ctx, s) }() // a completion cannot show an error
-	reply, err := s.Hooks(ctx, api.HooksRequest{})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var words []string
-	for _, one := range reply.Hooks {
-		words = append(words, one.Name+"\t"+string(one.Definition.Provider))
-	}
-	return words, cobra.ShellCompDirectiveNoFileComp
+	return c.completeFrom(cmd, args, func(ctx context.Context, s session) ([]string, error) {
+		reply, err := s.Hooks(ctx, api.HooksRequest{})
+		var words []string
+		for _, one := range reply.Hooks {
+			words = append(words, one.Name+"\t"+string(one.Definition.Provider))
+		}
+		return words, err
+	})
 }

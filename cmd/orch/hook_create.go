@@ -13,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/hooks"
 	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/schedules"
 )
 
 // hookOptions are the flags of `orch hook create`.
@@ -120,6 +121,27 @@ func (cn *connector) secretFrom(file string) (string, error) {
 		return "", fault.New(fault.RequiredField, "the file is empty").WithField("--secret-file")
 	}
 	return secret, nil
+}
+
+// rotation holds the flags of a command that gives something another secret.
+type rotation struct{ file, keep string }
+
+// flags adds the flags. kept says what the secret before is kept for.
+func (r *rotation) flags(cmd *cobra.Command, kept string) {
+	cmd.Flags().StringVar(&r.file, "secret-file", "", "file with the new secret, - for stdin")
+	cmd.Flags().StringVar(&r.keep, "keep", "", "how long the secret before "+kept+" (default: 24h)")
+}
+
+// newSecret returns the new secret, and how long the one before is kept; nil for the default.
+func (cn *connector) newSecret(r rotation) (secret string, keep *schedules.Duration, err error) {
+	if r.file == "" {
+		return "", nil, fault.New(fault.RequiredField, "is missing").WithField("--secret-file").WithHint("a file with the new secret, or - for stdin")
+	}
+	if secret, err = cn.secretFrom(r.file); err != nil || r.keep == "" {
+		return secret, nil, err
+	}
+	d, err := spanFlag("--keep", r.keep)
+	return secret, &d, err
 }
 
 // definition returns what the command line defines, with the plan as the node takes it.

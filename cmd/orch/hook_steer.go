@@ -34,7 +34,7 @@ func newHookResume(c *hookCommands) *cobra.Command {
 }
 
 func newHookRotate(c *hookCommands) *cobra.Command {
-	var file, keep string
+	var flags rotation
 	cmd := c.steering(&cobra.Command{
 		Use:   "rotate NAME --secret-file FILE",
 		Short: "Give a hook another secret",
@@ -42,20 +42,10 @@ func newHookRotate(c *hookCommands) *cobra.Command {
 rotation within that time ends it.`,
 		Example: "  orch hook rotate deploy --secret-file new.txt --keep 1h",
 	}, func() (api.SteerHookRequest, error) {
-		r := api.SteerHookRequest{Act: api.ActRotate}
-		if file == "" {
-			return r, fault.New(fault.RequiredField, "is missing").WithField("--secret-file").WithHint("a file with the new secret, or - for stdin")
-		}
-		var err error
-		if r.Secret, err = c.secretFrom(file); err != nil || keep == "" {
-			return r, err
-		}
-		d, err := spanFlag("--keep", keep)
-		r.Keep = &d
-		return r, err
+		secret, keep, err := c.newSecret(flags)
+		return api.SteerHookRequest{Act: api.ActRotate, Secret: secret, Keep: keep}, err
 	})
-	cmd.Flags().StringVar(&file, "secret-file", "", "file with the new secret, - for stdin")
-	cmd.Flags().StringVar(&keep, "keep", "", "how long the secret before stays valid (default: 24h)")
+	flags.flags(cmd, "stays valid")
 	return cmd
 }
 

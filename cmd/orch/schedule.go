@@ -285,23 +285,12 @@ func firingLine(s api.ScheduleView, what string, f schedules.Firing, more string
 
 // completeSchedules completes names of schedules as the first argument. It returns none if no node runs.
 func (c *scheduleCommands) completeSchedules(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 || c.configure(cmd) != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
-	defer cancel()
-	s, err := c.nodes.Dial(ctx, c.cfg)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	defer func() { _ = closeSession(ctx, s) }() // a completion cannot show an error
-	reply, err := s.Schedules(ctx, api.SchedulesRequest{})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var words []string
-	for _, one := range reply.Schedules {
-		words = append(words, one.Name+"\t"+screen.Line(whenText(one.Spec)))
-	}
-	return words, cobra.ShellCompDirectiveNoFileComp
+	return c.completeFrom(cmd, args, func(ctx context.Context, s session) ([]string, error) {
+		reply, err := s.Schedules(ctx, api.SchedulesRequest{})
+		var words []string
+		for _, one := range reply.Schedules {
+			words = append(words, one.Name+"\t"+screen.Line(whenText(one.Spec)))
+		}
+		return words, err
+	})
 }
