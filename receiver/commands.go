@@ -14,6 +14,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/hooks"
+	"github.com/orch-dev/orch/internal/keyring"
 	"github.com/orch-dev/orch/plan"
 )
 
@@ -49,11 +50,8 @@ func (r *Receiver) view(h *hook, deliveries int) api.HookView {
 	v.URL = r.cfg.URL(h.Name)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if k := r.keys[h.Definition.ID]; k != nil {
-		v.HasSecret = true
-		if k.Previous != "" && r.now().Before(k.Until) {
-			v.PreviousUntil = &k.Until
-		}
+	if k := r.keys.Get(h.Definition.ID); k != nil {
+		v.HasSecret, v.PreviousUntil = true, k.PreviousUntil(r.now())
 	}
 	if s := r.seen[h.Name]; s != nil {
 		for result, n := range map[hooks.Result]int{hooks.Rejected: s.rejected, hooks.Limited: s.limited, hooks.Failed: s.failed} {
@@ -98,7 +96,7 @@ func (r *Receiver) PutHook(ctx context.Context, q api.PutHookRequest) (api.HookV
 		}
 	}
 	if k != nil { // after the definition: a crash leaves a hook without a secret, which takes nothing, and never a secret without a hook
-		if err := r.setKeys(ctx, put.ID, k); err != nil {
+		if err := r.keys.Set(ctx, put.ID, k); err != nil {
 			return api.HookView{}, err
 		}
 	}
@@ -111,8 +109,8 @@ func (r *Receiver) PutHook(ctx context.Context, q api.PutHookRequest) (api.HookV
 }
 
 // keysFor returns the secrets to store for a request; nil if they stay as they are.
-func (r *Receiver) keysFor(q api.PutHookRequest, id string) (*keys, error) {
-	p, has := q.Definition.Provider, r.keysOf(id)
+func (r *Receiver) keysFor(q api.PutHookRequest, id string) (*keyring.Keys, error) {
+	p, has := q.Definition.Provider, r.keys.Get(id)
 	switch {
 	case q.Secret == "" && (!p.Signs() || has != nil):
 		if has != nil && p.Signs() { // of another provider, perhaps
@@ -129,7 +127,7 @@ func (r *Receiver) keysFor(q api.PutHookRequest, id string) (*keys, error) {
 	if has != nil {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	return &keys{Current: q.Secret}, nil
+	return &keyring.Keys{Current: q.Secret}, nil
 }
 
 // checkDefinition checks a definition as far as that is possible without a delivery.
@@ -209,9 +207,6 @@ func (r *Receiver) defined(q api.PutHookRequest) (definition, error) {
 	return put, nil
 }
 
-// defaultKeep is how long a secret stays valid after a rotation by default, maxKeep the longest time.
-const defaultKeep, maxKeep = 24 * time.Hour, 30 * 24 * time.Hour
-
 // SteerHook implements api.Hooks.
 func (r *Receiver) SteerHook(ctx context.Context, q api.SteerHookRequest) (api.HookView, error) {
 	if len(q.Note) > hooks.MaxNote {
@@ -259,20 +254,8 @@ func (r *Receiver) rotate(ctx context.Context, h *hook, q api.SteerHookRequest) 
 	if err := hooks.CheckSecret(p, q.Secret); err != nil {
 		return err
 	}
-	keep := defaultKeep
-	if q.Keep != nil {
-		keep = q.Keep.Std()
-	}
-	if keep < 0 || keep > maxKeep {
-		return fault.New(fault.ValidationError, "must be between 0 and %s", maxKeep).WithField("keep")
-	}
-	next := &keys{Current: q.Secret}
-	if has := r.keysOf(h.Definition.ID); has != nil && has.Current == q.Secret {
-		return nil // a repetition, which does not end the time of the secret before
-	} else if has != nil && keep > 0 {
-		next.Previous, next.Until = has.Current, r.now().Add(keep)
-	}
-	if err := r.setKeys(ctx, h.Definition.ID, next); err != nil {
+	changed, err := r.keys.Rotate(ctx, h.Definition.ID, q.Secret, (*time.Duration)(q.Keep), r.now())
+	if err != nil || !changed {
 		return err
 	}
 	return r.state.Record(ctx, change{Name: h.Name, By: q.Actor, Rotated: true})
@@ -280,7 +263,7 @@ func (r *Receiver) rotate(ctx context.Context, h *hook, q api.SteerHookRequest) 
 
 // erase deletes a hook. Its secret goes first: a crash leaves a hook that takes nothing.
 func (r *Receiver) erase(ctx context.Context, h *hook, q api.SteerHookRequest) error {
-	if err := r.setKeys(ctx, h.Definition.ID, nil); err != nil {
+	if err := r.keys.Set(ctx, h.Definition.ID, nil); err != nil {
 		return err
 	}
 	return r.state.Record(ctx, change{Name: h.Name, By: q.Actor, Deleted: true})
@@ -299,7 +282,7 @@ func (r *Receiver) TestHook(ctx context.Context, q api.TestHookRequest) (api.Tes
 	for name, value := range q.Headers {
 		headers[strings.ToLower(name)] = value
 	}
-	p, valid := h.Definition.Provider, r.keysOf(h.Definition.ID).valid(r.now())
+	p, valid := h.Definition.Provider, r.keys.Get(h.Definition.ID).Valid(r.now())
 	id := cmp.Or(q.Delivery, "test-"+events.NewRequestID())
 	maps.Copy(headers, hooks.Sign(p, valid[0], id, []byte(q.Body), r.now()))
 	v := r.judge(h, headers, []byte(q.Body))

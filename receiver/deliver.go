@@ -97,7 +97,7 @@ func (r *Receiver) verify(h *hook, d Delivery) error {
 	}
 	p := h.Definition.Provider
 	if p.Signs() {
-		return hooks.Verify(p, r.keysOf(h.Definition.ID).valid(r.now()), d.Headers, d.Body, r.now())
+		return hooks.Verify(p, r.keys.Get(h.Definition.ID).Valid(r.now()), d.Headers, d.Body, r.now())
 	}
 	_ = hooks.Verify(p, [2]string{}, d.Headers, d.Body, r.now()) // always an error, but it takes as long as for other hooks
 	if d.Operator != nil && d.Operator() {

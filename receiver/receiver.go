@@ -14,6 +14,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/hooks"
 	"github.com/orch-dev/orch/internal/journaled"
+	"github.com/orch-dev/orch/internal/keyring"
 )
 
 // Tasks is what a receiver needs of a node. *orchestrator.Orchestrator implements it.
@@ -28,7 +29,7 @@ type Tasks interface {
 // Config configures a Receiver.
 type Config struct {
 	Tasks   Tasks
-	Secrets Secrets
+	Secrets keyring.Store
 	// Open opens the journal.
 	Open journaled.Open
 	// Root is the root of the tasks of definitions without one (api.SubmitRequest); empty for that of the node at the time.
@@ -65,7 +66,7 @@ type Receiver struct {
 
 	mu   sync.RWMutex
 	all  map[string]*hook
-	keys map[string]*keys // by the id of the hook
+	keys *keyring.Ring // by the id of the hook
 	// counted are the deliveries that this process has seen, of all hooks; seen those of each hook.
 	counted map[hooks.Result]int
 	seen    map[string]*sightings
@@ -93,7 +94,7 @@ func New(cfg Config) *Receiver {
 	}
 	r := &Receiver{
 		cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
-		all: map[string]*hook{}, keys: map[string]*keys{}, counted: map[hooks.Result]int{}, seen: map[string]*sightings{},
+		all: map[string]*hook{}, keys: keyring.New(cfg.Secrets), counted: map[hooks.Result]int{}, seen: map[string]*sightings{},
 	}
 	r.state = r.newState()
 	return r
@@ -106,7 +107,7 @@ func (r *Receiver) Start(ctx context.Context) error {
 	if err := r.state.Start(ctx); err != nil {
 		return err
 	}
-	return r.loadKeys(ctx)
+	return r.keys.Load(ctx)
 }
 
 // now returns the time in the precision of the log.

@@ -61,14 +61,14 @@ func (w *world) begin(kind string) (err error, lost bool) {
 	return w.failing(kind)
 }
 
-// HookSecrets implements receiver.Secrets.
+// HookSecrets implements keyring.Store.
 func (w *world) HookSecrets(context.Context) (map[string][]byte, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return maps.Clone(w.secrets), nil
 }
 
-// SetHookSecret implements receiver.Secrets.
+// SetHookSecret implements keyring.Store.
 func (w *world) SetHookSecret(_ context.Context, id string, data []byte) error {
 	err, lost := w.begin("secret")
 	defer w.mu.Unlock()

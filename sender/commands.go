@@ -15,6 +15,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/hooks"
+	"github.com/orch-dev/orch/internal/keyring"
 	"github.com/orch-dev/orch/internal/netguard"
 	"github.com/orch-dev/orch/plan"
 )
@@ -52,11 +53,8 @@ func unknown(name string) error {
 // view returns the view of a destination with what is known of its secret. mu must be held.
 func (s *Sender) view(d *destination, deliveries int) api.DestinationView {
 	v := d.view(deliveries)
-	if k := s.keys[d.Definition.ID]; k != nil {
-		v.HasSecret = true
-		if k.Previous != "" && s.now().Before(k.Until) {
-			v.PreviousUntil = &k.Until
-		}
+	if k := s.keys.Get(d.Definition.ID); k != nil {
+		v.HasSecret, v.PreviousUntil = true, k.PreviousUntil(s.now())
 	}
 	return v
 }
@@ -97,7 +95,7 @@ func (s *Sender) PutDestination(ctx context.Context, q api.PutDestinationRequest
 		}
 	}
 	if k != nil { // after the definition: a crash leaves a destination without a secret, which gets nothing, and never a secret without one
-		if err := s.setKeys(ctx, put.ID, k); err != nil {
+		if err := s.keys.Set(ctx, put.ID, k); err != nil {
 			return api.DestinationView{}, err
 		}
 	}
@@ -186,8 +184,8 @@ func same(a, b definition) bool {
 }
 
 // keysFor returns the secrets to store for a request; nil if they stay as they are.
-func (s *Sender) keysFor(q api.PutDestinationRequest, id string) (*keys, error) {
-	has := s.keysOf(id)
+func (s *Sender) keysFor(q api.PutDestinationRequest, id string) (*keyring.Keys, error) {
+	has := s.keys.Get(id)
 	switch {
 	case q.Secret == "" && has != nil, has != nil && has.Current == q.Secret:
 		return nil, nil //nolint:nilnil // as documented
@@ -195,7 +193,7 @@ func (s *Sender) keysFor(q api.PutDestinationRequest, id string) (*keys, error) 
 		return nil, fault.New(fault.Conflict, "the destination %s has another secret", q.Name).WithField("secret").
 			WithHint("orch destination rotate %s --secret-file FILE replaces it", q.Name)
 	}
-	return &keys{Current: q.Secret}, checkSecret(q.Secret)
+	return &keyring.Keys{Current: q.Secret}, checkSecret(q.Secret)
 }
 
 // checkSecret returns why a secret cannot sign deliveries.
@@ -205,9 +203,6 @@ func checkSecret(secret string) error {
 	}
 	return destinations.CheckSecret(secret)
 }
-
-// defaultKeep is how long a secret signs after a rotation by default, maxKeep the longest time.
-const defaultKeep, maxKeep = 24 * time.Hour, 30 * 24 * time.Hour
 
 // SteerDestination implements api.Destinations.
 func (s *Sender) SteerDestination(ctx context.Context, q api.SteerDestinationRequest) (api.DestinationView, error) {
@@ -245,7 +240,7 @@ func (s *Sender) SteerDestination(ctx context.Context, q api.SteerDestinationReq
 		c.Again, err = s.again(q)
 	case api.ActDelete:
 		c.Deleted = true
-		err = s.setKeys(ctx, was.ID, nil) // before: a crash leaves a destination that gets nothing
+		err = s.keys.Set(ctx, was.ID, nil) // before: a crash leaves a destination that gets nothing
 	default:
 		err = fault.New(fault.ValidationError, "%q is not an act", fault.Clip(q.Act, longest)).WithField("act").WithHint("use %s",
 			strings.Join([]string{api.ActPause, api.ActResume, api.ActRotate, api.ActRedeliver, api.ActTest, api.ActDelete}, ", "))
@@ -267,22 +262,8 @@ func (s *Sender) rotate(ctx context.Context, id string, q api.SteerDestinationRe
 	if err := checkSecret(q.Secret); err != nil {
 		return false, err
 	}
-	keep := defaultKeep
-	if q.Keep != nil {
-		keep = q.Keep.Std()
-	}
-	if keep < 0 || keep > maxKeep {
-		return false, fault.New(fault.ValidationError, "must be between 0 and %s", maxKeep).WithField("keep")
-	}
-	next := &keys{Current: q.Secret}
-	has := s.keysOf(id)
-	if has != nil && has.Current == q.Secret {
-		return true, nil // a repetition, which does not end the time of the secret before
-	}
-	if has != nil && keep > 0 {
-		next.Previous, next.Until = has.Current, s.now().Add(keep)
-	}
-	return true, s.setKeys(ctx, id, next)
+	_, err := s.keys.Rotate(ctx, id, q.Secret, (*time.Duration)(q.Keep), s.now())
+	return err == nil, err
 }
 
 // again returns the ids of the dead letters that a request makes wait again.

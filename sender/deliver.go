@@ -136,9 +136,7 @@ func (s *Sender) attempt(ctx context.Context, def definition, id string, body []
 		a.Error = reasonOf(err)
 		return a, time.Time{}
 	}
-	s.mu.RLock()
-	secrets := s.keys[def.ID].valid(at)
-	s.mu.RUnlock()
+	secrets := s.keys.Get(def.ID).Valid(at)
 	header := http.Header{"Content-Type": {"application/json"}, "User-Agent": {"orch-webhooks"}}
 	for name, value := range destinations.Sign(secrets, id, body, at) {
 		header.Set(name, value)

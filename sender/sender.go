@@ -16,6 +16,7 @@ import (
 	"github.com/orch-dev/orch/destinations"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/internal/journaled"
+	"github.com/orch-dev/orch/internal/keyring"
 	"github.com/orch-dev/orch/internal/netguard"
 )
 
@@ -29,18 +30,10 @@ type Log interface {
 	Positions(ctx context.Context) (past, live uint64, err error)
 }
 
-// Secrets stores the secrets of destinations, beside those of hooks. *bus.Store implements it.
-type Secrets interface {
-	// HookSecrets returns what is stored, by the ids of hooks and destinations.
-	HookSecrets(ctx context.Context) (map[string][]byte, error)
-	// SetHookSecret stores the secrets of a destination durably; nil removes them.
-	SetHookSecret(ctx context.Context, id string, data []byte) error
-}
-
 // Config configures a Sender. Log, Secrets, Open and Clock are required.
 type Config struct {
 	Log     Log
-	Secrets Secrets
+	Secrets keyring.Store
 	// Open opens the journal.
 	Open journaled.Open
 	// Net says which addresses destinations may have.
@@ -81,7 +74,7 @@ type Sender struct {
 
 	mu   sync.RWMutex
 	all  map[string]*destination
-	keys map[string]*keys // by the id of the destination
+	keys *keyring.Ring // by the id of the destination
 	// busy are the ids of the destinations that a goroutine delivers to.
 	busy map[string]bool
 
@@ -107,7 +100,7 @@ func New(cfg Config) *Sender {
 	cfg.Interval, cfg.Timeout = cmp.Or(cfg.Interval, 500*time.Millisecond), cmp.Or(cfg.Timeout, 20*time.Second)
 	s := &Sender{
 		cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), client: netguard.New(cfg.Net),
-		all: map[string]*destination{}, keys: map[string]*keys{}, busy: map[string]bool{}, facts: map[events.TaskID]destinations.Facts{},
+		all: map[string]*destination{}, keys: keyring.New(cfg.Secrets), busy: map[string]bool{}, facts: map[events.TaskID]destinations.Facts{},
 	}
 	s.state = s.newState()
 	return s
@@ -120,7 +113,7 @@ func (s *Sender) Start(ctx context.Context) error {
 	if err := s.state.Start(ctx); err != nil {
 		return err
 	}
-	return s.loadKeys(ctx)
+	return s.keys.Load(ctx)
 }
 
 // Run delivers until ctx ends. It does nothing but look at the time while there are no destinations.
@@ -177,4 +170,6 @@ func (s *Sender) due() map[string]string {
 }
 
 // ready reports whether a destination gets deliveries. mu must be held.
-func (s *Sender) ready(d *destination) bool { return d.Paused == nil && s.keys[d.Definition.ID] != nil }
+func (s *Sender) ready(d *destination) bool {
+	return d.Paused == nil && s.keys.Get(d.Definition.ID) != nil
+}

@@ -92,14 +92,14 @@ func (w *world) pass(d time.Duration) {
 	w.Step(w.t.Context())
 }
 
-// HookSecrets implements sender.Secrets.
+// HookSecrets implements keyring.Store.
 func (w *world) HookSecrets(context.Context) (map[string][]byte, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return maps.Clone(w.secrets), nil
 }
 
-// SetHookSecret implements sender.Secrets.
+// SetHookSecret implements keyring.Store.
 func (w *world) SetHookSecret(_ context.Context, id string, data []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
