@@ -66,6 +66,9 @@ func OfTask(id events.TaskID, d *events.Submitted) (TraceID, error) {
 
 // Below returns the value of Parent.Trace for the children of a task. It is empty if their trace follows from the id of the task.
 func Below(id events.TaskID, d *events.Submitted) string {
+	if d.Parent == nil && d.TraceParent == "" {
+		return "" // most tasks; this runs for each call
+	}
 	t, err := OfTask(id, d)
 	if own, _ := Of(id); err != nil || t == own {
 		return ""
