@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -34,6 +35,8 @@ type op struct {
 	link   *link
 	task   events.TaskID
 	record *events.Record
+	// reader is where a load is requested: two parts of an owner may load the same task at the same instant.
+	reader uintptr
 	// done receives the answer to an append, answer the answer to a load.
 	done   func(seq uint64, err error)
 	answer chan error
@@ -81,7 +84,7 @@ func (l *link) waiting() []*op {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	slices.SortFunc(l.ops, func(a, b *op) int {
-		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.task, b.task))
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.task, b.task), cmp.Compare(a.reader, b.reader))
 	})
 	return slices.Clone(l.ops)
 }
@@ -107,7 +110,8 @@ func (l *link) Read(ctx context.Context, task events.TaskID, from uint64) iter.S
 		return l.log.Read(ctx, task, from)
 	}
 	return func(yield func(events.Stored, error) bool) {
-		o := &op{link: l, task: task, answer: make(chan error, 1)}
+		reader, _, _, _ := runtime.Caller(1)
+		o := &op{link: l, task: task, reader: reader, answer: make(chan error, 1)}
 		l.enqueue(o)
 		err := unavailable()
 		select {
