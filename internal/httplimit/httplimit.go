@@ -27,8 +27,9 @@ const (
 )
 
 const (
-	// unreadTime bounds how long the server drains an unread body.
+	// unreadTime and maxUnread bound how long and how far, in bytes, the server drains an unread body before it responds.
 	unreadTime = time.Second
+	maxUnread  = 16 << 20
 	// writePart is how many bytes are written under one deadline.
 	writePart = 64 << 10
 	// slowest is the minimum rate at which a client must read the data of one write, in bytes per second. The client
@@ -89,11 +90,20 @@ func Handler(next http.Handler, l Limits) http.Handler {
 		in := &body{ReadCloser: r.Body, control: control}
 		r.Body = in
 		next.ServeHTTP(out, r)
-		if !in.ended.Load() { // the server drains the rest before it responds
+		if !in.ended.Load() {
 			_ = control.SetReadDeadline(time.Now().Add(min(unreadTime, l.Body)))
+			drain(in, r)
 		}
 		out.extend(l.Write) // the server sends what it has buffered
 	})
+}
+
+// drain reads the rest of a body that the handler has not read. A connection that is closed with unread data is reset, and the client
+// may lose the response. A client that waits for "100 Continue" has not sent the body.
+func drain(in io.Reader, r *http.Request) {
+	if r.Header.Get("Expect") == "" {
+		_, _ = io.CopyN(io.Discard, in, maxUnread) // the response says what was wrong
+	}
 }
 
 // rejectAmbiguous returns the status, the header and the reason for refusing a request: one that a proxy could interpret

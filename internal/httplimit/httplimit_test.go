@@ -184,3 +184,26 @@ func TestClientsThatDoNotReadAreCut(t *testing.T) {
 		})
 	}
 }
+
+// A client that still sends its large body finds the answer, and then the end of the connection, not a reset.
+func TestRefusedBodiesAreAnswered(t *testing.T) {
+	t.Parallel()
+	web := httptest.NewUnstartedServer(nil)
+	web.Config = httplimit.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<10)); err != nil {
+			http.Error(w, "large", http.StatusRequestEntityTooLarge)
+		}
+	}), httplimit.Limits{})
+	web.Start()
+	defer web.Close()
+	for name, header := range map[string]string{"a length": "Content-Length: 1048576\r\n\r\n", "chunks": "Transfer-Encoding: chunked\r\n\r\n100000\r\n"} {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", web.Listener.Addr().String())
+		require.NoError(t, err)
+		_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"+header+strings.Repeat("x", 512<<10))
+		require.NoError(t, err, name)
+		all, err := io.ReadAll(conn)
+		require.NoError(t, err, name)
+		assert.Contains(t, string(all), "413 Request Entity Too Large", name)
+		require.NoError(t, conn.Close())
+	}
+}
