@@ -27,6 +27,9 @@ func Serve(ctx context.Context, cfg Config, grace time.Duration, onWait func(bus
 		return serveMember(ctx, cfg, grace, ready)
 	}
 	n, err := StartInTurn(ctx, cfg, onWait)
+	if err != nil && ctx.Err() != nil { // a stop during the start is not a failure
+		return nil
+	}
 	if err != nil {
 		return err
 	}

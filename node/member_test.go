@@ -183,6 +183,19 @@ func TestAMemberStopsWhileItStarts(t *testing.T) {
 	require.Error(t, ctx.Err(), "it was stopped")
 }
 
+// So does a node with its own store.
+func TestANodeStopsWhileItStarts(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	cfg.Wall = func() time.Time { stop(); return time.Now() }
+	require.NoError(t, node.Serve(ctx, cfg, time.Minute, func(bus.Holder) {}, func(string, string) {}))
+	require.Error(t, ctx.Err(), "it was stopped")
+	stop()
+	require.NoError(t, node.Serve(ctx, cfg, time.Minute, func(bus.Holder) {}, func(string, string) { t.Error("it has started") }))
+}
+
 // A standby node answers over HTTP like the active one, before and after a change.
 func TestStandbyAnswersHTTP(t *testing.T) {
 	t.Parallel()

@@ -3,15 +3,13 @@ package plantest
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"regexp"
-	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/yamlerror"
 )
 
 // MaxSource bounds a test file in bytes, MaxCases its cases.
@@ -140,7 +138,7 @@ func decodeStrict(n *yaml.Node, to any) error {
 	dec := yaml.NewDecoder(bytes.NewReader(src))
 	dec.KnownFields(true)
 	if err := dec.Decode(to); err != nil {
-		return fmt.Errorf("line %d: %s", n.Line, inWords(err))
+		return fmt.Errorf("line %d: %s", n.Line, yamlerror.Text(err))
 	}
 	return nil
 }
@@ -151,7 +149,7 @@ func Read(name string, src []byte) (*File, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(src))
 	dec.KnownFields(true)
 	if err := dec.Decode(f); err != nil {
-		return nil, fault.New(fault.InvalidFormat, "%s: %s", name, inWords(err)).WithHint("docs/reference/plan-tests.md describes tests of plans")
+		return nil, fault.New(fault.InvalidFormat, "%s: %s", name, yamlerror.Text(err)).WithHint("docs/reference/plan-tests.md describes tests of plans")
 	}
 	if f.Now.IsZero() {
 		f.Now = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
@@ -181,17 +179,6 @@ func (f *File) check(name string) error {
 		}
 	}
 	return nil
-}
-
-var unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
-
-// inWords returns the message of a YAML error in terms that users know.
-func inWords(err error) string {
-	text := err.Error()
-	if list, ok := errors.AsType[*yaml.TypeError](err); ok {
-		text = strings.Join(list.Errors, "; ")
-	}
-	return unknownKey.ReplaceAllString(strings.TrimPrefix(text, "yaml: "), `unknown key "$1"`)
 }
 
 // rawOf encodes a value of a file as JSON.

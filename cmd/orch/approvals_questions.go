@@ -186,11 +186,11 @@ type answerOptions struct {
 func newAnswer(c *approvalCommands) *cobra.Command {
 	var o answerOptions
 	cmd := &cobra.Command{
-		Use:   "answer ID --accept [name=value...] | --json RESULT | --decline",
+		Use:   "answer ID|TASK --accept [name=value...] | --json RESULT | --decline",
 		Short: "Answer a question of a running call",
 		Long: `Answer a question of a running call: accept, with the fields of its form as name=value, decline, or give the whole
-result of the MCP request as JSON. The first answer is final.`,
-		Example: "  orch answer ASK_01JD0000000000000000000000_AAAAAAAA --accept name=Ada",
+result of the MCP request as JSON. The first answer is final. A task stands for the only open question of it and of its children.`,
+		Example: "  orch answer ASK_01JD0000000000000000000000_AAAAAAAA --accept name=Ada\n  orch answer @last --decline",
 		Args:    takes("ID", "[name=value...]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(len(args) > 1); err != nil {
@@ -221,11 +221,14 @@ func (o answerOptions) check(fields bool) error {
 
 func (c *approvalCommands) answer(ctx context.Context, args []string, o answerOptions) error {
 	return c.with(ctx, idle, func(s session) error {
-		r := api.AnswerRequest{Question: args[0], Declined: o.decline, Actor: c.actor()}
-		var err error
+		id, err := c.questionID(ctx, s, args[0])
+		if err != nil {
+			return err
+		}
+		r := api.AnswerRequest{Question: id, Declined: o.decline, Actor: c.actor()}
 		switch {
 		case o.accept:
-			r.Response, err = accepted(ctx, s, args[0], args[1:])
+			r.Response, err = accepted(ctx, s, id, args[1:])
 		case o.json != "":
 			r.Response, err = parseJSON("--json", o.json)
 		}
@@ -237,7 +240,7 @@ func (c *approvalCommands) answer(ctx context.Context, args []string, o answerOp
 			return err
 		}
 		return c.emit(view{data: t, names: []string{string(t.ID)}, text: func(w io.Writer) error {
-			return writeLines(w, []string{fmt.Sprintf("%s is answered; task %s is %s", args[0], t.ID, t.State)})
+			return writeLines(w, []string{fmt.Sprintf("%s is answered; task %s is %s", id, t.ID, t.State)})
 		}})
 	})
 }

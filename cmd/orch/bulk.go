@@ -131,6 +131,8 @@ type bulk struct {
 	verb string
 	// approvals is set if the act is about the pending approvals of the tasks.
 	approvals bool
+	// open is set if the act is about tasks that have not ended. A filter without a state then selects no others.
+	open bool
 	// do acts on one item, and returns its result.
 	do func(ctx context.Context, s session, item bulkItem) (string, error)
 }
@@ -199,14 +201,14 @@ func (b *bulk) selected(ctx context.Context, s session) ([]bulkItem, error) {
 			return nil, err
 		}
 	}
-	items := []bulkItem{}
+	items, open := []bulkItem{}, b.open && len(filter.states) == 0
 	for first := true; first || r.Cursor != ""; first = false {
 		page, err := s.List(ctx, r)
 		if err != nil {
 			return nil, err
 		}
 		for _, t := range page.Tasks {
-			if !t.Imported {
+			if !t.Imported && (!open || !t.State.Terminal()) {
 				items = append(items, bulkItem{ID: string(t.ID), Task: t.ID, Name: t.Name, State: string(t.State)})
 			}
 		}
@@ -246,7 +248,7 @@ func (b *bulk) pending(ctx context.Context, s session, tasks []bulkItem) ([]bulk
 	return items, nil
 }
 
-// act acts on each item. One that is refused does not hold up the others.
+// act acts on each item. The whole is an act in the audit stream, beside those of the items.
 func (b *bulk) act(ctx context.Context, s session, r bulkReport) error {
 	note := node.NewFileAct("bulk."+b.verb, r.Set, map[string]string{"where": strings.Join(b.options.where, " "), b.noun() + "s": strconv.Itoa(r.Count)})
 	note.Actor, note.Face, note.Begun = b.actor(), audit.FaceBus, true
@@ -254,27 +256,7 @@ func (b *bulk) act(ctx context.Context, s session, r bulkReport) error {
 	if noted != nil && !fault.Has(noted, fault.Forbidden) { // a token may not record, but each of its acts is recorded
 		return noted
 	}
-	tell := b.progressLine()
-	var failure error
-	for i := range r.Items {
-		item := &r.Items[i]
-		tell(fmt.Sprintf("%s: %d of %d", b.verb, i, r.Count))
-		result, err := b.one(ctx, s, *item)
-		if err != nil {
-			item.Error = fault.From(err)
-			r.Failed++
-			if failure == nil {
-				failure = err
-			}
-			continue
-		}
-		item.Result = result
-		r.Done++
-	}
-	tell("")
-	if failure != nil {
-		failure = fault.New(fault.CodeOf(failure), "%s of %s: %s failed", screen.Number(r.Failed), screen.Plural(r.Count, b.noun()), b.verb).WithHint("each line says why")
-	}
+	failure := b.actOnEach(ctx, s, &r)
 	if noted == nil {
 		note.Begun = false
 		if failure != nil {
@@ -289,6 +271,38 @@ func (b *bulk) act(ctx context.Context, s session, r bulkReport) error {
 		failure = noted
 	}
 	return failure
+}
+
+// actOnEach sets what became of each item. An item that is refused does not hold up the others, a node that does not answer does. The
+// error has the code of the first failure, or UNAVAILABLE.
+func (b *bulk) actOnEach(ctx context.Context, s session, r *bulkReport) error {
+	tell := b.progressLine()
+	defer tell("")
+	var failure error
+	for i := range r.Items {
+		item := &r.Items[i]
+		tell(fmt.Sprintf("%s: %d of %d", b.verb, i, r.Count))
+		if fault.Has(failure, fault.Unavailable) {
+			item.Error = fault.New(fault.Unavailable, "not tried, because the node does not answer")
+			r.Failed++
+			continue
+		}
+		result, err := b.one(ctx, s, *item)
+		if err != nil {
+			item.Error = fault.From(err)
+			r.Failed++
+			if failure == nil || fault.Has(err, fault.Unavailable) {
+				failure = err
+			}
+			continue
+		}
+		item.Result = result
+		r.Done++
+	}
+	if failure == nil {
+		return nil
+	}
+	return fault.New(fault.CodeOf(failure), "%s of %s: %s failed", screen.Number(r.Failed), screen.Plural(r.Count, b.noun()), b.verb).WithHint("each line says why")
 }
 
 // one acts on an item, unless its task has changed its state since it was selected.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -54,4 +56,21 @@ func TestDigestOfASet(t *testing.T) {
 	assert.Equal(t, setDigest([]bulkItem{a, b}), setDigest([]bulkItem{b, {ID: "a", State: "FAILED"}}))
 	assert.NotEqual(t, setDigest([]bulkItem{a, b}), setDigest([]bulkItem{a}))
 	assert.NotEqual(t, setDigest([]bulkItem{{ID: "ab"}}), setDigest([]bulkItem{a, b}))
+}
+
+// After the node has stopped to answer nothing more is tried, and the exit code says so.
+func TestBulkEndsWithTheNode(t *testing.T) {
+	t.Parallel()
+	tried := 0
+	fails := []error{fault.New(fault.StateNotAllowed, "no"), nil, fault.New(fault.Unavailable, "gone")}
+	b := bulk{connector: &connector{env: &env{err: io.Discard}}, verb: "cancel", do: func(context.Context, session, bulkItem) (string, error) {
+		tried++
+		return "CANCELLED", fails[tried-1]
+	}}
+	r := bulkReport{Items: slices.Repeat([]bulkItem{{ID: string(taskID), Task: taskID, State: "BLOCKED"}}, 5), Count: 5}
+	err := b.actOnEach(t.Context(), stateSession{state: statemachine.Blocked}, &r)
+	assert.True(t, fault.Has(err, fault.Unavailable), "%v", err)
+	assert.Equal(t, 3, tried)
+	assert.Equal(t, []int{1, 4}, []int{r.Done, r.Failed})
+	assert.Contains(t, r.Items[4].Error.Message, "not tried")
 }

@@ -21,7 +21,7 @@ func newCancel(c *steerCommands) *cobra.Command {
 			if len(o.where) == 0 {
 				return c.cancel(cmd.Context(), args, reason)
 			}
-			b := bulk{connector: c.connector, options: o, verb: "cancel", do: func(ctx context.Context, s session, item bulkItem) (string, error) {
+			b := bulk{connector: c.connector, options: o, verb: "cancel", open: true, do: func(ctx context.Context, s session, item bulkItem) (string, error) {
 				t, err := s.Cancel(ctx, api.CancelRequest{ID: item.Task, Reason: reason, Actor: c.actor()})
 				return string(t.State), err
 			}}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/orch-dev/orch/internal/yamlerror"
 )
 
 // Agent is an agent implemented by a command.
@@ -30,7 +32,7 @@ func parseAgents(text string, at place) (map[string]Agent, error) {
 	dec := yaml.NewDecoder(strings.NewReader(text))
 	dec.KnownFields(true)
 	if err := dec.Decode(&given); err != nil && !errors.Is(err, io.EOF) {
-		return nil, at.invalid("the agents cannot be read: %s", strings.TrimPrefix(err.Error(), "yaml: ")).
+		return nil, at.invalid("the agents cannot be read: %s", yamlerror.Text(err)).
 			WithHint("write them as {reviewer: {command: [review, --brief], timeout: 10m, network: false}}")
 	}
 	if len(given) == 0 {

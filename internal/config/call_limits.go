@@ -4,12 +4,13 @@ import (
 	"errors"
 	"io"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/orch-dev/orch/internal/yamlerror"
 )
 
 // CallLimit bounds how many of the calls that match all of its patterns start within a time, or run at the same time.
@@ -35,9 +36,6 @@ const (
 	maxWindow  = 31 * 24 * time.Hour
 )
 
-// inYAML matches what the YAML library says about itself and about types of this program.
-var inYAML = regexp.MustCompile(`^yaml: (unmarshal errors:\s*)?| in type .*`)
-
 // callLimits parses limits, as YAML or JSON: [{tool: HTTP_REQUEST, rate: 30/1m}, {queue: deploy, running: 1}].
 func (p place) callLimits(text string) ([]CallLimit, error) {
 	var given []struct {
@@ -52,7 +50,7 @@ func (p place) callLimits(text string) ([]CallLimit, error) {
 	dec := yaml.NewDecoder(strings.NewReader(text))
 	dec.KnownFields(true)
 	if err := dec.Decode(&given); err != nil && !errors.Is(err, io.EOF) {
-		return nil, p.invalid("the limits cannot be read: %s", inYAML.ReplaceAllString(err.Error(), "")).
+		return nil, p.invalid("the limits cannot be read: %s", yamlerror.Text(err)).
 			WithHint("write them as [{tool: HTTP_REQUEST, rate: 30/1m}, {queue: deploy, running: 1}]")
 	}
 	if len(given) > maxCallLimits {

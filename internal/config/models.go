@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/orch-dev/orch/internal/yamlerror"
 )
 
 // Models are the providers and the prices of language models.
@@ -60,8 +62,7 @@ func (p place) models(text string) (Models, error) {
 	dec := yaml.NewDecoder(strings.NewReader(text))
 	dec.KnownFields(true)
 	if err := dec.Decode(&given); err != nil && !errors.Is(err, io.EOF) {
-		values := regexp.MustCompile(" `[^`]*`") // may be the beginning of a secret in the wrong place
-		return Models{}, p.invalid("the models cannot be read: %s", values.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")).
+		return Models{}, p.invalid("the models cannot be read: %s", yamlerror.Text(err)).
 			WithHint("write them as {providers: {local: {wire: openai, url: http://127.0.0.1:8080/v1}}}")
 	}
 	var m Models

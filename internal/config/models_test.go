@@ -91,15 +91,15 @@ func TestModelsThatAreWrong(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"[1]": "the models cannot be read",
-		"providers: {a: {wire: openai, colour: red}}":                             "field colour not found",
+		"providers: {a: {wire: openai, colour: red}}":                             `unknown key "colour"`,
 		"providers: {A: {wire: openai}}":                                          `"A" is no name of a provider`,
 		"providers: {a: {wire: telepathy}}":                                       `the wire "telepathy" of the provider a is none of anthropic, gemini, openai`,
 		"providers: {a: {wire: openai, url: 'ftp://x'}}":                          "is no http or https URL",
 		"providers: {a: {wire: openai, url: 'https://u:p@x'}}":                    "the credential belongs into `key`",
 		"providers: {a: {wire: openai, url: 'http://example.com', key: 'env:K'}}": "would send a secret without encryption",
 		"providers: {a: {wire: openai, key: sk-secret}}":                          "models, key of the provider a: a secret does not stand in the settings",
-		"providers: {a: {wire: openai, key: [sk-secret]}}":                        "cannot unmarshal !!seq into string",
-		"providers: {a: {wire: openai, headers: sk-secret}}":                      "cannot unmarshal !!str into map",
+		"providers: {a: {wire: openai, key: [sk-secret]}}":                        "a list is not of the expected kind",
+		"providers: {a: {wire: openai, headers: sk-secret}}":                      "a text is not of the expected kind",
 		"providers: {a: {wire: openai, url: 'https://x/?k=sk-secret'}}":           "contains a query or a fragment",
 		"providers: {a: {wire: openai, idle: soon}}":                              `the idle time "soon"`,
 		"providers: {a: {wire: openai, concurrency: 0}}":                          "the provider a: `concurrency` is 0, not between 1 and 10000",
@@ -188,7 +188,7 @@ func TestModelBudgets(t *testing.T) {
 		"{tokens: -1, per: day}":                   "tokens of budget 1 are not between",
 		"{usd: 1, per: day, by: colour}":           `budget 1 is by "colour"`,
 		"{usd: 1, per: day, model: 'a*b'}":         "is a name, or a beginning and *",
-		"{usd: 1, per: day, colour: red}":          "field colour not found",
+		"{usd: 1, per: day, colour: red}":          `unknown key "colour"`,
 		strings.Repeat("{usd: 1, per: day}, ", 65): "there are 65 budgets, more than 64",
 	} {
 		_, err := place{what: "models"}.models("budgets: [" + text + "]")

@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/orch-dev/orch/internal/yamlerror"
 	"github.com/orch-dev/orch/retention"
 )
 
@@ -30,7 +31,7 @@ func (p place) retainRules(text string) ([]retention.Rule, error) {
 	dec := yaml.NewDecoder(strings.NewReader(text))
 	dec.KnownFields(true)
 	if err := dec.Decode(&given); err != nil && !errors.Is(err, io.EOF) {
-		return nil, p.invalid("the rules cannot be read: %s", strings.TrimPrefix(err.Error(), "yaml: ")).WithHint(form)
+		return nil, p.invalid("the rules cannot be read: %s", yamlerror.Text(err)).WithHint(form)
 	}
 	if len(given) > retention.MaxRules {
 		return nil, p.invalid("there are %d rules, more than %d", len(given), retention.MaxRules)

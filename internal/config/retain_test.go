@@ -31,8 +31,8 @@ retain:
 	for text, want := range map[string]string{
 		"retain: 5":                                            "the rules cannot be read",
 		"retain: {done: 5d}":                                   "the rules cannot be read",
-		"retain: [{done: 5d, keep: 3d}]":                       "field keep not found",
-		"retain: [{where: {state: DONE}}]":                     "field state not found",
+		"retain: [{done: 5d, keep: 3d}]":                       `unknown key "keep"`,
+		"retain: [{where: {state: DONE}}]":                     `unknown key "state"`,
 		"retain: [{where: {name: x}}]":                         "rule 1 gives no time",
 		"retain: [{done: 5d}, {done: 5 days}]":                 `done of rule 2: "5 days" is not a time`,
 		"retain: [{failed_workspaces: -5d}]":                   "failed_workspaces of rule 1",

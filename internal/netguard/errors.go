@@ -16,7 +16,7 @@ import (
 // forbidden returns the error for an endpoint with an address that is not public.
 func forbidden(err error, endpoint string) *fault.Error {
 	return fault.Wrap(fault.Forbidden, err, endpoint+" is not a public address").WithReason("ADDRESS_NOT_PUBLIC").
-		WithHint("only public addresses and those that the operator of the node lists are allowed")
+		WithHint("only public addresses and those in the setting net_allow of the node are allowed")
 }
 
 // failed returns the coded error for a request without a response. It drops the URL that errors of package http
