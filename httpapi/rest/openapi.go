@@ -3,6 +3,7 @@ package rest
 import (
 	"encoding/json"
 	"maps"
+	"path"
 	"reflect"
 	"slices"
 	"strconv"
@@ -22,19 +23,19 @@ type object = map[string]any
 
 // OpenAPI returns the OpenAPI 3.1 document of the API as JSON.
 func OpenAPI() ([]byte, error) {
-	b := schemaBuilder{components: object{}}
+	b := schemaBuilder{components: object{}, types: map[string]reflect.Type{}}
 	paths := object{}
 	for _, rt := range routes() {
 		operation, err := b.operation(rt)
 		if err != nil {
 			return nil, err
 		}
-		path, _ := paths[Prefix+rt.path].(object)
-		if path == nil {
-			path = object{}
-			paths[Prefix+rt.path] = path
+		operations, _ := paths[Prefix+rt.path].(object)
+		if operations == nil {
+			operations = object{}
+			paths[Prefix+rt.path] = operations
 		}
-		path[strings.ToLower(rt.verb)] = operation
+		operations[strings.ToLower(rt.verb)] = operation
 	}
 	failure, err := b.schema(reflect.TypeFor[errorBody]())
 	if err != nil {
@@ -101,7 +102,11 @@ func content(media string, schema any) object {
 }
 
 // schemaBuilder collects the schemas of named types.
-type schemaBuilder struct{ components object }
+type schemaBuilder struct {
+	components object
+	// types are the structs of the components, by name.
+	types map[string]reflect.Type
+}
 
 // operation describes a route.
 func (b *schemaBuilder) operation(rt route) (object, error) {
@@ -320,17 +325,23 @@ func ownSchema(t reflect.Type) (name string, schema object) {
 // reference returns a reference to a named schema.
 func reference(name string) object { return object{"$ref": "#/components/schemas/" + name} }
 
-// named returns a reference to the schema of a struct.
+// named returns a reference to the schema of a struct. Of several structs with one name, all but the first have the name of their package
+// before it.
 func (b *schemaBuilder) named(t reflect.Type) (object, error) {
-	name := strings.ToUpper(t.Name()[:1]) + t.Name()[1:]
-	if b.components[name] != nil {
+	name := exported(t.Name())
+	if first := b.types[name]; first != nil && first != t {
+		name = exported(strings.TrimSuffix(path.Base(t.PkgPath()), "s")) + name
+	}
+	if b.types[name] == t {
 		return reference(name), nil
 	}
-	b.components[name] = object{} // ends the recursion
+	b.types[name] = t // before the fields, as they may refer to it
 	schema, err := b.structOf(settable(t), requiredOf(t), true)
 	b.components[name] = schema
 	return reference(name), err
 }
+
+func exported(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 
 // requiredOf returns the fields of a struct that are always present.
 func requiredOf(t reflect.Type) []string {

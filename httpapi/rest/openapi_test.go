@@ -1,0 +1,33 @@
+package rest_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/httpapi/rest"
+)
+
+// Types of different packages with one name have schemas of their own.
+func TestSchemasOfOneName(t *testing.T) {
+	t.Parallel()
+	text, err := rest.OpenAPI()
+	require.NoError(t, err)
+	type schema struct {
+		Ref        string `json:"$ref"`
+		Properties map[string]json.RawMessage
+	}
+	var document struct {
+		Components struct{ Schemas map[string]schema }
+	}
+	require.NoError(t, json.Unmarshal(text, &document))
+	for view, field := range map[string]string{"DestinationView": "url", "HookView": "provider"} {
+		var definition schema
+		require.NoError(t, json.Unmarshal(document.Components.Schemas[view].Properties["definition"], &definition))
+		name := definition.Ref[len("#/components/schemas/"):]
+		assert.Contains(t, document.Components.Schemas[name].Properties, field, view)
+	}
+	assert.Contains(t, document.Components.Schemas["Definition"].Properties, "cron", "that of schedules")
+}
