@@ -74,6 +74,7 @@ func (s *Sender) deliver(ctx context.Context, name string, def definition, i *it
 	if err != nil || !exists {
 		return err
 	}
+	s.count(r)
 	return s.pauseIfDue(ctx, name, def.ID, a)
 }
 

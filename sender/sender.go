@@ -77,6 +77,8 @@ type Sender struct {
 	keys *keyring.Ring // by the id of the destination
 	// busy are the ids of the destinations that a goroutine delivers to.
 	busy map[string]bool
+	// counted counts the attempts of this process.
+	counted map[destinations.Result]int
 
 	running sync.WaitGroup
 
@@ -100,7 +102,7 @@ func New(cfg Config) *Sender {
 	cfg.Interval, cfg.Timeout = cmp.Or(cfg.Interval, 500*time.Millisecond), cmp.Or(cfg.Timeout, 20*time.Second)
 	s := &Sender{
 		cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), client: netguard.New(cfg.Net),
-		all: map[string]*destination{}, keys: keyring.New(cfg.Secrets), busy: map[string]bool{}, facts: map[events.TaskID]destinations.Facts{},
+		all: map[string]*destination{}, keys: keyring.New(cfg.Secrets), busy: map[string]bool{}, counted: map[destinations.Result]int{}, facts: map[events.TaskID]destinations.Facts{},
 	}
 	s.state = s.newState()
 	return s

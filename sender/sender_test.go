@@ -46,6 +46,8 @@ func TestRetriesAndDeadLetters(t *testing.T) {
 	w.status(http.StatusInternalServerError)
 	id := w.submit("a", nil)
 	w.Step(t.Context())
+	f := w.Figures()
+	assert.Equal(t, sender.Figures{Active: 1, Attempts: map[destinations.Result]int{destinations.Failed: 1}, Pending: 1, Oldest: w.clock()}, f)
 	for _, wait := range []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour} {
 		before := w.tries
 		w.pass(wait - time.Second)
@@ -56,6 +58,7 @@ func TestRetriesAndDeadLetters(t *testing.T) {
 	}
 	v := w.view("pager")
 	require.Len(t, v.DeadDeliveries, 1)
+	assert.Equal(t, sender.Figures{Active: 1, Attempts: map[destinations.Result]int{destinations.Dead: 1}, Dead: 1}, w.Figures(), "since the restart")
 	assert.Equal(t, id, v.DeadDeliveries[0].ID)
 	assert.Equal(t, 500, v.DeadDeliveries[0].Last.Status)
 	w.status(http.StatusNoContent)

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/orch-dev/orch/destinations"
 	"github.com/orch-dev/orch/hooks"
 	"github.com/orch-dev/orch/schedules"
 )
@@ -50,6 +51,7 @@ func Groups() []Group {
 		{"Tasks and people", taskFamilies()},
 		{"Schedules", scheduleFamilies()},
 		{"Hooks", hookFamilies()},
+		{"Destinations", destinationFamilies()},
 		{"Retention", retentionFamilies()},
 		{"Calls", callFamilies()},
 		{"The log and its store", logFamilies()},
@@ -191,6 +193,42 @@ func hookFamilies() []Family {
 					t.add(float64(v.Node.Hooks.Deliveries[result]), string(result))
 				}
 			},
+		},
+	}
+}
+
+func destinationFamilies() []Family {
+	return []Family{
+		{
+			"orch_destinations", Gauge, "Destinations.",
+			[]Label{{"state", "`active` or `paused`"}},
+			false,
+			func(v *view, t *text) {
+				t.add(float64(v.Node.Destinations.Active), "active")
+				t.add(float64(v.Node.Destinations.Paused), "paused")
+			},
+		},
+		{
+			"orch_destination_attempts_total", Counter, "Attempts to deliver events to destinations, since the node started.",
+			[]Label{{"result", "`delivered`, `failed` (it is tried again) or `dead` (it is a dead letter now)"}},
+			false,
+			func(v *view, t *text) {
+				for _, result := range destinations.Results() {
+					t.add(float64(v.Node.Destinations.Attempts[result]), string(result))
+				}
+			},
+		},
+		{
+			"orch_destination_deliveries_pending", Gauge, "Deliveries that wait, at most 1,000 for each destination.", nil, false,
+			func(v *view, t *text) { t.add(float64(v.Node.Destinations.Pending)) },
+		},
+		{
+			"orch_destination_deliveries_dead", Gauge, "Dead letters.", nil, false,
+			func(v *view, t *text) { t.add(float64(v.Node.Destinations.Dead)) },
+		},
+		{
+			"orch_destination_oldest_age_seconds", Gauge, "Age of the oldest event that waits for a destination that is not paused; 0 for none.", nil, false,
+			func(v *view, t *text) { t.add(v.age(v.Node.Destinations.Oldest)) },
 		},
 	}
 }

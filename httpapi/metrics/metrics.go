@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/orch-dev/orch/destinations"
 	"github.com/orch-dev/orch/hooks"
 	"github.com/orch-dev/orch/internal/histogram"
 	"github.com/orch-dev/orch/schedules"
@@ -19,7 +20,7 @@ const ContentType = "text/plain; version=0.0.4; charset=utf-8"
 
 // The most values of a label. What is beyond them is counted together, as Other.
 const (
-	MaxTools     = 50
+	MaxTools     = 45
 	MaxQueues    = 8
 	MaxServers   = 15
 	MaxProviders = 5
@@ -67,6 +68,7 @@ type Node struct {
 	OldestApproval       time.Time
 	Schedules            Schedules
 	Hooks                Hooks
+	Destinations         Destinations
 	Retention            Retention
 	Budgets              []Budget
 	// Providers are the failures in a row of the providers of models.
@@ -91,6 +93,17 @@ type Hooks struct {
 	Active, Paused int
 	// Deliveries counts the deliveries since the node started.
 	Deliveries map[hooks.Result]int
+}
+
+// Destinations describes what is told to other systems.
+type Destinations struct {
+	Active, Paused int
+	// Attempts counts the attempts to deliver since the node started.
+	Attempts map[destinations.Result]int
+	// Pending counts the deliveries that wait, Dead the dead letters. Oldest is the time of the oldest event that waits for a
+	// destination that is not paused; zero for none.
+	Pending, Dead int
+	Oldest        time.Time
 }
 
 // Retention describes the removal of archived tasks.
