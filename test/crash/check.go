@@ -56,6 +56,10 @@ type checker struct {
 	marked    bool // the commit of evidence.Mark was found
 	// firings maps the names of schedules to the times of their tasks.
 	firings map[string]map[time.Time]events.TaskID
+	// endings maps the ends of tasks to when their tasks were submitted.
+	endings map[string]time.Time
+	// deliveries maps the ids of deliveries to hooks to their tasks.
+	deliveries map[string]events.TaskID
 	// keys maps idempotency keys to tasks in the log.
 	keys map[string]events.TaskID
 }
@@ -69,7 +73,7 @@ func Check(ctx context.Context, log Log, e Evidence) (Report, error) {
 		rounds: map[events.TaskID]int{}, acked: map[events.TaskID]bool{}, cancels: map[events.TaskID]bool{},
 		effects: map[events.TaskID][]Effect{}, watches: map[events.TaskID][]Watch{},
 		says: map[events.TaskID][]Say{}, requests: map[string][]ModelRequest{}, costs: costSums{},
-		known: map[events.TaskID]bool{}, positions: map[uint64]events.TaskID{}, keys: map[string]events.TaskID{}, firings: map[string]map[time.Time]events.TaskID{},
+		known: map[events.TaskID]bool{}, positions: map[uint64]events.TaskID{}, keys: map[string]events.TaskID{}, firings: map[string]map[time.Time]events.TaskID{}, endings: map[string]time.Time{}, deliveries: map[string]events.TaskID{},
 	}
 	c.index()
 	if err := c.scan(ctx); err != nil {
@@ -86,6 +90,8 @@ func Check(ctx context.Context, log Log, e Evidence) (Report, error) {
 	c.checkStrangers()
 	c.checkKeys()
 	c.checkFirings()
+	c.checkDeliveries()
+	c.checkHooks()
 	c.checkBudgets()
 	c.checkCosts()
 	if m := e.Mark; m != nil && !c.marked {

@@ -55,8 +55,11 @@ type run struct {
 	listener  *listener
 	// costs are what models cost, as the node answered before it ended.
 	costs map[string][]costs.Row
-	// beat is the schedule of the run.
-	beat crash.Schedule
+	// beat is the schedule of the run, pager the receiver of its destination.
+	beat  crash.Schedule
+	pager *pager
+	// bell delivers to a hook; nil without a network.
+	bell *bell
 	// The observations in the network before the node ended: outcomes of writes, messages that readers saw, events of
 	// subscriptions.
 	databaseWrites []crash.DatabaseWrite
@@ -115,6 +118,7 @@ func crashRounds(t *testing.T, o options, seed uint64, rounds int) {
 	r.awaitTidy(settleWithin)
 	r.askCosts()
 	r.stopBeat()
+	r.stopPager()
 	r.cluster.stop()
 	report := r.check()
 	r.print(report, done, seed, took)
@@ -158,6 +162,7 @@ func startRun(t *testing.T, o options) *run {
 	r.load = &load{api: dial(t, c), watcher: dial(t, c), jobs: o.jobs(), watched: map[events.TaskID]int{}, dial: func() (*rpc.Remote, error) {
 		return node.Dial(t.Context(), c.config())
 	}}
+	r.startPager()
 	r.startNetwork()
 	r.startBeat()
 	return r
@@ -288,7 +293,7 @@ func (r *run) check() crash.Report {
 	report, err := crash.Check(r.t.Context(), store, crash.Evidence{
 		Acks: r.load.acks, Cancels: r.load.cancels, Watches: r.load.watches, Effects: effects,
 		Lost: r.cluster.lost, Secrets: r.cluster.secrets(), Mark: r.readMark(), Agents: r.cluster.agentOf, Absences: slices.Concat(r.cluster.absent(), readGaps(r.t, r.cluster.dir)), Archived: archived,
-		Requests: r.cluster.biller.all(), Says: r.load.says, Budgets: r.cluster.budgets.all(), Costs: r.costs, Schedules: []crash.Schedule{r.beat},
+		Requests: r.cluster.biller.all(), Says: r.load.says, Budgets: r.cluster.budgets.all(), Costs: r.costs, Schedules: []crash.Schedule{r.beat}, Destination: r.pager.evidence(r.t), HookDeliveries: r.rung(),
 	})
 	require.NoError(r.t, err)
 	report.Violations = slices.Concat(r.load.violations, report.Violations, checkLooks(r.load.looks))
@@ -420,6 +425,7 @@ func (r *run) print(report crash.Report, rounds int, seed uint64, took time.Dura
 	r.t.Logf("effects: %v; attempts that lost their worker %d, late results refused %d", report.Begins, report.Lost, report.Refused)
 	r.t.Logf("models: %d requests, %d messages to agents, %d grants; costs %v", len(r.cluster.biller.all()), len(r.load.says), r.load.grants, r.costs[costs.ByModel])
 	r.t.Logf("in doubt: %d, resolved %v", report.InDoubt, report.Resolved)
+	r.t.Logf("deliveries to a destination: %d", len(r.pager.evidence(r.t).Accepted))
 	r.t.Logf("watches: %d; looks at the state of tasks: %d; checkpoints compared: %d; requests refused for a secret: %d",
 		len(r.load.watches), len(r.load.looks), r.snapshots, r.load.refusals)
 	r.t.Logf("node starts: %d, median %s, longest %s; drains: %d, longest %s", len(r.cluster.restarts),

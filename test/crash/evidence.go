@@ -80,6 +80,10 @@ type Evidence struct {
 	Costs map[string][]costs.Row
 	// Schedules are schedules that have started tasks.
 	Schedules []Schedule
+	// Destination is what was told about tasks; nil if nobody was to be told.
+	Destination *Destination
+	// HookDeliveries are the ids of the deliveries that a hook has acknowledged.
+	HookDeliveries []string
 	// Mark is the mark to check; nil for none.
 	Mark *Mark
 }
@@ -102,7 +106,7 @@ const (
 
 // Violation is a violation of an invariant.
 type Violation struct {
-	// Invariant is I1 to I21.
+	// Invariant is I1 to I23.
 	Invariant string
 	Task      events.TaskID
 	// Round is the round in which the task was submitted; 0 if unknown.
@@ -162,6 +166,8 @@ func Invariants() [][2]string {
 		{"I19", "what was said to an agent is heard once, in order; a chat ends after its end was acknowledged"},
 		{"I20", "no budget of models is exceeded, by bills, answers, lost answers and turns in flight; costs are the sums of the histories"},
 		{"I21", "a schedule starts one task for each of its instants"},
+		{"I22", "a destination hears of every end of a task, with one id for each, and of nothing else"},
+		{"I23", "an acknowledged delivery to a hook starts one task, however often it comes"},
 	}
 }
 

@@ -27,7 +27,10 @@ type history struct {
 	// message call lost its worker, or a call of ToolVerified timed out.
 	excused bool
 	// note is true for a task to which the node logs its own events. Such a task never ends.
-	note  bool
+	note bool
+	// part is true for a task that does a part of the work of another one. since is when the task was submitted.
+	part  bool
+	since time.Time
 	steps map[string]*stepHistory
 	// origin is for whom the task works, and what costs of models count for.
 	origin origin
@@ -68,6 +71,7 @@ func (h *history) commit(c placed) {
 	h.seq, h.at = c.seq, c.At
 	for _, e := range c.Events {
 		h.event(c.Commit, e)
+		h.endedAt(c, e.Kind)
 	}
 }
 
@@ -78,6 +82,7 @@ func (h *history) event(c *events.Commit, e events.Event) {
 			h.violate("I3", "it was submitted twice")
 		}
 		h.state = statemachine.NeedsAction
+		h.since, h.part = c.At, slices.ContainsFunc(c.Events, func(e events.Event) bool { return e.Kind == events.TaskPart })
 		h.submitted(d)
 		h.origin = originOf(c, d)
 	case *events.Moved:
@@ -105,6 +110,7 @@ func (h *history) event(c *events.Commit, e events.Event) {
 func (h *history) submitted(d *events.Submitted) {
 	h.note = strings.HasPrefix(d.Name, api.OwnPrefix)
 	h.fired(d)
+	h.delivered(d)
 	if d.IdempotencyKey == "" {
 		return
 	}

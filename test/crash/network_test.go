@@ -45,6 +45,7 @@ func (r *run) startNetwork() {
 	remote := dial(r.t, r.cluster)
 	r.cluster.enrol(remote)
 	r.messages = openMessageClient(r, remote)
+	r.startBell()
 	r.load.jobs = slices.Concat(jobs(), agentJobs(), agentJobs())
 	if r.cluster.cluster { // runs on a cluster keep no databases
 		return
@@ -66,6 +67,10 @@ func (r *run) runLoad(stop <-chan struct{}, seed uint64, n int) {
 	for i := range writers {
 		rng := rand.New(rand.NewPCG(seed, uint64(n*writers+i)))
 		group.Go(func() { r.messages.send(r.t.Context(), stop, rng, n, i) })
+	}
+	for i := range ringers {
+		rng := rand.New(rand.NewPCG(seed, uint64(n*ringers+i)))
+		group.Go(func() { r.bell.run(r.t.Context(), stop, rng, n, i) })
 	}
 	for i := range tellers {
 		if r.databases == nil {
@@ -162,5 +167,6 @@ func (r *run) printNetwork() {
 			over++
 		}
 	}
+	r.t.Logf("deliveries to a hook: %d", len(r.rung()))
 	r.t.Logf("messages: %v; writes: %v, counted %d; subscriptions to the list: %d, told of their end %d", whats, kinds, r.seen.Sum, len(r.heard), over)
 }

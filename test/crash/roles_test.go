@@ -134,6 +134,7 @@ func config(dir string, logs io.Writer) node.Config {
 	return node.Config{
 		DataDir: filepath.Join(dir, cmp.Or(os.Getenv(envData), "data")), Root: dir, Operator: operator, Limits: node.Limits{Lease: lease, Overrun: overrun, ArchiveAfter: archiveAfter},
 		Logger: slog.New(slog.NewTextHandler(logs, nil)), Extra: effects(dir), Storage: node.Storage{NATSURL: os.Getenv(envNATS)},
+		Tools: settings.Tools{NetAllow: []string{"127.0.0.1"}},
 	}
 }
 
