@@ -51,7 +51,7 @@ type PutDestinationRequest struct {
 
 // Acts of SteerDestinationRequest beside ActPause, ActResume, ActRotate and ActDelete.
 const (
-	// ActRedeliver makes dead letters wait for delivery again.
+	// ActRedeliver makes deliveries due that have failed, dead letters included.
 	ActRedeliver = "redeliver"
 	// ActTest delivers an event of the type orch.test, once.
 	ActTest = "test"

@@ -58,7 +58,16 @@ func Parse(data []byte) (Definition, error) {
 func CheckName(name string) error { return definition.CheckName("destination", name) }
 
 // CheckSecret returns an error unless a text is a secret of Standard Webhooks: whsec_ and base64 of 24 to 64 bytes.
-func CheckSecret(secret string) error { return hooks.CheckSecret(hooks.Standard, secret) }
+func CheckSecret(secret string) error {
+	if err := hooks.CheckSecret(hooks.Standard, secret); err != nil {
+		return err
+	}
+	if n := hooks.KeySize(hooks.Standard, secret); n < 24 || n > 64 {
+		return fault.New(fault.ValidationError, "is base64 of %d bytes; 24 to 64 are allowed", n).WithField("secret").
+			WithHint("echo whsec_$(openssl rand -base64 32) makes one")
+	}
+	return nil
+}
 
 // Check returns the first problem of a definition. It does not look into the URL and the expression.
 func (d *Definition) Check() error {

@@ -1,6 +1,7 @@
 package destinations_test
 
 import (
+	"encoding/base64"
 	"net/http"
 	"strings"
 	"testing"
@@ -30,6 +31,14 @@ func TestSignaturesOfTheSpecification(t *testing.T) {
 	assert.NotEqual(t, want, both[0])
 }
 
+func TestSecretsHaveTheLengthOfTheSpecification(t *testing.T) {
+	t.Parallel()
+	for n, ok := range map[int]bool{0: false, 15: false, 23: false, 24: true, 32: true, 64: true, 65: false} {
+		err := destinations.CheckSecret("whsec_" + base64.StdEncoding.EncodeToString(make([]byte, n)))
+		assert.Equal(t, ok, err == nil, "%d: %v", n, err)
+	}
+}
+
 func TestNextAttempt(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
@@ -57,8 +66,9 @@ func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 	assert.Equal(t, now.Add(90*time.Second), destinations.RetryAfter(" 90", now))
+	assert.Equal(t, now.Add(24*time.Hour), destinations.RetryAfter("99999999999999999999", now))
 	assert.Equal(t, now.Add(time.Minute), destinations.RetryAfter(now.Add(time.Minute).Format(http.TimeFormat), now))
-	for _, bad := range []string{"", "-1", "soon", "99999999999999999999", "1.5"} {
+	for _, bad := range []string{"", "-1", "soon", "1.5"} {
 		assert.Zero(t, destinations.RetryAfter(bad, now), bad)
 	}
 }

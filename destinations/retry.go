@@ -39,7 +39,11 @@ func Next(failed int, now, asked time.Time, random float64) (time.Time, bool) {
 // RetryAfter returns the time that a Retry-After header asks for; zero if there is none that can be read.
 func RetryAfter(value string, now time.Time) time.Time {
 	value = strings.TrimSpace(value)
-	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+	if value != "" && strings.Trim(value, "0123456789") == "" {
+		seconds, err := strconv.ParseUint(value, 10, 31)
+		if err != nil {
+			return now.Add(longestWait) // more than decades
+		}
 		return now.Add(time.Duration(seconds) * time.Second)
 	}
 	at, err := time.Parse("Mon, 02 Jan 2006 15:04:05 GMT", value)

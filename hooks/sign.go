@@ -71,10 +71,17 @@ func CheckSecret(p Provider, secret string) error {
 		if p == Standard && len(keyOf(p, secret)) == 0 {
 			return fault.New(fault.InvalidFormat, "is not base64 after %s", standardSecretStart).WithField("secret")
 		}
-		return fault.New(fault.ValidationError, "is too short: %d bytes are the least", minSecret).WithField("secret").WithHint("openssl rand -hex 32 makes one")
+		made := "openssl rand -hex 32"
+		if p == Standard {
+			made = "echo " + standardSecretStart + "$(openssl rand -base64 32)"
+		}
+		return fault.New(fault.ValidationError, "is too short: %d bytes are the least", minSecret).WithField("secret").WithHint("%s makes one", made)
 	}
 	return nil
 }
+
+// KeySize returns the number of bytes of the key of a secret; 0 if the secret cannot be decoded.
+func KeySize(p Provider, secret string) int { return len(keyOf(p, secret)) }
 
 // keyOf returns the key of a secret: its bytes, or what it encodes. It is empty if the secret cannot be decoded.
 func keyOf(p Provider, secret string) []byte {

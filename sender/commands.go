@@ -127,6 +127,10 @@ func (s *Sender) check(q api.PutDestinationRequest) error {
 
 // clientFor returns the client for a URL, and the parsed URL. Errors: INVALID_FORMAT, and FORBIDDEN for an address that is not allowed.
 func (s *Sender) clientFor(raw string) (*netguard.Client, *url.URL, error) {
+	if given, err := url.Parse(raw); err == nil && given.User != nil {
+		return nil, nil, fault.New(fault.InvalidFormat, "must not contain a user name or password").WithField("url").
+			WithHint("the receiver knows deliveries by their signatures")
+	}
 	u, err := s.client.Parse(raw)
 	if err != nil {
 		return nil, nil, fault.From(err).WithField("url")
@@ -266,24 +270,27 @@ func (s *Sender) rotate(ctx context.Context, id string, q api.SteerDestinationRe
 	return err == nil, err
 }
 
-// again returns the ids of the dead letters that a request makes wait again.
+// again returns the ids of the deliveries that a request makes due: dead letters, and what waits after a failure.
 func (s *Sender) again(q api.SteerDestinationRequest) ([]string, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	var dead []string
-	for _, i := range s.get(q.Name).Dead {
-		dead = append(dead, i.id())
+	var failed []string
+	d := s.get(q.Name)
+	for _, i := range slices.Concat(d.Dead, d.Pending) {
+		if i.Attempts > 0 {
+			failed = append(failed, i.id())
+		}
 	}
 	for _, id := range q.Deliveries {
-		if !slices.Contains(dead, id) {
-			return nil, fault.New(fault.NotFound, "there is no dead letter %q", fault.Clip(id, longest)).WithField("deliveries").
+		if !slices.Contains(failed, id) {
+			return nil, fault.New(fault.NotFound, "no delivery %q has failed", fault.Clip(id, longest)).WithField("deliveries").
 				WithHint("orch destination deliveries %s shows them", q.Name)
 		}
 	}
 	if len(q.Deliveries) > 0 {
 		return q.Deliveries, nil
 	}
-	return dead, nil
+	return failed, nil
 }
 
 // test delivers an event that says nothing, once.

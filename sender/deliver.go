@@ -65,7 +65,11 @@ func (s *Sender) deliver(ctx context.Context, name string, def definition, i *it
 		return ctx.Err() // the node stops; the delivery waits as it was
 	}
 	r := &result{Delivery: i.id(), Attempt: a}
-	if a.Error != "" && !lost {
+	switch {
+	case a.Error == "" || lost:
+	case i.Next.After(a.At):
+		r.Next, r.Early = i.Next, true
+	default:
 		r.Next, _ = destinations.Next(i.Attempts+1, a.At, asked, s.cfg.Random())
 	}
 	s.turn.Lock()

@@ -45,6 +45,13 @@ type item struct {
 	Attempts int                  `json:"attempts,omitempty"`
 	Next     time.Time            `json:"next,omitzero"`
 	Last     *api.DeliveryAttempt `json:"last,omitempty"`
+	// Early is when an attempt is due that does not count, because the receiver takes deliveries again; zero for none.
+	Early time.Time `json:"early,omitzero"`
+}
+
+// due reports whether an attempt is due.
+func (i *item) due(now time.Time) bool {
+	return !i.Next.After(now) || !i.Early.IsZero() && !i.Early.After(now)
 }
 
 func (i *item) id() string { return destinations.ID(i.Task, i.Rev, i.Index) }
@@ -78,14 +85,32 @@ type destination struct {
 	known map[string]bool
 }
 
+// probeAfter is the time after a failure when a full destination tries again whatever its deliveries wait for, and the shortest time
+// between two attempts of a delivery of which one does not count.
+const probeAfter = 5 * time.Minute
+
 // next returns the first delivery that is due, nil if there is none.
 func (d *destination) next(now time.Time) *item {
 	for _, i := range d.Pending {
-		if !i.Next.After(now) {
+		if i.due(now) {
 			return i
 		}
 	}
+	if d.full() && d.LastFailure != nil && now.Sub(d.LastFailure.At) >= probeAfter { // else newer events would wait for as long as it does
+		return d.Pending[0]
+	}
 	return nil
+}
+
+// recovered makes everything due that has failed, after an attempt at a time has succeeded.
+func (d *destination) recovered(at time.Time) {
+	for n, i := range d.Pending {
+		if i.Attempts > 0 && i.Last != nil && at.Sub(i.Last.At) >= probeAfter {
+			early := *i
+			early.Early = at
+			d.Pending[n] = &early
+		}
+	}
 }
 
 func (d *destination) full() bool { return len(d.Pending) >= MaxPending }

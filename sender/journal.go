@@ -27,7 +27,7 @@ type change struct {
 	Take   []*item `json:"take,omitempty"`
 	Cursor *cursor `json:"cursor,omitempty"`
 	Result *result `json:"result,omitempty"`
-	// Again are the ids of dead letters that wait again from At on.
+	// Again are the ids of dead letters and of deliveries that wait after a failure. All are due at At, as if they had not failed.
 	Again []string  `json:"again,omitempty"`
 	At    time.Time `json:"at,omitzero"`
 }
@@ -38,6 +38,8 @@ type result struct {
 	Attempt  api.DeliveryAttempt `json:"attempt"`
 	// Next is the time of the next attempt; zero for a delivery that has arrived or is a dead letter.
 	Next time.Time `json:"next,omitzero"`
+	// Early is set for an attempt that does not count, since it was made before its time.
+	Early bool `json:"early,omitempty"`
 }
 
 // newState returns the state of the sender in its journal.
@@ -116,7 +118,11 @@ func (d *destination) change(c *change) {
 		d.note(c.Result)
 	}
 	for _, id := range c.Again {
-		if i := remove(&d.Dead, id); i != nil {
+		i := remove(&d.Dead, id)
+		if i == nil {
+			i = remove(&d.Pending, id)
+		}
+		if i != nil {
 			d.Pending = append(d.Pending, &item{Task: i.Task, Rev: i.Rev, Index: i.Index, Seq: i.Seq, Type: i.Type, At: i.At, Next: c.At, Last: i.Last})
 		}
 	}
@@ -133,12 +139,17 @@ func (d *destination) note(r *result) {
 	}
 	if r.Attempt.Error == "" {
 		d.Delivered++
+		if d.LastFailure != nil {
+			d.recovered(r.Attempt.At)
+		}
 		d.LastDelivered, d.LastFailure = &r.Attempt.At, nil
 		return
 	}
 	next := *was
-	next.Attempts++
-	next.Next, next.Last = r.Next, &r.Attempt
+	if !r.Early {
+		next.Attempts++
+	}
+	next.Next, next.Last, next.Early = r.Next, &r.Attempt, time.Time{}
 	d.LastFailure = &r.Attempt
 	list := &d.Pending
 	if r.Next.IsZero() {

@@ -72,6 +72,83 @@ func TestRetriesAndDeadLetters(t *testing.T) {
 	assert.Nil(t, w.view("pager").LastFailure)
 }
 
+// Somebody who has mended the receiver does not wait for the next attempt.
+func TestWhatHasFailedIsDeliveredOnRequest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.put("pager", destinations.Definition{})
+	w.status(http.StatusInternalServerError)
+	first, second := w.submit("a", nil), w.submit("b", nil)
+	w.Step(t.Context())
+	w.pass(5 * time.Second)
+	w.pass(time.Second)
+	w.answers(nil)
+	w.Step(t.Context())
+	assert.Empty(t, w.accepted(), "the next attempt is in minutes")
+	w.steer(api.SteerDestinationRequest{Name: "pager", Act: api.ActRedeliver, Deliveries: []string{second}})
+	w.Step(t.Context())
+	assert.Equal(t, []string{second}, w.accepted())
+	w.restart()
+	w.steer(api.SteerDestinationRequest{Name: "pager", Act: api.ActRedeliver})
+	w.Step(t.Context())
+	assert.Equal(t, []string{second, first}, w.accepted())
+	assert.Zero(t, w.view("pager").Pending)
+}
+
+// A receiver that is back gets everything within minutes, also what came while a full destination could take nothing more from the log.
+func TestAReceiverComesBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.put("pager", destinations.Definition{})
+	w.status(http.StatusServiceUnavailable)
+	const n = sender.MaxPending + 200
+	for i := range n {
+		w.submit(fmt.Sprint("t", i), nil)
+	}
+	w.Step(t.Context())
+	for range 3 { // until the next attempt of each is hours away
+		w.pass(time.Hour)
+	}
+	require.True(t, w.view("pager").Full)
+	tries := w.tries
+	w.pass(4 * time.Minute)
+	assert.Equal(t, tries, w.tries)
+	w.pass(time.Minute)
+	assert.Equal(t, tries+1, w.tries, "it probes")
+	w.restart()
+	w.answers(nil)
+	for range 3 {
+		w.pass(5 * time.Minute)
+	}
+	assert.Len(t, w.got, n)
+	assert.Zero(t, w.view("pager").Pending)
+}
+
+// An event that a receiver never takes has its ten attempts, and those beside them do not count.
+func TestAnEventThatIsNeverTaken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.put("pager", destinations.Definition{})
+	poison, tried := w.submit("poison", nil), 0
+	w.answers(func(to http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("webhook-id") == poison {
+			tried++
+			to.WriteHeader(http.StatusBadRequest)
+		}
+	})
+	w.Step(t.Context())
+	for i := range 24 { // each of them succeeds after a failure
+		w.pass(15 * time.Minute)
+		w.pass(7 * time.Minute)
+		w.submit(fmt.Sprint("t", i), nil)
+		w.Step(t.Context())
+	}
+	require.Len(t, w.view("pager").PendingDeliveries, 1)
+	assert.Equal(t, 6, w.view("pager").PendingDeliveries[0].Attempts, "at once, after 5 s, 5 and 30 minutes, 2 and 5 hours")
+	assert.Greater(t, tried, 6)
+	assert.LessOrEqual(t, tried, 2*24)
+}
+
 func TestHostileReceivers(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(http.ResponseWriter, *http.Request){

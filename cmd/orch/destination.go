@@ -151,7 +151,10 @@ func (c *destinationCommands) showDeliveries(d api.DestinationView) error {
 		table.Row("ID", "EVENT", "ATTEMPTS", "NEXT", "LAST")
 		for _, one := range all {
 			next, last := "dead", "-"
-			if one.NextAt != nil {
+			switch {
+			case one.NextAt != nil && one.NextAt.IsZero():
+				next = "now"
+			case one.NextAt != nil:
 				next = one.NextAt.Format("01-02 15:04:05")
 			}
 			if one.Last != nil {

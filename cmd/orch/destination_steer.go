@@ -56,7 +56,7 @@ second rotation within that time ends it.`,
 func newDestinationRedeliver(c *destinationCommands) *cobra.Command {
 	return c.steering(&cobra.Command{
 		Use:     "redeliver NAME [DELIVERY...]",
-		Short:   "Deliver dead letters of a destination again: those named, or all",
+		Short:   "Deliver now what has failed: the deliveries named, or all, dead letters included",
 		Example: "  orch destination redeliver pager",
 		Args:    takes("NAME", "[DELIVERY...]"),
 	}, func(ids []string) (api.SteerDestinationRequest, error) {
@@ -130,7 +130,7 @@ func (c *destinationCommands) act(ctx context.Context, r api.SteerDestinationReq
 	})
 }
 
-// destinationFindings returns a finding for each destination that fails, has dead letters, or was paused by the node.
+// destinationFindings returns a finding for each destination that fails, has dead letters or no secret, or was paused by the node.
 func destinationFindings(ctx context.Context, s session) (all []finding) {
 	const part = "destinations"
 	reply, err := s.Destinations(ctx, api.DestinationsRequest{})
@@ -139,9 +139,12 @@ func destinationFindings(ctx context.Context, s session) (all []finding) {
 	}
 	for _, d := range reply.Destinations {
 		var why string
+		mend := "orch destination deliveries " + d.Name
 		switch {
 		case d.Paused != nil && d.Paused.By == "node":
-			why = "was paused: " + d.Paused.Note
+			why, mend = "was paused: "+d.Paused.Note, "orch destination resume "+d.Name+", when its receiver takes deliveries again"
+		case !d.HasSecret:
+			why, mend = "has no secret, so nothing is delivered", "orch destination rotate "+d.Name+" --secret-file FILE"
 		case d.Dead > 0:
 			why = "has " + screen.Number(d.Dead) + " dead letters"
 		case d.LastFailure != nil:
@@ -149,7 +152,7 @@ func destinationFindings(ctx context.Context, s session) (all []finding) {
 		default:
 			continue
 		}
-		all = append(all, bad(part, d.Name+" "+why, "orch destination deliveries "+d.Name))
+		all = append(all, bad(part, d.Name+" "+why, mend))
 	}
 	return all
 }

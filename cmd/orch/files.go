@@ -63,6 +63,9 @@ func (e *env) fileError(name string, err error) error {
 	if near := spell.Nearest(filepath.Base(name), known); near != "" {
 		return missing.WithHint("did you mean %s?", filepath.Join(filepath.Dir(name), near))
 	}
+	if ext := filepath.Ext(name); ext != ".yaml" && ext != ".yml" && ext != ".json" {
+		return missing
+	}
 	return missing.WithHint("write a first plan: orch plan new %s", name)
 }
 
