@@ -22,11 +22,17 @@ import (
 )
 
 // A backup is a tar file. The entries "<stream>/<number>" are the pieces of the server's snapshot of a stream, in order;
-// the last entry is manifestEntry.
+// manifestEntry follows, and its digest. Programs before 0.2.0 write no digest and do not look for it.
 const (
 	manifestEntry = "manifest.json"
+	digestEntry   = "manifest.sha256"
 	backupFormat  = 1
+	// maxManifest is more than a manifest can have, in bytes.
+	maxManifest = 16 << 20
 )
+
+// digestOf returns the digest of a manifest.
+func digestOf(manifest []byte) string { return fmt.Sprintf("%x\n", sha256.Sum256(manifest)) }
 
 // backupStreams returns the streams of a backup in the order in which they are copied: the log before everything that its
 // commits refer to, and snapshots before the journals that continue them. A backup does not contain the high-water mark
@@ -42,8 +48,10 @@ type Manifest struct {
 	Version string    `json:"version,omitempty"`
 	TakenAt time.Time `json:"taken_at"`
 	// Store is the lowest version of the store's format that has all parts, see StoreVersion; 0 is the format before version 1.
-	Store int    `json:"store,omitempty"`
-	Parts []Part `json:"parts"`
+	Store int `json:"store,omitempty"`
+	// StoreVersion is the version of the store, and that of a restored one at least.
+	StoreVersion int    `json:"store_version,omitempty"`
+	Parts        []Part `json:"parts"`
 	// Lost lists the losses that a salvage had accepted before the backup.
 	Lost *Lost `json:"lost,omitempty"`
 	// Bytes is the size of all parts.
@@ -99,7 +107,7 @@ func (c *Conn) Backup(ctx context.Context, path string, report Report, cfg Backu
 	}
 	var m Manifest
 	err = withArchivePause(ctx, pause, func(renew func() error) (err error) {
-		m, err = c.writeBackup(ctx, temp, report.Lost, cfg, renew)
+		m, err = c.writeBackup(ctx, temp, report, cfg, renew)
 		return err
 	})
 	if err == nil {
@@ -158,9 +166,9 @@ func backupFault(path string, err error) error {
 	return writeFault(path, err)
 }
 
-func (c *Conn) writeBackup(ctx context.Context, to io.Writer, lost *Lost, cfg BackupConfig, renew func() error) (Manifest, error) {
+func (c *Conn) writeBackup(ctx context.Context, to io.Writer, report Report, cfg BackupConfig, renew func() error) (Manifest, error) {
 	b := backupWriter{tar: tar.NewWriter(to), manifest: Manifest{
-		Format: backupFormat, Store: 1, Lost: lost, Version: cfg.Version, TakenAt: events.Time(time.Now()),
+		Format: backupFormat, Store: max(1, report.StoreVersion), StoreVersion: report.StoreVersion, Lost: report.Lost, Version: cfg.Version, TakenAt: events.Time(time.Now()),
 	}}
 	streams, err := c.streamsToBackUp(ctx)
 	if err != nil {
@@ -269,6 +277,9 @@ func (b *backupWriter) close() error {
 		return fault.Wrap(fault.Internal, err, "the manifest cannot be encoded")
 	}
 	if err := b.entry(manifestEntry, data); err != nil {
+		return err
+	}
+	if err := b.entry(digestEntry, []byte(digestOf(data))); err != nil {
 		return err
 	}
 	return b.tar.Close()

@@ -233,6 +233,7 @@ func TestRestoreErrors(t *testing.T) {
 		"cut":     data[:len(data)/2],
 		"no end":  data[:bytes.LastIndex(data, []byte("manifest.json"))],
 		"flipped": flipped(data, inLargest(t, data)),
+		"another": bytes.Replace(data, []byte(`"max_age": 0`), []byte(`"max_age": 1`), 1),
 		"empty":   {},
 		"text":    []byte("no backup"),
 	} {

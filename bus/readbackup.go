@@ -85,7 +85,14 @@ func (b *backupReader) part(use func(string, io.Reader) error) (Part, error) {
 // manifest reads the manifest and compares it with the parts.
 func (b *backupReader) manifest(parts []Part) (Manifest, error) {
 	var m Manifest
-	if err := json.NewDecoder(b.tar).Decode(&m); err != nil {
+	data, err := io.ReadAll(io.LimitReader(b.tar, maxManifest))
+	if err == nil {
+		err = b.checkDigest(data)
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &m)
+	}
+	if err != nil {
 		return m, damagedBackup(err)
 	}
 	if m.Format != backupFormat {
@@ -105,6 +112,22 @@ func (b *backupReader) manifest(parts []Part) (Manifest, error) {
 		return m, damagedBackup(errors.New("the parts do not match the manifest"))
 	}
 	return m, m.checkParts()
+}
+
+// checkDigest compares the manifest with its digest, if there is one.
+func (b *backupReader) checkDigest(manifest []byte) error {
+	next, err := b.tar.Next()
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	want, err := io.ReadAll(io.LimitReader(b.tar, maxManifest))
+	if err == nil && (next.Name != digestEntry || string(want) != digestOf(manifest)) {
+		err = errors.New("the manifest does not match its digest")
+	}
+	return err
 }
 
 // checkParts checks that the backup has the parts that a store needs, and no others but those of a newer orch.

@@ -150,12 +150,13 @@ func (c *RestoreConfig) fill(ctx context.Context, server *Server, m Manifest) (r
 	if err != nil {
 		return report, err
 	}
+	least := m.StoreVersion
 	for _, p := range m.Parts {
-		if name, ok := strings.CutPrefix(p.Name, journalPrefix); ok && err == nil {
-			err = store.RaiseVersion(ctx, versionOfJournal(name))
+		if name, ok := strings.CutPrefix(p.Name, journalPrefix); ok {
+			least = max(least, versionOfJournal(name))
 		}
 	}
-	if err == nil {
+	if err = store.RaiseVersion(ctx, least); err == nil {
 		report, err = store.Verify(ctx, nil)
 	}
 	return report, errors.Join(err, store.Close(context.WithoutCancel(ctx)))

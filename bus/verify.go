@@ -76,6 +76,8 @@ type Report struct {
 	Mended []Problem `json:"mended,omitempty"`
 	// Lost lists the losses that a salvage has accepted. They do not count as problems.
 	Lost *Lost `json:"lost,omitempty"`
+	// StoreVersion is the version of the store, see VersionInfo; 0 if it is not known.
+	StoreVersion int `json:"store_version,omitempty"`
 
 	// limit is the maximum number of listed problems; 0 means maxProblems.
 	limit int
@@ -96,6 +98,9 @@ func (r *Report) add(p Problem) {
 // error is not nil only if the store cannot be read; problems are in the report.
 func (s *Store) Verify(ctx context.Context, progress func(done, total uint64)) (Report, error) {
 	report, err := s.verify(ctx, progress)
+	if v, unknown := s.Version(ctx); unknown == nil {
+		report.StoreVersion = v.Version
+	}
 	switch {
 	case report.Found > 0:
 		s.refuseAppends("%s", report.Problems[0])

@@ -105,11 +105,17 @@ func (v storeVersion) info() VersionInfo {
 	return VersionInfo{Version: v.Version, Known: StoreVersion, Needs: cmp.Or(v.Needs, releaseOf(v.Version)), Writer: v.Writer}
 }
 
-// ReadVersion returns the version of the store in a data directory. It starts no server. Errors: NOT_FOUND if there is no store or
-// it is of before there were versions, DATA_LOSS.
+// ReadVersion returns the version of the store in a data directory. It starts no server. A store of before there were versions has
+// version 1. Errors: NOT_FOUND if there is no store, DATA_LOSS.
 func ReadVersion(dataDir string) (VersionInfo, error) {
 	var v storeVersion
 	err := readSealed(filepath.Join(dataDir, versionFile), &v)
+	switch {
+	case fault.Has(err, fault.NotFound) && exists(filepath.Join(dataDir, storeDir)):
+		return storeVersion{Version: 1}.info(), nil
+	case fault.Has(err, fault.NotFound):
+		return v.info(), fault.New(fault.NotFound, "there is no store in %s", dataDir).WithField("data_dir").WithHint("--data-dir says where it is")
+	}
 	return v.info(), err
 }
 

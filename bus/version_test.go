@@ -12,6 +12,7 @@ import (
 
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/bus/bustest"
+	"github.com/orch-dev/orch/fault"
 )
 
 // A store of before there were versions has the first one from then on: nothing was used that the programs of that version ignore.
@@ -34,6 +35,39 @@ func TestAnOlderStoreIsRaised(t *testing.T) {
 	version, err := bus.VersionOf(data)
 	require.NoError(t, err)
 	assert.Equal(t, 1, version)
+}
+
+// Somebody may finalize a store, of whatever version it is. A backup of it is refused by older programs, and what is restored is
+// finalized too.
+func TestFinalize(t *testing.T) {
+	t.Parallel()
+	n, _ := filled(t)
+	dir := n.Config.DataDir
+	_, err := bus.Finalize(t.TempDir())
+	require.True(t, fault.Has(err, fault.NotFound), "%v", err)
+	require.NoError(t, os.Remove(filepath.Join(dir, "store.json")))
+	v, err := bus.ReadVersion(dir)
+	require.NoError(t, err, "a store of before there were versions")
+	assert.Equal(t, bus.VersionInfo{Version: 1, Known: bus.StoreVersion, Needs: "0.1.0"}, v)
+	for range 2 {
+		v, err = bus.Finalize(dir)
+		require.NoError(t, err)
+		assert.Equal(t, bus.StoreVersion, v.Version)
+	}
+	n.Start(t)
+	_, err = bus.Finalize(dir)
+	require.True(t, fault.Has(err, fault.Conflict), "%v", err)
+	file := filepath.Join(t.TempDir(), "a.backup")
+	m, err := n.Backup(t.Context(), file, bus.BackupConfig{})
+	require.NoError(t, err)
+	assert.Equal(t, bus.StoreVersion, m.Store)
+	n.Stop(t)
+	restored := filepath.Join(t.TempDir(), "data")
+	_, err = bus.Restore(t.Context(), bus.RestoreConfig{File: file, DataDir: restored})
+	require.NoError(t, err)
+	v, err = bus.ReadVersion(restored)
+	require.NoError(t, err)
+	assert.Equal(t, bus.StoreVersion, v.Version)
 }
 
 // So does one on an external server.

@@ -132,15 +132,15 @@ func AppendFileAct(dir string, f FileAct) error {
 		return fault.Wrap(fault.Internal, err, "an act cannot be encoded")
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fault.Wrap(fault.Unavailable, err, "the act cannot be noted")
+		return fault.Wrap(fault.Unavailable, err, "the act cannot be noted in the data directory").WithHint("it must be writable")
 	}
 	file, err := os.OpenFile(filepath.Join(dir, pendingActs), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, err, "the act cannot be noted")
+		return fault.Wrap(fault.Unavailable, err, "the act cannot be noted in the data directory").WithHint("it must be writable")
 	}
 	_, err = file.Write(append(line, '\n'))
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return fault.Wrap(fault.Unavailable, err, "the act cannot be noted")
+		return fault.Wrap(fault.Unavailable, err, "the act cannot be noted in the data directory").WithHint("it must be writable")
 	}
 	return nil
 }
