@@ -1,7 +1,10 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +17,7 @@ import (
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/internal/spell"
 	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/models/replay"
 	"github.com/orch-dev/orch/node"
 	"github.com/orch-dev/orch/tools/agent"
 )
@@ -34,7 +38,13 @@ every call, and its report is printed.`,
 			if o.file, err = c.agentFile(args[0]); err != nil {
 				return err
 			}
+			if args[1] == "" {
+				return fault.New(fault.RequiredField, "is empty").WithField("PROMPT")
+			}
 			o.inputs = []string{"prompt=" + args[1]}
+			if model, err = c.recordedModel(cmd.Context(), model); err != nil {
+				return err
+			}
 			if model != "" {
 				o.inputs = append(o.inputs, "model="+model)
 			}
@@ -48,6 +58,53 @@ every call, and its report is printed.`,
 	addWait(cmd, &o.waitOptions)
 	addSettings(f, true, true)
 	return cmd
+}
+
+// recordedModel replaces a reference such as @last in replay:TASK by the id of the task.
+func (c *agentCommands) recordedModel(ctx context.Context, model string) (string, error) {
+	of, recorded := strings.CutPrefix(model, replay.Scheme)
+	if !recorded || !strings.HasPrefix(of, "@") {
+		return model, nil
+	}
+	text, rest := of, ""
+	if i := strings.IndexAny(of, "/?"); i >= 0 {
+		text, rest = of[:i], of[i:]
+	}
+	err := c.with(ctx, idle, func(s session) error {
+		id, err := c.find(ctx, s, text)
+		model = replay.Scheme + string(id) + rest
+		return err
+	})
+	return model, err
+}
+
+func newAgentFiles(c *agentCommands) *cobra.Command {
+	return &cobra.Command{
+		Use:     "files",
+		Short:   "List the agents that files of the root describe",
+		Long:    "List the agents that files of the root describe: .orch/agents/NAME.yaml. orch agent ask NAME lets one do something.",
+		Example: "  orch agents files",
+		Args:    takes(),
+		RunE: func(*cobra.Command, []string) error {
+			files := c.agentFiles()
+			v := view{data: files, rows: rowsOf(files), text: func(w io.Writer) error {
+				if len(files) == 0 {
+					c.note("no agent files; write .orch/agents/NAME.yaml with the keys of an agent step: model, instructions, tools, budget")
+					return nil
+				}
+				var table screen.Table
+				table.Row("NAME", "ABOUT")
+				for _, f := range files {
+					table.Row(f.Name, screen.Line(cmp.Or(f.About, "-")))
+				}
+				return table.Write(w, c.width())
+			}}
+			for _, f := range files {
+				v.names = append(v.names, f.Name)
+			}
+			return c.emit(v)
+		},
+	}
 }
 
 // agentFile returns the path of an agent file. It returns NOT_FOUND if there is none.

@@ -48,7 +48,7 @@ func newAgents(c *agentCommands) *cobra.Command {
   idle     has no calls          active   has some, and takes more
   busy     takes no more         error    has said so, or failed five times in a row
   offline  was not heard of for 90 s`,
-		Example: "  orch agents --status idle --capability research",
+		Example: "  orch agents --status idle --capability research\n  orch agents files",
 		Args:    cobra.ArbitraryArgs,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -57,13 +57,28 @@ func newAgents(c *agentCommands) *cobra.Command {
 		}
 		return c.listAgents(cmd.Context(), o)
 	}
+	o.flags(cmd)
+	cmd.AddCommand(newAgentsList(c), newAgentFiles(c), newAgentsRegister(c), newAgentsRemove(c), newAgentRun(c), newAgentsCard(c), newAgentAsk(c), newAgentChat(c), newAgentSay(c), newAgentShow(c))
+	return cmd
+}
+
+// flags adds the flags to a command.
+func (o *agentsOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.status, "status", "", "only agents of this status"+choices(statusNames()))
 	f.StringVar(&o.kind, "type", "", "only agents of this type"+choices(agents.Types()))
 	f.StringSliceVar(&o.capabilities, "capability", nil, "only agents that have all of these")
 	completeFlag(cmd, "status", completeWords(statusNames()))
 	completeFlag(cmd, "type", completeWords(agents.Types()))
-	cmd.AddCommand(newAgentsRegister(c), newAgentsRemove(c), newAgentRun(c), newAgentsCard(c), newAgentAsk(c), newAgentChat(c), newAgentSay(c), newAgentShow(c))
+}
+
+func newAgentsList(c *agentCommands) *cobra.Command {
+	var o agentsOptions
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the registered agents, as orch agents does", Example: "  orch agents list --json", Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.listAgents(cmd.Context(), o) },
+	}
+	o.flags(cmd)
 	return cmd
 }
 
@@ -99,7 +114,7 @@ func (o agentsOptions) selects(v agents.View) bool {
 func (c *agentCommands) showAgents(list []agents.View) error {
 	v := view{data: list, rows: rowsOf(list), text: func(w io.Writer) error {
 		if len(list) == 0 {
-			c.note("no agents")
+			c.note("no registered agents; those of files are in: orch agents files")
 			return nil
 		}
 		var table screen.Table

@@ -20,7 +20,8 @@ type Agents interface {
 // AgentFile is an agent that a file describes.
 type AgentFile struct {
 	// Name is the name of the agent, as TASK_SPAWN takes it. About says in one line what it is for; it may be empty.
-	Name, About string
+	Name  string `json:"name"`
+	About string `json:"about,omitempty"`
 }
 
 // agentsEvery is the interval at which the server looks for new agent files.
