@@ -20,7 +20,7 @@ const (
 	// pauseEach is the part of each listener in the pause between two batches, so that the number of batches that are sent in a second
 	// does not grow with the number of listeners. longestPause is the longest pause.
 	pauseEach    = time.Millisecond
-	longestPause = 75 * time.Millisecond
+	longestPause = 100 * time.Millisecond
 )
 
 // FeedConfig configures a Feed.
