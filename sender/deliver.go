@@ -14,7 +14,11 @@ import (
 	"github.com/orch-dev/orch/internal/netguard"
 )
 
-// deliverAll delivers what is due for a busy destination, which has an id, in the order of the log, one after another.
+// slow is how long an attempt may take before the next one begins beside it.
+const slow = 2 * time.Second
+
+// deliverAll delivers what is due for a busy destination, which has an id, in the order of the log, one after another, unless an attempt
+// is slow.
 func (s *Sender) deliverAll(ctx context.Context, name, id string) {
 	defer func() {
 		s.mu.Lock()
@@ -22,29 +26,46 @@ func (s *Sender) deliverAll(ctx context.Context, name, id string) {
 		delete(s.busy, id)
 	}()
 	for ctx.Err() == nil {
-		i, def := s.nextOf(name, id)
+		i, def := s.launch(name, id)
 		if i == nil {
 			return
 		}
-		if err := s.deliver(ctx, name, def, i); err != nil {
-			if ctx.Err() == nil {
-				s.log.LogAttrs(ctx, slog.LevelWarn, "delivery_not_recorded", slog.String("destination", name), slog.Any("error", err))
+		recorded := make(chan bool, 1)
+		s.running.Go(func() { recorded <- s.fly(ctx, name, def, i) })
+		select {
+		case ok := <-recorded:
+			if !ok {
+				return
 			}
-			return
+		case <-time.After(slow):
 		}
 	}
 }
 
-// nextOf returns the first delivery that is due for a destination that has an id, nil if there is none.
-func (s *Sender) nextOf(name, id string) (*item, definition) {
+// launch returns the first delivery that is due for a destination that has an id, nil if there is none, and marks it as flying.
+func (s *Sender) launch(name, id string) (*item, definition) {
 	now := s.now()
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	d := s.get(name)
 	if d == nil || d.Definition.ID != id || !s.ready(d) {
 		return nil, definition{}
 	}
-	return d.next(now), d.Definition
+	return d.launch(now), d.Definition
+}
+
+// fly makes an attempt, and reports whether its result was recorded.
+func (s *Sender) fly(ctx context.Context, name string, def definition, i *item) bool {
+	err := s.deliver(ctx, name, def, i)
+	s.mu.Lock()
+	if d := s.get(name); d != nil && d.Definition.ID == def.ID {
+		delete(d.flying, i.id())
+	}
+	s.mu.Unlock()
+	if err != nil && ctx.Err() == nil {
+		s.log.LogAttrs(ctx, slog.LevelWarn, "delivery_not_recorded", slog.String("destination", name), slog.Any("error", err))
+	}
+	return err == nil
 }
 
 // deliver makes an attempt and records its result.

@@ -81,8 +81,27 @@ type destination struct {
 
 	// rules is nil if this version of orch cannot compile the expression.
 	rules *plan.HookRules
-	// known are the ids of deliveries that were taken lately.
-	known map[string]bool
+	// known are the ids of deliveries that were taken lately, flying those of which an attempt is in progress.
+	known, flying map[string]bool
+}
+
+// maxFlying is the maximum number of attempts that a destination makes at the same time. There is more than one if its receiver is slow.
+const maxFlying = 8
+
+// launch returns the first delivery that is due and marks it as flying; nil if there is none, or if too many are flying.
+func (d *destination) launch(now time.Time) *item {
+	if len(d.flying) >= maxFlying {
+		return nil
+	}
+	i := d.next(now)
+	if i == nil {
+		return nil
+	}
+	if d.flying == nil {
+		d.flying = map[string]bool{}
+	}
+	d.flying[i.id()] = true
+	return i
 }
 
 // probeAfter is the time after a failure when a full destination tries again whatever its deliveries wait for, and the shortest time
@@ -92,11 +111,11 @@ const probeAfter = 5 * time.Minute
 // next returns the first delivery that is due, nil if there is none.
 func (d *destination) next(now time.Time) *item {
 	for _, i := range d.Pending {
-		if i.due(now) {
+		if i.due(now) && !d.flying[i.id()] {
 			return i
 		}
 	}
-	if d.full() && d.LastFailure != nil && now.Sub(d.LastFailure.At) >= probeAfter { // else newer events would wait for as long as it does
+	if len(d.flying) == 0 && d.full() && d.LastFailure != nil && now.Sub(d.LastFailure.At) >= probeAfter { // else newer events would wait for as long as it does
 		return d.Pending[0]
 	}
 	return nil

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -147,6 +149,42 @@ func TestAnEventThatIsNeverTaken(t *testing.T) {
 	assert.Equal(t, 6, w.view("pager").PendingDeliveries[0].Attempts, "at once, after 5 s, 5 and 30 minutes, 2 and 5 hours")
 	assert.Greater(t, tried, 6)
 	assert.LessOrEqual(t, tried, 2*24)
+}
+
+// A receiver that hangs on some events gets the others all the same, and no event has two attempts at a time.
+func TestASlowReceiver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.put("pager", destinations.Definition{})
+	var mu sync.Mutex
+	open, most, release := map[string]int{}, 0, make(chan struct{})
+	w.answers(func(_ http.ResponseWriter, r *http.Request) {
+		id := r.Header.Get("webhook-id")
+		mu.Lock()
+		open[id]++
+		most = max(most, open[id])
+		hangs := len(open) <= 2
+		mu.Unlock()
+		if hangs {
+			<-release
+		}
+		mu.Lock()
+		open[id]--
+		mu.Unlock()
+		w.accept(id)
+	})
+	first, second, third := w.submit("a", nil), w.submit("b", nil), w.submit("c", nil)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.Step(t.Context())
+	}()
+	require.Eventually(t, func() bool { return slices.Equal(w.accepted(), []string{third}) }, 15*time.Second, 10*time.Millisecond)
+	close(release)
+	<-ended
+	assert.ElementsMatch(t, []string{first, second, third}, w.accepted())
+	assert.Equal(t, 1, most)
+	assert.Zero(t, w.view("pager").Pending)
 }
 
 func TestHostileReceivers(t *testing.T) {

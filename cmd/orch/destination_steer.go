@@ -42,7 +42,7 @@ func newDestinationRotate(c *destinationCommands) *cobra.Command {
 		Use:   "rotate NAME --secret-file FILE",
 		Short: "Give a destination another secret",
 		Long: `Give a destination another secret. For a while deliveries are signed with both, so that the receiver can be changed without a gap. A
-second rotation within that time ends it.`,
+second rotation within that time ends it, and so does the same secret again with --keep 0s.`,
 		Example: "  orch destination rotate pager --secret-file new.txt --keep 1h",
 		Args:    takes("NAME"),
 	}, func([]string) (api.SteerDestinationRequest, error) {

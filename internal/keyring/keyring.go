@@ -103,8 +103,9 @@ func (r *Ring) Set(ctx context.Context, id string, k *Keys) error {
 	return nil
 }
 
-// Rotate gives an id another secret at a time. The one before stays valid for keep, nil for the default. It returns false for the
-// secret that the id has already: a repetition does not end the time of the secret before. Errors: VALIDATION_ERROR for keep.
+// Rotate gives an id another secret at a time. The one before stays valid for keep, nil for the default. For the secret that the id has
+// already, keep can end the time of the one before earlier. It returns false if nothing changes, as for a repetition. Errors:
+// VALIDATION_ERROR for keep.
 func (r *Ring) Rotate(ctx context.Context, id, secret string, keep *time.Duration, now time.Time) (bool, error) {
 	kept := defaultKeep
 	if keep != nil {
@@ -113,12 +114,16 @@ func (r *Ring) Rotate(ctx context.Context, id, secret string, keep *time.Duratio
 	if kept < 0 || kept > maxKeep {
 		return false, fault.New(fault.ValidationError, "must be between 0 and %s", maxKeep).WithField("keep")
 	}
-	has, next := r.Get(id), &Keys{Current: secret}
-	if has != nil && has.Current == secret {
+	has, next, until := r.Get(id), &Keys{Current: secret}, now.Add(kept)
+	switch {
+	case has == nil:
+	case has.Current == secret && (has.Previous == "" || !until.Before(has.Until)):
 		return false, nil
-	}
-	if has != nil && kept > 0 {
-		next.Previous, next.Until = has.Current, now.Add(kept)
+	case kept == 0:
+	case has.Current == secret:
+		next.Previous, next.Until = has.Previous, until
+	default:
+		next.Previous, next.Until = has.Current, until
 	}
 	return true, r.Set(ctx, id, next)
 }

@@ -42,7 +42,8 @@ func TestRotation(t *testing.T) {
 	assert.True(t, rotate("one", nil))
 	assert.Equal(t, [2]string{"one"}, ring.Get("a").Valid(now), "there was none before")
 	assert.True(t, rotate("two", nil))
-	assert.False(t, rotate("two", new(time.Duration(0))), "a repetition changes nothing")
+	assert.False(t, rotate("two", nil), "a repetition changes nothing")
+	assert.False(t, rotate("two", new(25*time.Hour)), "nor is the time of the secret before longer")
 	again := keyring.New(store)
 	require.NoError(t, again.Load(t.Context()))
 	for _, r := range []*keyring.Ring{ring, again} {
@@ -50,6 +51,12 @@ func TestRotation(t *testing.T) {
 		assert.Equal(t, [2]string{"two"}, r.Get("a").Valid(now.Add(24*time.Hour)))
 		assert.Nil(t, r.Get("a").PreviousUntil(now.Add(24*time.Hour)))
 	}
+	assert.True(t, rotate("two", new(time.Hour)), "but shorter, if somebody wants it")
+	assert.Equal(t, [2]string{"two", "one"}, ring.Get("a").Valid(now.Add(time.Hour-1)))
+	assert.Equal(t, [2]string{"two"}, ring.Get("a").Valid(now.Add(time.Hour)))
+	assert.True(t, rotate("two", new(time.Duration(0))), "or over")
+	assert.Equal(t, [2]string{"two"}, ring.Get("a").Valid(now))
+	assert.False(t, rotate("two", new(time.Duration(0))))
 	assert.True(t, rotate("three", new(time.Duration(0))))
 	assert.Equal(t, [2]string{"three"}, ring.Get("a").Valid(now))
 	for _, keep := range []time.Duration{-1, 30*24*time.Hour + 1} {
