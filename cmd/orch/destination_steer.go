@@ -120,8 +120,8 @@ func (c *destinationCommands) steering(cmd *cobra.Command, request func(args []s
 
 // act makes a request and passes on the answer.
 func (c *destinationCommands) act(ctx context.Context, r api.SteerDestinationRequest, show func(session, api.DestinationView) error) error {
-	r.Actor = c.actor()
 	return c.with(ctx, idle, func(s session) error {
+		r.Actor = c.actor()
 		v, err := s.SteerDestination(ctx, r)
 		if err != nil {
 			return err

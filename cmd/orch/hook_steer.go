@@ -79,8 +79,9 @@ func (c *hookCommands) steering(cmd *cobra.Command, request func() (api.SteerHoo
 		if err != nil {
 			return err
 		}
-		r.Name, r.Actor = args[0], c.actor()
+		r.Name = args[0]
 		return c.with(cmd.Context(), idle, func(s session) error {
+			r.Actor = c.actor()
 			v, err := s.SteerHook(cmd.Context(), r)
 			if err != nil {
 				return err
