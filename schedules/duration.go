@@ -52,8 +52,12 @@ func (d Duration) String() string { return time.Duration(d).String() }
 // MarshalText implements encoding.TextMarshaler.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalJSON implements json.Unmarshaler.
+// UnmarshalJSON implements json.Unmarshaler. The number 0 needs no unit.
 func (d *Duration) UnmarshalJSON(data []byte) error {
+	if string(data) == "0" {
+		*d = 0
+		return nil
+	}
 	var text string
 	if json.Unmarshal(data, &text) != nil {
 		return errors.New("is not a duration such as 90s, 15m or 1d12h")

@@ -143,6 +143,9 @@ func (d domain) span(values string, stepped bool) (low, high int, err error) {
 		return d.min, d.top(), nil
 	}
 	from, to, ranged := strings.Cut(values, "-")
+	if ranged && (from == "" || to == "") { // such as -1
+		from, ranged = values, false
+	}
 	if low, err = d.value(from); err != nil {
 		return 0, 0, err
 	}

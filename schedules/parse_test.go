@@ -92,6 +92,15 @@ func TestParseNamesTheField(t *testing.T) {
 	}
 }
 
+func TestSmallNumbers(t *testing.T) {
+	t.Parallel()
+	d, err := schedules.Parse([]byte("interval: 1h\ncatch_up: 0"))
+	require.NoError(t, err)
+	require.Zero(t, d.CatchUpWindow())
+	_, err = schedules.Parse([]byte("calendar: {hour: -1}"))
+	require.ErrorContains(t, err, `the hour "-1" is not from 0 to 23`)
+}
+
 // FuzzParse checks that a definition that is accepted fires in order, and is the same when it is written and read again.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"cron: 30 2 * * mon-fri", "interval: 90m", "calendar: {day: last, hour: '*/5'}", "cron: ['@daily', 1-5/2 0 L feb 7]\ntimezone: Africa/Casablanca"} {
