@@ -91,6 +91,8 @@ type DestinationView struct {
 	Pending   int  `json:"pending"`
 	Dead      int  `json:"dead"`
 	Full      bool `json:"full,omitempty"`
+	// OldestPending is when the oldest event that waits for its delivery happened; nil if none waits.
+	OldestPending *time.Time `json:"oldest_pending,omitempty"`
 	// LastDelivered is the time of the last delivery, LastFailure the last attempt that failed since.
 	LastDelivered *time.Time       `json:"last_delivered,omitempty"`
 	LastFailure   *DeliveryAttempt `json:"last_failure,omitempty"`

@@ -113,6 +113,8 @@ type HookView struct {
 	Counts map[hooks.Result]int `json:"counts"`
 	// LastRejected is the last request without a valid signature since the node started.
 	LastRejected *hooks.Outcome `json:"last_rejected,omitempty"`
+	// LastRefused is the last delivery that was refused, among those that are kept.
+	LastRefused *hooks.Outcome `json:"last_refused,omitempty"`
 	// Deliveries are the last deliveries, the newest first.
 	Deliveries []hooks.Outcome `json:"deliveries"`
 }

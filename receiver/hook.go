@@ -108,6 +108,12 @@ func (h *hook) view(deliveries int) api.HookView {
 		Paused: h.Paused, Counts: map[hooks.Result]int{}, Deliveries: []hooks.Outcome{},
 	}
 	maps.Copy(v.Counts, h.Counts)
+	for _, o := range slices.Backward(h.Outcomes) {
+		if o.Result == hooks.Refused {
+			v.LastRefused = &o
+			break
+		}
+	}
 	last := h.Outcomes[max(len(h.Outcomes)-deliveries, 0):]
 	v.Deliveries = append(v.Deliveries, last...)
 	slices.Reverse(v.Deliveries)

@@ -119,6 +119,7 @@ func TestRejectedRequestsLeaveNothing(t *testing.T) {
 	assert.Equal(t, "the header x-hub-signature-256 is missing", v.LastRejected.Reason)
 	assert.Equal(t, 60_000, r.Figures().Deliveries[hooks.Rejected])
 	assert.Empty(t, v.Deliveries)
+	assert.Nil(t, v.LastRefused, "rejected requests are not deliveries")
 }
 
 func TestAHookWithoutSignaturesNeedsAnOperator(t *testing.T) {
@@ -263,6 +264,9 @@ func TestAPausedHookAsksSendersToRepeat(t *testing.T) {
 	a, err := w.deliver(r, "id-1", "{}")
 	require.NoError(t, err)
 	assert.Equal(t, hooks.Accepted, a.Result)
+	v := w.view(w.start(), "deploy")
+	assert.Equal(t, hooks.Accepted, v.Deliveries[0].Result)
+	assert.Equal(t, &v.Deliveries[1], v.LastRefused, "what was refused last stays in view")
 }
 
 func TestGreetings(t *testing.T) {

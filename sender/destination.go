@@ -189,6 +189,9 @@ func (d *destination) view(deliveries int) api.DestinationView {
 		Paused: d.Paused, Delivered: d.Delivered, Pending: len(d.Pending), Dead: len(d.Dead), Full: d.full(),
 		LastDelivered: d.LastDelivered, LastFailure: d.LastFailure,
 	}
+	if len(d.Pending) > 0 {
+		v.OldestPending = &d.Pending[0].At
+	}
 	for _, i := range d.Pending[:min(deliveries, len(d.Pending))] {
 		v.PendingDeliveries = append(v.PendingDeliveries, i.view(true))
 	}

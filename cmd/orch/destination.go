@@ -299,6 +299,9 @@ func (c *destinationCommands) destinationLines(v api.DestinationView) []string {
 		add("secret", "the one before signs too until %s", v.PreviousUntil.Format("2006-01-02 15:04:05 MST"))
 	}
 	add("deliveries", "%d delivered, %d pending, %d dead", v.Delivered, v.Pending, v.Dead)
+	if v.OldestPending != nil {
+		add("oldest", "what waits longest happened %s", c.agoText(*v.OldestPending))
+	}
 	if v.Full {
 		add("full", "what follows waits in the log")
 	}

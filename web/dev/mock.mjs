@@ -8,6 +8,7 @@ import { conversation } from './fixtures.mjs'
 import { backtest, explain, policy } from './policy.mjs'
 import { schedules, steer } from './schedules.mjs'
 import { accept, agents, mcpServers, mcpTools } from './services.mjs'
+import { destination, destinations, hook, hooks, steerDestination, steerHook } from './webhooks.mjs'
 import { World } from './world.mjs'
 
 const dist = fileURLToPath(new URL('../dist/', import.meta.url))
@@ -37,6 +38,12 @@ const routes = [
   ['POST', /^\/questions\/([^/]+)\/answer$/, ([id], _, body) => world.answer(id, body)],
   ['GET', /^\/schedules$/, () => schedules(world)],
   ['POST', /^\/schedules\/([^/]+)\/(pause|resume|trigger|delete)$/, ([name, act]) => steer(world, name, act)],
+  ['GET', /^\/hooks$/, () => hooks(world)],
+  ['GET', /^\/hooks\/([^/]+)$/, ([name]) => hook(world, name)],
+  ['POST', /^\/hooks\/([^/]+)\/(pause|resume|rotate|test|delete)$/, ([name, act], _, body) => steerHook(world, name, act, body)],
+  ['GET', /^\/destinations$/, () => destinations(world)],
+  ['GET', /^\/destinations\/([^/]+)$/, ([name]) => destination(world, name)],
+  ['POST', /^\/destinations\/([^/]+)\/(pause|resume|rotate|redeliver|test|delete)$/, ([name, act], _, body) => steerDestination(world, name, act, body)],
   ['GET', /^\/agents$/, () => agents(world)],
   ['GET', /^\/mcp\/servers$/, () => mcpServers(world)],
   ['GET', /^\/mcp\/servers\/([^/]+)\/tools$/, ([name]) => mcpTools(world, name)],

@@ -365,7 +365,7 @@ export interface ScheduleView {
   note?: string
   requestor: string
   updated_at: string
-  paused?: { by: string; at: string; note?: string }
+  paused?: PausedBy
   next: string[]
   due?: string
   failures?: number
@@ -406,4 +406,70 @@ export interface ServerTool {
   diff?: string
   accepted_at?: string
   accepted_by?: string
+}
+
+export interface PausedBy { by: string; at: string; note?: string }
+
+export interface HooksReply { hooks: HookView[] }
+export type HookResult = 'accepted' | 'duplicate' | 'filtered' | 'refused' | 'rejected' | 'limited' | 'failed'
+export interface HookOutcome { at: string; delivery?: string; result: HookResult; event?: string; reason?: string; task?: string }
+export interface HookSignal { task: string; name: string; data?: Json }
+export interface HookView {
+  name: string
+  url?: string
+  definition: { provider: string; when?: string; plan?: Json; inputs?: Json; signal?: HookSignal; headers?: string[]; note?: string }
+  requestor: string
+  updated_at: string
+  paused?: PausedBy
+  has_secret: boolean
+  previous_until?: string
+  counts: Partial<Record<HookResult, number>>
+  last_rejected?: HookOutcome
+  last_refused?: HookOutcome
+  deliveries: HookOutcome[]
+}
+export interface TestHookReply extends HookOutcome { inputs?: Json; signal?: HookSignal }
+
+export interface DestinationsReply { destinations: DestinationView[] }
+export interface DeliveryAttempt { at: string; status?: number; error?: string }
+export interface DeliveryView { id: string; type: string; task: string; at: string; attempts: number; next_at?: string; last?: DeliveryAttempt }
+export interface DestinationView {
+  name: string
+  definition: { url: string; events?: string[]; labels?: Labels; when?: string; note?: string }
+  requestor: string
+  updated_at: string
+  paused?: PausedBy
+  has_secret: boolean
+  previous_until?: string
+  delivered: number
+  pending: number
+  dead: number
+  full?: boolean
+  oldest_pending?: string
+  last_delivered?: string
+  last_failure?: DeliveryAttempt
+  pending_deliveries?: DeliveryView[]
+  dead_deliveries?: DeliveryView[]
+  tested?: DeliveryAttempt
+}
+
+export type ActOutcome = 'done' | 'refused' | 'failed' | 'unknown'
+/** AuditReply is a page of acts, the newest last. */
+export interface AuditReply { acts: Act[]; next?: number }
+export interface Act {
+  n: number
+  at: string
+  ended_at?: string
+  actor: string
+  credential?: string
+  face: string
+  source?: string
+  act: string
+  target?: string
+  params?: Record<string, string>
+  outcome: ActOutcome
+  error?: { code: string; reason?: string; field?: string; message?: string }
+  task?: { id: string; rev?: number; hash?: string }
+  count?: number
+  since?: string
 }

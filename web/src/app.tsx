@@ -13,6 +13,7 @@ import { ServersPage } from './pages/servers.tsx'
 import { SessionsPage } from './pages/sessions.tsx'
 import { TaskPage } from './pages/task.tsx'
 import { TasksPage } from './pages/tasks.tsx'
+import { WebhooksPage } from './pages/webhooks.tsx'
 import { inboxRound } from './inbox.ts'
 import { go, href, path } from './route.ts'
 import { nextTheme, theme } from './theme.ts'
@@ -25,11 +26,11 @@ import { setWaiting } from './ui/use.ts'
 
 /** places are the entries of the navigation, with the key that follows g. */
 const places: [string, string, string][] = [
-  ['/inbox', 'Inbox', 'i'], ['/tasks', 'Tasks', 't'], ['/queue', 'Queue', 'q'], ['/sessions', 'Sessions', 's'], ['/compare', 'Compare', 'c'], ['/schedules', 'Schedules', 'h'], ['/agents', 'Agents', 'a'], ['/mcp', 'MCP servers', 'm'], ['/policy', 'Policy', 'p'], ['/node', 'Node', 'n'],
+  ['/inbox', 'Inbox', 'i'], ['/tasks', 'Tasks', 't'], ['/queue', 'Queue', 'q'], ['/sessions', 'Sessions', 's'], ['/compare', 'Compare', 'c'], ['/schedules', 'Schedules', 'h'], ['/webhooks', 'Webhooks', 'w'], ['/agents', 'Agents', 'a'], ['/mcp', 'MCP servers', 'm'], ['/policy', 'Policy', 'p'], ['/node', 'Node', 'n'],
 ]
 
 /** shared are the places that only identities see who see the tasks of all. */
-const shared = new Set(['/queue', '/schedules', '/agents', '/mcp', '/policy'])
+const shared = new Set(['/queue', '/schedules', '/webhooks', '/agents', '/mcp', '/policy'])
 const seen = (): typeof places => places.filter(([to]) => !limited.value || !shared.has(to))
 
 /** App is the whole page. */
@@ -56,7 +57,7 @@ export function App() {
 }
 
 function Page() {
-  const [, place = '', id = ''] = path.value.split('/')
+  const [, place = '', id = '', part = ''] = path.value.split('/')
   switch (place) {
     case '': case 'inbox': case 'approvals': case 'questions': return <InboxPage id={decodeURIComponent(id)} />
     case 'tasks': return id ? <TaskPage key={id} id={decodeURIComponent(id)} /> : <TasksPage />
@@ -65,6 +66,7 @@ function Page() {
     case 'compare': return <ComparePage />
     case 'agents': return <AgentsPage />
     case 'schedules': return <SchedulesPage name={decodeURIComponent(id)} />
+    case 'webhooks': return <WebhooksPage kind={id} name={decodeURIComponent(part)} />
     case 'mcp': return <ServersPage name={decodeURIComponent(id)} />
     case 'policy': return <PolicyPage />
     case 'node': return <NodePage />

@@ -56,6 +56,16 @@ export const commands = {
   schedulePause: (name: string) => command('orch', 'schedule', 'pause', name),
   scheduleResume: (name: string) => command('orch', 'schedule', 'resume', name),
   scheduleDelete: (name: string) => command('orch', 'schedule', 'delete', name),
+  hookCreate: () => 'orch hook create deploy deploy.yaml --provider github --secret-file github.secret',
+  destinationCreate: () => "orch destination create pager https://example.com/orch --event task.failed --secret-file secret.txt",
+  hookTest: (name: string, body: string, event: string) =>
+    `${command('printf', '%s', body)} | ${command('orch', 'hook', 'test', name, '--body', '-', ...(event ? ['--event', event] : []))}`,
+  webhookPause: (kind: string, name: string, note: string) => command('orch', kind, 'pause', name, ...(note ? ['--note', note] : [])),
+  webhookRotate: (kind: string, name: string, keep: string) => command('orch', kind, 'rotate', name, '--secret-file', 'new.secret', ...(keep === '24h' ? [] : ['--keep', keep])),
+  /** webhook is another act on a hook or a destination. */
+  webhook: (kind: string, act: string, name: string, ...ids: string[]) => command('orch', kind, act, name, ...ids),
+  auditList: () => command('orch', 'audit', 'list'),
+  auditExport: () => command('orch', 'audit', 'export', 'audit.jsonl'),
   agents: () => command('orch', 'agents'),
   agentRun: () => command('orch', 'agent', 'run', '--name', 'builder', '--type', 'developer', '--capability', 'build', '--exec', '--', './build.sh'),
   mcpTest: (server: string) => command('orch', 'mcp', 'test', server),

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useState } from 'preact/hooks'
+import { useMemo, useState } from 'preact/hooks'
 import type { Summary, TaskState } from '../api.ts'
 import { post } from '../client.ts'
 import { commands } from '../commands.ts'
@@ -9,6 +9,7 @@ import { decides, narrow, submits } from '../node.ts'
 import { go, href, query, setQuery } from '../route.ts'
 import { filtersOf, sinceChoices, sorted, useTasks, type Column, type Filters } from '../tasks.ts'
 import { Bulk, type Job } from '../ui/bulk.tsx'
+import { FilterText } from '../ui/filter.tsx'
 import { Empty, Loading, Problem } from '../ui/notice.tsx'
 import { State } from '../ui/state.tsx'
 import { Line } from '../ui/text.tsx'
@@ -110,9 +111,9 @@ function FilterBar({ f, list, more }: { f: Filters; list: Summary[]; more: boole
       <details open={!narrow.value || anyFilter(f)}>
         <summary>Filters</summary>
         <div class="row">
-          <Text id="filter-name" label="Name" value={f.name} hint="nightly-*" onChange={(name) => setQuery({ name })} />
-          <Text id="filter-label" label="Label" value={f.labels.join(' ')} hint="team=core" onChange={(l) => setQuery({ label: l.split(/\s+/) })} />
-          <Text id="filter-who" label="Submitter" value={f.requestor} hint="user:ada" onChange={(requestor) => setQuery({ requestor })} />
+          <FilterText id="filter-name" label="Name" value={f.name} hint="nightly-*" onChange={(name) => setQuery({ name })} />
+          <FilterText id="filter-label" label="Label" value={f.labels.join(' ')} hint="team=core" onChange={(l) => setQuery({ label: l.split(/\s+/) })} />
+          <FilterText id="filter-who" label="Submitter" value={f.requestor} hint="user:ada" onChange={(requestor) => setQuery({ requestor })} />
           <div class="field">
             <label for="filter-since">Since</label>
             <select id="filter-since" value={f.since} onChange={(e) => setQuery({ since: e.currentTarget.value })}>
@@ -128,18 +129,6 @@ function FilterBar({ f, list, more }: { f: Filters; list: Summary[]; more: boole
 }
 
 const anyFilter = (f: Filters): boolean => f.name + f.labels.join('') + f.requestor + f.since !== '' || f.dead
-
-/** Text is a field whose value changes with Enter or when it is left. What is typed stays while the list changes. */
-function Text(p: { id: string; label: string; value: string; hint: string; onChange: (value: string) => void }) {
-  const [draft, setDraft] = useState(p.value)
-  useEffect(() => { setDraft(p.value) }, [p.value])
-  return (
-    <div class="field">
-      <label for={p.id}>{p.label}</label>
-      <input id={p.id} value={draft} placeholder={p.hint} autocomplete="off" spellcheck={false} onInput={(e) => setDraft(e.currentTarget.value)} onChange={(e) => p.onChange(e.currentTarget.value.trim())} />
-    </div>
-  )
-}
 
 /** Verb is what can be done to many tasks: by all who submit tasks, or by those who decide. skip says why it cannot be done to one. */
 interface Verb { verb: string; path: string; danger?: boolean; all?: boolean; skip: (t: Summary) => string; command: (id: string) => string }
