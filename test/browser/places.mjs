@@ -37,6 +37,8 @@ export const places = {
   mcp: '/mcp',
   'mcp-server': '/mcp/files',
   policy: '/policy',
+  audit: '/audit',
+  'audit-act': '/audit?n=503',
   node: '/node',
   missing: '/nowhere',
   'missing-task': '/tasks/TASK_01M8CYRB0K003BNGMW00Z00000',

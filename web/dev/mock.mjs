@@ -4,6 +4,7 @@ import { createReadStream, existsSync, statSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { extname, join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { audit, happens } from './audit.mjs'
 import { conversation } from './fixtures.mjs'
 import { backtest, explain, policy } from './policy.mjs'
 import { schedules, steer } from './schedules.mjs'
@@ -44,6 +45,7 @@ const routes = [
   ['GET', /^\/destinations$/, () => destinations(world)],
   ['GET', /^\/destinations\/([^/]+)$/, ([name]) => destination(world, name)],
   ['POST', /^\/destinations\/([^/]+)\/(pause|resume|rotate|redeliver|test|delete)$/, ([name, act], _, body) => steerDestination(world, name, act, body)],
+  ['GET', /^\/audit$/, (_, q) => audit(world, q)],
   ['GET', /^\/agents$/, () => agents(world)],
   ['GET', /^\/mcp\/servers$/, () => mcpServers(world)],
   ['GET', /^\/mcp\/servers\/([^/]+)\/tools$/, ([name]) => mcpTools(world, name)],
@@ -101,6 +103,7 @@ function control(res, path, query) {
   if (path === '/away') { away = true; world.hangUp() }
   if (path === '/back') away = false
   if (path === '/reset') { world.hangUp(); away = false; world = new World(options) }
+  if (path === '/act') happens(world)
   if (path === '/change') world.change(options)
   json(res, 200, { requests: world.requests })
 }

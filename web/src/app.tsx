@@ -3,6 +3,7 @@ import { signedOut } from './client.ts'
 import { keys, keysOn, setKeysOn, useKeys } from './keys.ts'
 import { away, counts, limited, role, status, waiting } from './node.ts'
 import { AgentsPage } from './pages/agents.tsx'
+import { AuditPage } from './pages/audit.tsx'
 import { ComparePage } from './pages/compare.tsx'
 import { InboxPage } from './pages/inbox.tsx'
 import { NodePage } from './pages/node.tsx'
@@ -26,11 +27,11 @@ import { setWaiting } from './ui/use.ts'
 
 /** places are the entries of the navigation, with the key that follows g. */
 const places: [string, string, string][] = [
-  ['/inbox', 'Inbox', 'i'], ['/tasks', 'Tasks', 't'], ['/queue', 'Queue', 'q'], ['/sessions', 'Sessions', 's'], ['/compare', 'Compare', 'c'], ['/schedules', 'Schedules', 'h'], ['/webhooks', 'Webhooks', 'w'], ['/agents', 'Agents', 'a'], ['/mcp', 'MCP servers', 'm'], ['/policy', 'Policy', 'p'], ['/node', 'Node', 'n'],
+  ['/inbox', 'Inbox', 'i'], ['/tasks', 'Tasks', 't'], ['/queue', 'Queue', 'q'], ['/sessions', 'Sessions', 's'], ['/compare', 'Compare', 'c'], ['/schedules', 'Schedules', 'h'], ['/webhooks', 'Webhooks', 'w'], ['/agents', 'Agents', 'a'], ['/mcp', 'MCP servers', 'm'], ['/policy', 'Policy', 'p'], ['/audit', 'Audit', 'u'], ['/node', 'Node', 'n'],
 ]
 
 /** shared are the places that only identities see who see the tasks of all. */
-const shared = new Set(['/queue', '/schedules', '/webhooks', '/agents', '/mcp', '/policy'])
+const shared = new Set(['/queue', '/schedules', '/webhooks', '/agents', '/mcp', '/policy', '/audit'])
 const seen = (): typeof places => places.filter(([to]) => !limited.value || !shared.has(to))
 
 /** App is the whole page. */
@@ -69,6 +70,7 @@ function Page() {
     case 'webhooks': return <WebhooksPage kind={id} name={decodeURIComponent(part)} />
     case 'mcp': return <ServersPage name={decodeURIComponent(id)} />
     case 'policy': return <PolicyPage />
+    case 'audit': return <AuditPage />
     case 'node': return <NodePage />
     default: return <div class="scroll"><h1>Not found</h1><Empty title="There is no such page."><a href={href('/inbox')}>Inbox</a></Empty></div>
   }

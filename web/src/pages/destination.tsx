@@ -80,7 +80,7 @@ function Row({ of: one, name, onChange }: { of: DeliveryView; name: string; onCh
   return (
     <tr>
       <th scope="row" data-label="Event"><Txt>{one.type}</Txt><div class="small"><a href={href(`/tasks/${one.task}`)} title="Its task"><code><Txt>{one.id}</Txt></code></a></div></th>
-      <td data-label="State">{waits ? <span><span class="state wait">Waiting</span> <span class="quiet small">next <Ago at={one.next_at} /></span></span> : <span class="state bad">Dead letter</span>}</td>
+      <td data-label="State">{waits ? <span><span class="state wait">Waiting</span><div class="quiet small">next <Ago at={one.next_at} /></div></span> : <span class="state bad">Dead letter</span>}</td>
       <td data-label="Happened"><Past at={one.at} /></td>
       <td class="num" data-label="Attempts">{one.attempts}</td>
       <td data-label="Last attempt">{one.last ? <span><Txt>{one.last.error}</Txt> <span class="quiet small"><Past at={one.last.at} /></span></span> : 'none yet'}</td>

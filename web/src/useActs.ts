@@ -1,0 +1,47 @@
+import { useEffect, useMemo, useState } from 'preact/hooks'
+import type { AuditReply } from './api.ts'
+import { newer, older, queryOf, type Acts, type Filters } from './audit.ts'
+import { aborted, get } from './client.ts'
+import { epoch } from './node.ts'
+import { later, live, mayPass, share } from './ui/use.ts'
+
+/** ActList is the acts that match, as far as they were read. more reads older ones. */
+export interface ActList extends Acts { reading: boolean; problem: unknown; more: () => void }
+
+const none: Acts = { list: [], next: 0 }
+
+/** useActs reads the newest acts that match, again and again, and older ones when it is asked for. */
+export function useActs(f: Filters): ActList {
+  const key = JSON.stringify(f)
+  const query = useMemo(() => queryOf(f, Date.now()), [key])
+  const [acts, setActs] = useState(none)
+  const [problem, setProblem] = useState<unknown>()
+  const [reading, setReading] = useState(true)
+  const [round, setRound] = useState(0)
+  useEffect(() => { setActs(none); setReading(true) }, [key])
+  useEffect(() => {
+    const abort = new AbortController()
+    const began = performance.now()
+    const again = () => later(Math.max(live, share * (performance.now() - began)), () => setRound((r) => r + 1), abort.signal)
+    get<AuditReply>('/audit', query, abort.signal).then((page) => {
+      setActs((have) => newer(have, page))
+      setProblem(undefined)
+      setReading(false)
+      again()
+    }, (e: unknown) => {
+      if (aborted(e)) return
+      setProblem(e)
+      setReading(false)
+      if (mayPass(e)) again()
+    })
+    return () => abort.abort()
+  }, [key, round, epoch.value])
+  const more = () => {
+    if (reading || acts.next === 0) return
+    setReading(true)
+    get<AuditReply>('/audit', { ...query, before: acts.next })
+      .then((page) => setActs((have) => (have.next === acts.next ? older(have, page) : have)), setProblem)
+      .finally(() => setReading(false))
+  }
+  return { ...acts, reading, problem, more }
+}
