@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { audit, happens } from './audit.mjs'
 import { conversation } from './fixtures.mjs'
 import { backtest, explain, policy } from './policy.mjs'
+import { held, hold, holds, release, retention } from './retention.mjs'
 import { schedules, steer } from './schedules.mjs'
 import { accept, agents, mcpServers, mcpTools } from './services.mjs'
 import { destination, destinations, hook, hooks, steerDestination, steerHook } from './webhooks.mjs'
@@ -24,7 +25,7 @@ let away = false
 const routes = [
   ['GET', /^\/status$/, () => world.status()],
   ['GET', /^\/tasks$/, (_, q) => world.list(q)],
-  ['GET', /^\/tasks\/([^/]+)$/, ([id]) => world.view(id)],
+  ['GET', /^\/tasks\/([^/]+)$/, ([id]) => held(world, world.view(id))],
   ['GET', /^\/tasks\/([^/]+)\/history$/, ([id], q) => world.history(id, Number(q.get('from') ?? 1), Number(q.get('limit') ?? 1000))],
   ['GET', /^\/tasks\/([^/]+)\/steps\/([^/]+)\/conversation$/, ([id, step], q) => conversation(world.story(id), step, { rev: Number(q.get('rev')), from: Number(q.get('from')), limit: Number(q.get('limit')) })],
   ['GET', /^\/tasks\/([^/]+)\/explain$/, ([id]) => world.explain(id)],
@@ -45,6 +46,10 @@ const routes = [
   ['GET', /^\/destinations$/, () => destinations(world)],
   ['GET', /^\/destinations\/([^/]+)$/, ([name]) => destination(world, name)],
   ['POST', /^\/destinations\/([^/]+)\/(pause|resume|rotate|redeliver|test|delete)$/, ([name, act], _, body) => steerDestination(world, name, act, body)],
+  ['GET', /^\/retention$/, () => retention(world)],
+  ['GET', /^\/holds$/, (_, q) => holds(world, q)],
+  ['POST', /^\/holds$/, (_, __, body) => hold(world, body)],
+  ['POST', /^\/holds\/release$/, (_, __, body) => release(world, body)],
   ['GET', /^\/audit$/, (_, q) => audit(world, q)],
   ['GET', /^\/agents$/, () => agents(world)],
   ['GET', /^\/mcp\/servers$/, () => mcpServers(world)],

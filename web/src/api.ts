@@ -1,4 +1,5 @@
 // The JSON types of the HTTP API, as package api defines them. Times are RFC 3339, durations are nanoseconds.
+import type { Hold } from './retention.ts'
 
 export type TaskState =
   | 'NEEDS_ACTION' | 'ASSIGNED' | 'PLANNING' | 'AWAITING_APPROVAL' | 'IN_PROGRESS' | 'BLOCKED' | 'COMPLETED' | 'DONE' | 'FAILED' | 'CANCELLED'
@@ -113,6 +114,7 @@ export interface TaskView {
   error?: FaultView
   rev: number
   archived?: boolean
+  holds?: Hold[]
 }
 
 export interface Event { kind: string; data: EventData }

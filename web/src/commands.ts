@@ -64,6 +64,10 @@ export const commands = {
   webhookRotate: (kind: string, name: string, keep: string) => command('orch', kind, 'rotate', name, '--secret-file', 'new.secret', ...(keep === '24h' ? [] : ['--keep', keep])),
   /** webhook is another act on a hook or a destination. */
   webhook: (kind: string, act: string, name: string, ...ids: string[]) => command('orch', kind, act, name, ...ids),
+  retain: () => command('orch', 'retain', '--dry-run', '--tasks', '20'),
+  hold: (task: string, reason: string) => command('orch', 'hold', task, '--reason', reason),
+  holdList: (released: boolean) => command('orch', 'hold', 'list', ...(released ? ['--released'] : [])),
+  holdRelease: (task: string, reason: string, note: string) => command('orch', 'hold', 'release', task, ...why(reason), ...(note ? ['--note', note] : [])),
   auditList: () => command('orch', 'audit', 'list'),
   auditExport: () => command('orch', 'audit', 'export', 'audit.jsonl'),
   agents: () => command('orch', 'agents'),

@@ -42,6 +42,14 @@ export const moment = (at: string | number | undefined): string => {
 /** count formats a number with thin spaces between thousands. */
 export const count = (n: number): string => String(n).replace(/\B(?=(\d{3})+$)/g, '\u2009')
 
+const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB']
+
+/** bytes formats a size: 12 bytes, 3.4 MiB. */
+export function bytes(n: number): string {
+  const unit = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log2(Math.max(1, n)) / 10)))
+  return unit === 0 ? plural(n, 'byte') : `${(n / 1024 ** unit).toFixed(1)} ${units[unit]}`
+}
+
 /** dollars formats billionths of a US dollar, with at least two decimals. */
 export function dollars(nano: number): string {
   const text = (nano / 1e9).toFixed(9).replace(/0{1,7}$/, '')

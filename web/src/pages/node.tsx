@@ -2,13 +2,15 @@ import type { ComponentChildren } from 'preact'
 import { post } from '../client.ts'
 import { commands } from '../commands.ts'
 import { count, moment } from '../format.ts'
-import { readStatus, status, decides } from '../node.ts'
+import { readStatus, status, decides, limited } from '../node.ts'
 import { Command } from '../ui/copy.tsx'
 import { Loading, Problem } from '../ui/notice.tsx'
 import { Txt } from '../ui/text.tsx'
 import { Ago } from '../ui/time.tsx'
 import { useAction, useTitle } from '../ui/use.ts'
+import { Holds } from './holds.tsx'
 import { Pauses } from './queue.tsx'
+import { Retention } from './retention.tsx'
 
 /** NodePage describes the node: its health, its store and its pauses. */
 export function NodePage() {
@@ -39,6 +41,8 @@ export function NodePage() {
         {decides.value && !paused && <span class="pair"><button class="danger" disabled={action.busy} onClick={() => void action.run(() => post('/pause', { node: true })).then(readStatus)}>Pause the node</button><Command text={commands.pauseNode()} /></span>}
         <span class="withtext">Check every part: <code>{commands.doctor()}</code><Command text={commands.doctor()} /></span>
       </div>
+      {!limited.value && <Retention />}
+      {!limited.value && <Holds />}
     </div>
   )
 }

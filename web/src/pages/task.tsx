@@ -23,6 +23,7 @@ import { Conversation } from './conversation.tsx'
 import { Events } from './events.tsx'
 import { ForkDialog } from './fork.tsx'
 import { Graph } from './graph.tsx'
+import { HoldButton, HoldsOf } from './holds.tsx'
 import { Logs } from './logs.tsx'
 import { Missing, isMissing } from './missing.tsx'
 import { QuestionCard } from './question.tsx'
@@ -49,6 +50,7 @@ export function TaskPage({ id }: { id: string }) {
     <div class="task">
       <Heading of={t} at={at} last={history.rev} />
       {why.data && !past && <Causes of={why.data} />}
+      {!past && <HoldsOf task={t} onChange={reload} />}
       <Problem of={following.problem} />
       <TaskActions of={t} following={following} onChange={reload} />
       <Body of={t} following={following} at={at} waiting={(approvals.data?.approvals ?? []).filter((a) => a.status === 'pending')} onChange={reload} />
@@ -106,6 +108,7 @@ function TaskActions({ of: t, following, onChange }: PartProps) {
           : <span class="pair"><button disabled={action.busy} onClick={() => void run('pause')}>Pause</button><Command text={commands.pause(t.id)} /></span>)}
         {submits.value && <span class="pair"><CancelButton of={t} off={over} onDone={onChange} />{!over && <Command text={commands.cancel(t.id)} />}</span>}
         {decide && <span class="pair"><button onClick={() => setQuery({ fork: query.value.get('rev') ?? String(t.rev) })}>Fork…</button><Command text={commands.fork(t.id, query.value.get('rev') ?? '')} /></span>}
+        {decide && <HoldButton task={t.id} onChange={onChange} />}
         <span class="pair"><a class="button" href={href('/compare', { a: t.retry_of || t.fork_of || t.id, b: t.retry_of || t.fork_of ? t.id : undefined })}>Compare</a></span>
         {!limited.value && <span class="pair"><a class="button" href={address(`/tasks/${t.id}/export`)} download>Export</a><Command text={commands.export(t.id)} /></span>}
       </div>

@@ -8,7 +8,7 @@ import { Command, Copy } from '../ui/copy.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Problem } from '../ui/notice.tsx'
 import { ReasonField, useReason } from '../ui/reason.tsx'
-import { useAction } from '../ui/use.ts'
+import { mayPass, useAction } from '../ui/use.ts'
 import { making, newSecret, type At } from '../webhooks.ts'
 
 interface DialogProps { at: At; onClose: () => void; onChange: () => void }
@@ -102,12 +102,10 @@ function Rotate({ at, provider, both, onClose, onChange }: DialogProps & { provi
   const here = making(provider) === 'here'
   const [secret, setSecret] = useState(() => (here ? newSecret(provider) : ''))
   const [keep, setKeep] = useState('24h')
-  const [tried, setTried] = useState(false)
   const action = useAction()
   const [done, setDone] = useState(false)
   const rotate = async (e: Event) => {
     e.preventDefault()
-    setTried(true)
     if (!(await action.run(() => post(`${at.path}/rotate`, { secret, keep })))) return
     setDone(true)
     announce('Rotated.')
@@ -124,7 +122,7 @@ function Rotate({ at, provider, both, onClose, onChange }: DialogProps & { provi
           <div class="actions"><span class="pair"><button class="primary" disabled={action.busy}>Rotate</button><Command text={commands.webhookRotate(at.kind, at.name, keep)} /></span></div>
         </form>
       )}
-      {here && tried && (done || action.problem !== undefined) && <Shown secret={secret} sure={done} />}
+      {here && (done || mayPass(action.problem)) && <Shown secret={secret} sure={done} />}
       {done && <div class="actions"><button type="button" class="primary" onClick={onClose}>Done</button></div>}
     </Dialog>
   )

@@ -37,8 +37,8 @@ export function useGet<T>(path: string, query: Query = {}, every = 0): Read<T> {
 /** share bounds what reading again costs: the page waits so many times as long as the last answer took. */
 export const share = 20
 
-/** mayPass reports whether an error may be gone at the next try. A refusal stays one, and each is in the audit stream. */
-export const mayPass = (e: unknown): boolean => !(e instanceof Fault) || e.status === 0 || e.status === 429 || e.status >= 500
+/** mayPass reports whether there is an error that may be gone at the next try. A refusal stays one, and each is in the audit stream. */
+export const mayPass = (e: unknown): boolean => e !== undefined && (!(e instanceof Fault) || e.status === 0 || e.status === 429 || e.status >= 500)
 
 /** later calls a function after some milliseconds, and not before the page can be seen. */
 export function later(ms: number, run: () => void, until: AbortSignal): void {
