@@ -144,6 +144,46 @@ test('a new secret is shown once', async () => {
   await kit.close(page)
 })
 
+/** tabTo presses Tab until the focus is on an element with a text. */
+async function tabTo(page, text) {
+  for (let i = 0; i < 60; i++) {
+    await page.keyboard.press('Tab')
+    if (await page.evaluate(() => document.activeElement.textContent) === text) return
+  }
+  assert.fail(`no ${text} within 60 presses of Tab`)
+}
+
+test('by keyboard alone', async () => {
+  await kit.mock('reset', { tasks: 10, events: 0 })
+  const page = await kit.open('/tasks')
+  await settled(page)
+  await page.keyboard.press('g')
+  await page.keyboard.press('w')
+  await page.getByRole('link', { name: 'deploy' }).waitFor()
+  await tabTo(page, 'deploy')
+  await page.keyboard.press('Enter')
+  await button(page, 'Pause…').waitFor()
+  await tabTo(page, 'Pause…')
+  await page.keyboard.press('Enter')
+  await page.keyboard.type('frozen')
+  await tabTo(page, 'Pause')
+  await page.keyboard.press('Enter')
+  await page.getByText(/just now: frozen/).waitFor()
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Resume', 'the focus stays where it was')
+  await page.keyboard.press('Enter')
+  await button(page, 'Pause…').waitFor()
+  await page.goto(`${kit.origin}/ui/webhooks/destination/pager`)
+  await button(page, 'Redeliver 2 dead letters…').waitFor()
+  await tabTo(page, 'Redeliver 2 dead letters…')
+  await page.keyboard.press('Enter')
+  await tabTo(page, 'Redeliver 2')
+  await page.keyboard.press('Enter')
+  await page.getByText('2 dead letters wait for delivery again.').waitFor()
+  await page.waitForFunction(() => document.activeElement.id === 'deliveries') // its button is gone
+  assert.deepEqual((await kit.mock('state')).map((r) => r.verb), ['pause', 'resume', 'redeliver'])
+  await kit.close(page)
+})
+
 test('without webhooks the page says how to make them', async () => {
   await kit.mock('reset', { tasks: 10, events: 0, services: 'none' })
   const page = await kit.open('/webhooks')

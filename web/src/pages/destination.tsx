@@ -1,3 +1,4 @@
+import { useEffect, useState } from 'preact/hooks'
 import type { DeliveryView, DestinationView } from '../api.ts'
 import { count } from '../format.ts'
 import { decides } from '../node.ts'
@@ -21,6 +22,9 @@ export function DestinationPage({ name }: { name: string }) {
   const self = at('destination', name)
   const read = useGet<DestinationView>(self.path, { deliveries: shown }, live)
   const d = read.data
+  const [round, setRound] = useState(0)
+  useEffect(() => { if (round > 0) document.getElementById('deliveries')?.focus() }, [round]) // its button is gone
+  const redelivered = () => { read.reload(); setRound(round + 1) }
   const known: Known | undefined = d && { at: self, state: destinationState(d), paused: d.paused, note: d.definition.note }
   if (isMissing(read.problem)) return <div class="scroll"><h1>Webhooks</h1><Empty title="There is no such destination."><a href={href('/webhooks')}>All webhooks</a></Empty></div>
   return (
@@ -29,9 +33,9 @@ export function DestinationPage({ name }: { name: string }) {
       <Problem of={read.problem} />
       {!d && !read.problem && <Loading />}
       {d && <Facts of={d} />}
-      {d && <DestinationActions of={d} onChange={read.reload} />}
-      {d && <h2>Deliveries that have not arrived</h2>}
-      {d && <Deliveries of={d} onChange={read.reload} />}
+      {d && <DestinationActions of={d} onChange={read.reload} onRedelivered={redelivered} />}
+      {d && <h2 id="deliveries" tabIndex={-1}>Deliveries that have not arrived</h2>}
+      {d && <Deliveries of={d} onChange={redelivered} />}
     </div>
   )
 }

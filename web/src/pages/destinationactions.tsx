@@ -14,7 +14,7 @@ import { at } from '../webhooks.ts'
 import { DeleteButton, PauseButton, RotateButton } from './webhookactions.tsx'
 
 /** DestinationActions tests, redelivers, pauses, rotates and deletes a destination. */
-export function DestinationActions({ of: d, onChange }: { of: DestinationView; onChange: () => void }) {
+export function DestinationActions({ of: d, onChange, onRedelivered }: { of: DestinationView; onChange: () => void; onRedelivered: () => void }) {
   const action = useAction()
   const [tested, setTested] = useState<DeliveryAttempt>()
   const [again, setAgain] = useState(false)
@@ -35,7 +35,7 @@ export function DestinationActions({ of: d, onChange }: { of: DestinationView; o
       </div>
       <div role="status">{tested && <Tested of={tested} />}</div>
       <Problem of={action.problem} />
-      {again && <RedeliverAll of={d} onClose={() => setAgain(false)} onChange={onChange} />}
+      {again && <RedeliverAll of={d} onClose={() => setAgain(false)} onDone={onRedelivered} onStale={onChange} />}
     </>
   )
 }
@@ -51,18 +51,17 @@ function Tested({ of: a }: { of: DeliveryAttempt }) {
 const previewed = 20
 
 /** RedeliverAll shows the dead letters that would wait again, and makes exactly these wait; all of them, if the page does not know each. */
-function RedeliverAll({ of, onClose, onChange }: { of: DestinationView; onClose: () => void; onChange: () => void }) {
+function RedeliverAll({ of, onClose, onDone, onStale }: { of: DestinationView; onClose: () => void; onDone: () => void; onStale: () => void }) {
   const [d] = useState(of) // what was shown is what is done, although the page goes on reading
   const action = useAction()
   const dead = d.dead_deliveries ?? []
   const rest = d.dead - Math.min(dead.length, previewed)
   const deliveries = dead.length === d.dead ? dead.map((one) => one.id) : []
   const redeliver = async () => {
-    const done = await action.run(() => post(`${at('destination', d.name).path}/redeliver`, { deliveries }))
-    onChange()
-    if (!done) return
+    if (!(await action.run(() => post(`${at('destination', d.name).path}/redeliver`, { deliveries })))) return onStale()
     announce(`${letters(d.dead)} ${d.dead === 1 ? 'waits' : 'wait'} for delivery again.`)
     onClose()
+    onDone()
   }
   return (
     <Dialog title={`Redeliver ${letters(d.dead)} to ${d.name}?`} onClose={onClose} wide>

@@ -8,7 +8,7 @@ import { Command } from '../ui/copy.tsx'
 import { Empty, Loading, Problem } from '../ui/notice.tsx'
 import { State } from '../ui/state.tsx'
 import { Txt } from '../ui/text.tsx'
-import { Ago } from '../ui/time.tsx'
+import { Past } from '../ui/time.tsx'
 import { useGet, useTitle } from '../ui/use.ts'
 import { ScheduleActions } from './scheduleactions.tsx'
 
@@ -70,7 +70,7 @@ function Last({ of: s }: { of: ScheduleView }) {
   if (!last) return <>–</>
   return (
     <>
-      <Result of={last} /> <span class="quiet small"><Ago at={last.since} /> ago</span>
+      <Result of={last} /> <span class="quiet small"><Past at={last.since} /></span>
       {s.failures ? <div class="small">{plural(s.failures, 'task')} in a row not done</div> : null}
     </>
   )
@@ -92,10 +92,10 @@ function Schedule({ of: s, onChange }: { of: ScheduleView; onChange: () => void 
         <span><Txt>{whenText(s.spec)}</Txt></span>
         <span>overlap {words(s.spec.overlap || 'skip').toLowerCase()}</span>
         {s.spec.jitter && s.spec.jitter !== '0s' && <span>jitter <Txt>{s.spec.jitter}</Txt></span>}
-        <span>defined by <Txt>{s.requestor}</Txt>, <Ago at={s.updated_at} /> ago</span>
+        <span>defined by <Txt>{s.requestor}</Txt>, <Past at={s.updated_at} /></span>
         <a href={href('/tasks', { label: `schedule=${s.name}` })}>its tasks</a>
       </p>
-      {s.paused && <p><span class="state off">Paused</span> by <Txt>{s.paused.by}</Txt>, <Ago at={s.paused.at} /> ago{s.paused.note && <>: <Txt>{s.paused.note}</Txt></>}</p>}
+      {s.paused && <p><span class="state off">Paused</span> by <Txt>{s.paused.by}</Txt>, <Past at={s.paused.at} />{s.paused.note && <>: <Txt>{s.paused.note}</Txt></>}</p>}
       {s.next.length > 0 && <p>Next: {s.next.map((at, i) => <span key={at}>{i > 0 && ', '}<time dateTime={at} title={until(at)}>{moment(at)}</time></span>)}</p>}
       <ScheduleActions of={s} onChange={onChange} />
       <Firings of={s} />

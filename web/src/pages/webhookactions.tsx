@@ -18,14 +18,16 @@ export function PauseButton({ at, paused, about, onChange }: { at: At; paused: b
   const action = useAction()
   const [open, setOpen] = useState(false)
   const resume = async () => {
+    if (action.busy) return
     if (await action.run(() => post(`${at.path}/resume`))) announce('Resumed.')
     onChange()
   }
   return (
     <>
-      {paused
-        ? <span class="pair"><button type="button" disabled={action.busy} onClick={() => void resume()}>Resume</button><Command text={commands.webhook(at.kind, 'resume', at.name)} /></span>
-        : <span class="pair"><button type="button" onClick={() => setOpen(true)}>Pause…</button><Command text={commands.webhookPause(at.kind, at.name, '')} /></span>}
+      <span class="pair">
+        <button type="button" aria-disabled={action.busy} onClick={() => (paused ? void resume() : setOpen(true))}>{paused ? 'Resume' : 'Pause…'}</button>
+        <Command text={paused ? commands.webhook(at.kind, 'resume', at.name) : commands.webhookPause(at.kind, at.name, '')} />
+      </span>
       <Problem of={action.problem} />
       {open && <Pause at={at} about={about} onClose={() => setOpen(false)} onChange={onChange} />}
     </>

@@ -1,14 +1,15 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useRef } from 'preact/hooks'
 
-/** Dialog is a modal window. Escape and its button close it. */
+/** Dialog is a modal window. Escape and its button close it. The focus is on its first field, or on its title if it has none. */
 export function Dialog({ title, onClose, children, wide = false }: { title: string; onClose: () => void; children: ComponentChildren; wide?: boolean }) {
   const box = useRef<HTMLDialogElement>(null)
   const id = useId()
   useEffect(() => {
     const before = document.activeElement
     box.current?.showModal()
-    box.current?.querySelector<HTMLElement>('input, select, textarea, h2')?.focus()
+    const first = box.current?.querySelector<HTMLElement>('input, select, textarea') ?? box.current?.querySelector<HTMLElement>('h2')
+    first?.focus()
     return () => { if (before instanceof HTMLElement) before.focus() }
   }, [])
   return (
