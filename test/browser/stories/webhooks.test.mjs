@@ -8,9 +8,15 @@ import { accessible, settled, start } from '../kit.mjs'
 import { ids } from '../places.mjs'
 import { Real } from '../real.mjs'
 
-let kit
-before(async () => { kit = await start() })
-after(() => kit.stop())
+let kit, old
+before(async () => {
+  kit = await start()
+  old = await removed() // a minute has to pass there
+})
+after(async () => {
+  await kit.stop()
+  await old?.stop()
+})
 
 const copied = (page) => page.evaluate(() => navigator.clipboard.readText())
 const fits = (page) => page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)
@@ -165,6 +171,7 @@ test('by keyboard alone', async () => {
   await button(page, 'Pause…').waitFor()
   await tabTo(page, 'Pause…')
   await page.keyboard.press('Enter')
+  await page.waitForFunction(() => document.activeElement.id === 'pause-reason')
   await page.keyboard.type('frozen')
   await tabTo(page, 'Pause')
   await page.keyboard.press('Enter')
@@ -176,6 +183,7 @@ test('by keyboard alone', async () => {
   await button(page, 'Redeliver 2 dead letters…').waitFor()
   await tabTo(page, 'Redeliver 2 dead letters…')
   await page.keyboard.press('Enter')
+  await page.getByRole('dialog').waitFor()
   await tabTo(page, 'Redeliver 2')
   await page.keyboard.press('Enter')
   await page.getByText('2 dead letters wait for delivery again.').waitFor()
@@ -312,4 +320,39 @@ test('on a real node signed deliveries come in, others do not, and the page says
   } finally {
     await real.stop()
   }
+})
+
+/** removed starts a node that removes a task a minute after its start, before a paused destination has heard of it. */
+async function removed() {
+  const to = await receiver()
+  const real = await Real.start({ ORCH_NET_ALLOW: '127.0.0.1', ORCH_RETAIN: '[{where: {name: deploy}, done: 1s}]' }, { 'plan.yaml': plan, 'secret.txt': first })
+  real.orch('destination', 'create', 'pager', to.url, '--event', 'task.completed', '--secret-file', 'secret.txt')
+  real.orch('destination', 'pause', 'pager', '--note', 'the receiver moves')
+  const task = real.orch('submit', 'plan.yaml', '-i', 'ref=main', '-o', 'name')
+  real.orch('archive', '--age', '0s', '--wait')
+  return { to, real, task, stop: async () => { await real.stop(); to.close() } }
+}
+
+test('on a real node a dead letter says why, and is redelivered', async () => {
+  const { to, real, task } = old
+  const page = await real.login('/audit?act=retention.tasks')
+  await page.getByRole('link', { name: 'retention.tasks' }).waitFor({ timeout: 90_000 })
+  await page.goto(`${real.kit.origin}/ui/webhooks/destination/pager`)
+  await page.getByText(/^1 event, the oldest from/).waitFor()
+  await page.getByText(/the receiver moves$/).waitFor()
+  await button(page, 'Resume').click()
+  const deliveries = page.getByRole('region', { name: 'Deliveries' })
+  await deliveries.getByText('the event is no longer in the log').waitFor()
+  await deliveries.getByText('Dead letter', { exact: true }).waitFor()
+  await button(page, 'Pause…').click()
+  const dialog = page.getByRole('dialog')
+  await button(dialog, 'Pause').click()
+  await button(page, 'Redeliver 1 dead letter…').click()
+  await dialog.getByText(task).waitFor()
+  await dialog.getByText('they wait until it is resumed').waitFor()
+  await button(dialog, 'Redeliver 1').click()
+  await deliveries.getByText('Waiting', { exact: true }).waitFor()
+  const now = JSON.parse(real.orch('destination', 'get', 'pager', '--json'))
+  assert.deepEqual([now.pending, now.dead, to.accepted], [1, 0, []])
+  await real.kit.close(page)
 })
