@@ -29,6 +29,8 @@ type HooksRequest struct {
 	Name string `json:"name,omitempty"`
 	// Deliveries is the number of the last deliveries in each view, at most hooks.MaxOutcomes.
 	Deliveries int `json:"deliveries,omitempty"`
+	// Brief leaves out what can be large: plans, their inputs, and the data of signals.
+	Brief bool `json:"brief,omitempty"`
 }
 
 // HooksReply contains hooks, by name.
@@ -98,7 +100,9 @@ type HookView struct {
 	// URL is where deliveries go, on this node; empty if it does not serve HTTP.
 	URL        string           `json:"url,omitempty"`
 	Definition hooks.Definition `json:"definition"`
-	Root       string           `json:"root,omitempty"`
+	// PlanName is the name of the plan of its tasks.
+	PlanName string `json:"plan_name,omitempty"`
+	Root     string `json:"root,omitempty"`
 	// Requestor is who has written the definition. Its tasks act for that identity.
 	Requestor string    `json:"requestor"`
 	CreatedAt time.Time `json:"created_at"`

@@ -70,6 +70,30 @@ const (
 	MaxNote = 1024
 )
 
+// PlanName returns the name of the plan; empty if it has none.
+func (d *Definition) PlanName() string {
+	source := d.Plan
+	var text string
+	if json.Unmarshal(source, &text) == nil { // a plan text
+		source, _ = definition.Kind{Name: "plan", Most: MaxText}.Read([]byte(text)) // nil if it cannot be read
+	}
+	var plan struct {
+		Name string `json:"name"`
+	}
+	_ = json.Unmarshal(source, &plan) // then it has no name
+	return plan.Name
+}
+
+// Brief returns the definition without what can be large: its plan, the inputs and the data of its signal.
+func (d *Definition) Brief() Definition {
+	brief := *d
+	brief.Plan, brief.Inputs = nil, nil
+	if d.Signal != nil {
+		brief.Signal = &Signal{Task: d.Signal.Task, Name: d.Signal.Name}
+	}
+	return brief
+}
+
 var headerForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
 // Check returns the first problem of a definition. It does not look into the plan and the expressions.

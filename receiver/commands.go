@@ -34,6 +34,9 @@ func (r *Receiver) Hooks(_ context.Context, q api.HooksRequest) (api.HooksReply,
 	reply := api.HooksReply{Hooks: make([]api.HookView, len(chosen))}
 	for i, h := range chosen {
 		reply.Hooks[i] = r.view(h, q.Deliveries)
+		if q.Brief {
+			reply.Hooks[i].Definition = h.Definition.Brief()
+		}
 	}
 	return reply, nil
 }

@@ -35,6 +35,8 @@ type hook struct {
 
 	// rules is nil if this version of orch cannot compile the expressions.
 	rules *plan.HookRules
+	// planName is the name of the plan.
+	planName string
 }
 
 // with returns a copy with another outcome.
@@ -104,7 +106,7 @@ func (h *hook) submission(in plan.HookInfo, inputs json.RawMessage) api.SubmitRe
 func (h *hook) view(deliveries int) api.HookView {
 	d := h.Definition
 	v := api.HookView{
-		Name: h.Name, ID: d.ID, Definition: d.Definition, Root: d.Root, Requestor: d.By, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
+		Name: h.Name, ID: d.ID, Definition: d.Definition, PlanName: h.planName, Root: d.Root, Requestor: d.By, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
 		Paused: h.Paused, Counts: map[hooks.Result]int{}, Deliveries: []hooks.Outcome{},
 	}
 	maps.Copy(v.Counts, h.Counts)

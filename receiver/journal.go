@@ -40,8 +40,9 @@ func (r *Receiver) loadSnapshot(data []byte) error {
 	return nil
 }
 
-// compiled compiles the expressions of a hook. An older orch may not know those of a newer one: such a hook refuses deliveries.
+// compiled compiles the expressions of a hook, and reads the name of its plan. An older orch may not know those of a newer one: such a hook refuses deliveries.
 func (r *Receiver) compiled(h *hook) *hook {
+	h.planName = h.Definition.PlanName()
 	var err error
 	if h.rules, err = compile(h.Definition.Definition); err != nil {
 		r.log.LogAttrs(context.Background(), slog.LevelWarn, "hook_not_usable", slog.String("name", h.Name), slog.Any("error", err))

@@ -16,7 +16,7 @@ func hookRoutes() []route {
 			with(fromPath("name", "name")).hides(append(hidden, "act")...)
 	}
 	return []route{
-		plain(get, "/hooks", "hooks", "List the hooks, by name.", readsAll, toolList, on(api.API.Hooks)).query("deliveries"),
+		plain(get, "/hooks", "hooks", "List the hooks, by name.", readsAll, toolList, on(api.API.Hooks)).query("deliveries", "brief"),
 		plain(get, "/hooks/{name}", "hook", "Read a hook.", readsAll, toolList, then(api.API.Hooks, soleHook)).
 			with(fromPath("name", "name")).query("deliveries"),
 		plain(get, "/hooks/{name}/deliveries", "hook_deliveries", "List the last deliveries to a hook, the newest first.", readsAll, toolList, then(listDeliveries(), soleDeliveries)).

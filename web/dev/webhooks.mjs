@@ -5,7 +5,7 @@ const at = (seconds) => new Date(Date.now() + seconds * 1000).toISOString()
 const evil = '<img src=x onerror=alert(1)>\u202e'
 
 const hookOf = (name, provider, more) => ({
-  name, id: `HOOK_${name}`, url: `http://127.0.0.1:7424/hooks/${name}`, definition: { provider, plan: { orch: 'v1', name, steps: [] } }, requestor: 'user:ada',
+  name, id: `HOOK_${name}`, url: `http://127.0.0.1:7424/hooks/${name}`, definition: { provider, plan: { orch: 'v1', name, steps: [] } }, plan_name: name, requestor: 'user:ada',
   created_at: at(-90_000), updated_at: at(-86_400), has_secret: provider !== 'none', counts: {}, deliveries: [], ...more,
 })
 
@@ -15,6 +15,7 @@ const allHooks = () => {
     hookOf('button', 'slack', { definition: { provider: 'slack', signal: { task: '${{ hook.body.task }}', name: 'answer' } }, paused: { by: 'user:bob', at: at(-30), note: 'the release is frozen' } }),
     hookOf('deploy', 'github', {
       definition: { provider: 'github', when: 'hook.headers["x-github-event"] == "push"', plan: { orch: 'v1', name: `deploy ${evil}`, steps: [] }, note: `${evil} what is pushed` },
+      plan_name: `deploy ${evil}`,
       counts: { accepted: 12, duplicate: 1, refused: 3, rejected: 2 }, last_rejected: { at: at(-40), result: 'rejected', reason: 'no signature is right' }, last_refused: refused, previous_until: at(3600),
       deliveries: [
         { at: at(-20), delivery: '4f2b-3', event: 'push', result: 'accepted', task: taskID(10_020) },
@@ -53,7 +54,7 @@ function find(list, name) {
   return one
 }
 
-export const hooks = (world) => ({ hooks: hooksOf(world).map((h) => ({ ...h, deliveries: h.deliveries.slice(0, 1) })) })
+export const hooks = (world) => ({ hooks: hooksOf(world).map((h) => ({ ...h, definition: { ...h.definition, plan: undefined }, deliveries: h.deliveries.slice(0, 1) })) })
 export const hook = (world, name) => find(hooksOf(world), name)
 export const destinations = (world) => ({ destinations: destinationsOf(world).map((d) => ({ ...d, pending_deliveries: undefined, dead_deliveries: undefined })) })
 export const destination = (world, name) => find(destinationsOf(world), name)

@@ -420,6 +420,7 @@ export interface HookView {
   name: string
   url?: string
   definition: { provider: string; when?: string; plan?: Json; inputs?: Json; signal?: HookSignal; headers?: string[]; note?: string }
+  plan_name?: string
   requestor: string
   updated_at: string
   paused?: PausedBy

@@ -1,6 +1,5 @@
 // What hooks and destinations say of themselves in words, and the secrets that the page makes for them.
 import type { DestinationView, HookView } from './api.ts'
-import { record, text } from './json.ts'
 
 /** Kind is a direction: a hook takes deliveries, a destination gets them. It is also the name of its command. */
 export type Kind = 'hook' | 'destination'
@@ -36,9 +35,8 @@ export const providerName = (h: HookView): string => providers[h.definition.prov
 
 /** does says in one line what a delivery to a hook does. */
 export function does(h: HookView): string {
-  const { signal, plan } = h.definition
-  if (signal) return `signals ${signal.task} with ${signal.name}`
-  return `starts tasks of ${text(record(plan)?.['name']) || 'a plan without a name'}`
+  const { signal } = h.definition
+  return signal ? `signals ${signal.task} with ${signal.name}` : `starts tasks of ${h.plan_name || 'a plan without a name'}`
 }
 
 /** Making is how a secret of a provider comes about: the page makes it, the sender does and shows it, or there is none. */

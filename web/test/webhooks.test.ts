@@ -19,7 +19,7 @@ test('a state says what matters most', () => {
 
 test('a hook says what its deliveries do', () => {
   assert.equal(does(hook({ definition: { provider: 'slack', signal: { task: '${{ hook.body.t }}', name: 'go' } } })), 'signals ${{ hook.body.t }} with go')
-  assert.equal(does(hook({ definition: { provider: 'github', plan: { name: 'ship' } } })), 'starts tasks of ship')
+  assert.equal(does(hook({ plan_name: 'ship' })), 'starts tasks of ship')
   assert.equal(does(hook()), 'starts tasks of a plan without a name')
 })
 

@@ -211,9 +211,10 @@ const plan = 'orch: v1\nname: deploy\ninputs: {required: [ref], properties: {ref
 /** sign returns the signature of Standard Webhooks, with nothing of orch. */
 const sign = (secret, id, at, body) => 'v1,' + createHmac('sha256', Buffer.from(secret.slice(6), 'base64')).update(`${id}.${at}.${body}`).digest('base64')
 
-/** receiver takes deliveries that are signed with its secret, and answers with its status. */
-async function receiver() {
-  const at = { secret: first, status: 500, accepted: [], forged: 0 }
+/** receiver refuses so many deliveries that are signed with its secret, and holds the others until it is opened. */
+async function receiver(refuses = 0) {
+  const at = { secret: first, accepted: [], forged: 0, seen: 0 }
+  const opened = new Promise((open) => { at.open = open })
   const server = createServer(async (req, res) => {
     let body = ''
     for await (const chunk of req) body += chunk
@@ -221,8 +222,11 @@ async function receiver() {
     const want = Buffer.from(sign(at.secret, id, time, body))
     const valid = signatures.split(' ').some((one) => one.length === want.length && timingSafeEqual(Buffer.from(one), want))
     if (!valid) at.forged++
-    if (valid && at.status < 300) at.accepted.push({ id, type: JSON.parse(body).type })
-    res.writeHead(valid ? at.status : 401).end()
+    if (!valid) return res.writeHead(401).end()
+    if (++at.seen <= refuses) return res.writeHead(500).end()
+    await opened
+    at.accepted.push({ id, type: JSON.parse(body).type })
+    res.writeHead(204).end()
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   at.url = `http://127.0.0.1:${server.address().port}/in`
@@ -231,7 +235,7 @@ async function receiver() {
 }
 
 test('on a real node a receiver fails, answers, and verifies a new secret', async () => {
-  const to = await receiver()
+  const to = await receiver(2)
   const real = await Real.start({ ORCH_NET_ALLOW: '127.0.0.1' }, { 'plan.yaml': plan, 'secret.txt': first })
   try {
     real.orch('destination', 'create', 'pager', to.url, '--event', 'task.completed', '--secret-file', 'secret.txt')
@@ -245,7 +249,7 @@ test('on a real node a receiver fails, answers, and verifies a new secret', asyn
     await deliveries.getByRole('link', { name: new RegExp(`^${task}-`) }).waitFor()
     await page.getByText(/^1 event, the oldest from/).waitFor()
     await accessible(page, 'a failing destination')
-    to.status = 204
+    to.open()
     await page.getByText('Nothing waits, and there are no dead letters.').waitFor({ timeout: 30_000 })
     assert.deepEqual(to.accepted.map((one) => one.type), ['task.completed'])
     assert.equal(to.forged, 0)

@@ -22,7 +22,7 @@ const reading = (r: Pick<Read<unknown>, 'data' | 'problem'>): boolean => r.data 
 
 function Both() {
   useTitle('Webhooks')
-  const hooks = useGet<HooksReply>('/hooks', { deliveries: 1 }, live)
+  const hooks = useGet<HooksReply>('/hooks', { deliveries: 1, brief: true }, live)
   const out = useGet<DestinationsReply>('/destinations', {}, live)
   return (
     <div class="scroll">
