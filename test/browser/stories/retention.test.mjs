@@ -63,6 +63,8 @@ test('an operator holds a task for a reason, and releases it with a note', async
   assert.deepEqual((await kit.mock('state')).map((r) => r.body), [{ ids: [ids.failed], reason: '<b>case</b> 12' }, { ids: [ids.failed], reason: 'case 4711', note: 'closed' }])
   await page.goto(`${kit.origin}/ui/tasks/${ids.done}`)
   await page.getByText(/through a task of its family/).waitFor()
+  await settled(page)
+  await accessible(page, 'a task whose family is held')
   await kit.close(page)
 })
 
