@@ -15,6 +15,17 @@ type API interface {
 	Audits
 	Hooks
 	Destinations
+	Files
+}
+
+// Files are the methods about the files in the workspaces of tasks. Errors of both: NOT_FOUND for an unknown task or path, and with the
+// reason NO_WORKSPACE or WORKSPACE_ELSEWHERE for a workspace that is not there; GONE for one that was removed; INVALID_FORMAT for a path
+// that is none, leads through a link or is of another kind; PROTECTED_PATH or FORBIDDEN for a file whose content is not shown.
+type Files interface {
+	// Files lists a folder of the workspace of a task, page by page.
+	Files(ctx context.Context, r FilesRequest) (FilesReply, error)
+	// File reads a part of a file in the workspace of a task, with secrets replaced.
+	File(ctx context.Context, r FileRequest) (FileReply, error)
 }
 
 // Tasks are the methods about tasks and the node.

@@ -259,3 +259,13 @@ func (c Client) PutDestination(ctx context.Context, r PutDestinationRequest) (De
 func (c Client) SteerDestination(ctx context.Context, r SteerDestinationRequest) (DestinationView, error) {
 	return steerDestination.send(ctx, c.transport, r)
 }
+
+// Files implements API.
+func (c Client) Files(ctx context.Context, r FilesRequest) (FilesReply, error) {
+	return listFiles.send(ctx, c.transport, r)
+}
+
+// File implements API.
+func (c Client) File(ctx context.Context, r FileRequest) (FileReply, error) {
+	return readFile.send(ctx, c.transport, r)
+}

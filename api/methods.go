@@ -185,10 +185,13 @@ var ( //nolint:gochecknoglobals // a constant table
 	putDestination   = method("put_destination", IfUnrecorded, API.PutDestination).administers(putDestinationAct)
 	steerDestination = method("steer_destination", IfUnrecorded, API.SteerDestination).administers(steerDestinationAct)
 
+	listFiles = method("files", Always, API.Files).reads()
+	readFile  = method("file", Always, API.File).reads()
+
 	table = []entry{
 		submit, submitBatch, find, get, result, list, queue, watch, history, replay, explain, conversation, cost, cancel,
 		pause, resume, retry, redrive, fork, diff, signal, say, resolve, call, checkpoint, approvals, decide, questions, answer, archive,
 		exportFile, importFile, retained, hold, releaseHold, listHolds, status, listSchedules, putSchedule, steerSchedule, listActs, auditEntries,
-		listHooks, putHook, steerHook, testHook, listDestinations, putDestination, steerDestination,
+		listHooks, putHook, steerHook, testHook, listDestinations, putDestination, steerDestination, listFiles, readFile,
 	}
 )

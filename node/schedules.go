@@ -18,6 +18,7 @@ type commands struct {
 	*receiver.Receiver
 	*sender.Sender
 	api.Audits
+	taskFiles
 
 	host *host
 }
@@ -36,7 +37,7 @@ var _ api.API = commands{}
 
 // commands returns the API of the node.
 func (h *host) commands() api.API {
-	return commands{h.orch, h.scheduler, h.receiver, h.sender, h.acts.Load(), h}
+	return commands{h.orch, h.scheduler, h.receiver, h.sender, h.acts.Load(), taskFiles{h}, h}
 }
 
 // newScheduler returns a scheduler that submits to the orchestrator.

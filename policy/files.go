@@ -33,15 +33,21 @@ func (p *Policy) IsSecretFile(path string) bool {
 // holdsKey reports whether the file at path contains a secret. In a file with the name of a key file any secret counts.
 // In a different file only a private key at its beginning counts.
 func (p *Policy) holdsKey(path string) bool {
+	return p.HoldsKey(path, func(limit int) []byte { return head(path, limit) })
+}
+
+// HoldsKey reports whether a file with this path holds a key: see IsSecretFile for files whose names say so. head returns up to
+// limit bytes from its beginning.
+func (p *Policy) HoldsKey(path string, head func(limit int) []byte) bool {
 	name := strings.ToLower(filepath.Base(path))
 	if firstMatch(keyFiles(), name) != "" {
-		return len(p.findings(head(path, keyHead))) > 0
+		return len(p.findings(head(keyHead))) > 0
 	}
 	const begins = "-----BEGIN "
-	if string(head(path, len(begins))) != begins {
+	if string(head(len(begins))) != begins {
 		return false
 	}
-	found := p.findings(head(path, keyHead))
+	found := p.findings(head(keyHead))
 	return len(found) > 0 && found[0].Offset == 0
 }
 

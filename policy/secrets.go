@@ -12,6 +12,9 @@ func Redact(data []byte) ([]byte, bool) { return secrets.Redact(data, secrets.Fi
 // Redact is like the function Redact, but does not replace text on the allow list of the policy.
 func (p *Policy) Redact(data []byte) ([]byte, bool) { return secrets.Redact(data, p.findings) }
 
+// FindSecrets is like the function FindSecrets, but does not find text on the allow list of the policy.
+func (p *Policy) FindSecrets(data []byte) []secrets.Finding { return p.findings(data) }
+
 // findings returns the secrets that are not on the allow list.
 func (p *Policy) findings(data []byte) []secrets.Finding {
 	found := secrets.Find(data)

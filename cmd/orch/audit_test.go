@@ -40,7 +40,7 @@ func commandEffects() map[string]string {
 		works:               "agents ask,agents chat,agents run,submit,tools call,plan run,message ack,message join,message leave,message send,eval,models test",
 		here: "bench,completion bash,completion fish,completion powershell,completion zsh,demo,mcp install,mcp serve,mcp uninstall,plan new,serve,worker," +
 			"plan test,mcp test,audit export,skill install",
-		reads: "agents files,agents list,archive list,archive verify,hold list,destination deliveries,destination get,destination list,hook deliveries,hook get,hook list,hook test,agents card,agents show,approvals,audit list,audit verify,checkpoint list,checkpoint show,costs,diff,explain,get,grants,history,list,logs,mcp list," +
+		reads: "agents files,agents list,archive list,archive verify,hold list,destination deliveries,destination get,destination list,hook deliveries,hook get,hook list,hook test,agents card,agents show,approvals,audit list,audit verify,checkpoint list,checkpoint show,costs,diff,explain,files,get,grants,history,list,logs,mcp list," +
 			"mcp validate,message groups,message inbox,message watch,models list,models prices,nodes,plan graph,plan schema,plan validate,policy explain,policy show," +
 			"policy test,questions,queue,replay,result,retain,schedule get,schedule list,sessions,token list,tools list,tools show,trace export,tree,verify,upgrade,version,watch",
 	} {

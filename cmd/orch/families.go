@@ -106,7 +106,7 @@ func (c *policyCommands) commands() []*cobra.Command {
 
 // commands implements family.
 func (c *readCommands) commands() []*cobra.Command {
-	return []*cobra.Command{newList(c), newQueue(c), newSessions(c), newGet(c), newTree(c), newResult(c), newWatch(c), newLogs(c), newExplain(c), newHistory(c), newReplay(c), newTrace(c), newDiff(c), newCosts(c)}
+	return []*cobra.Command{newList(c), newQueue(c), newSessions(c), newGet(c), newTree(c), newResult(c), newWatch(c), newLogs(c), newFiles(c), newExplain(c), newHistory(c), newReplay(c), newTrace(c), newDiff(c), newCosts(c)}
 }
 
 // commands implements family.

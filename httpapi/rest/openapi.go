@@ -30,10 +30,11 @@ func OpenAPI() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		operations, _ := paths[Prefix+rt.path].(object)
+		at := Prefix + strings.ReplaceAll(rt.path, "...}", "}") // OpenAPI has no parameters of several names
+		operations, _ := paths[at].(object)
 		if operations == nil {
 			operations = object{}
-			paths[Prefix+rt.path] = operations
+			paths[at] = operations
 		}
 		operations[strings.ToLower(rt.verb)] = operation
 	}

@@ -422,6 +422,16 @@ func (s scoped) SteerDestination(context.Context, api.SteerDestinationRequest) (
 	return api.DestinationView{}, forbidden()
 }
 
+// Files implements api.API.
+func (s scoped) Files(ctx context.Context, r api.FilesRequest) (api.FilesReply, error) {
+	return ownOnly(ctx, s, r.ID, r, s.all.Files)
+}
+
+// File implements api.API.
+func (s scoped) File(ctx context.Context, r api.FileRequest) (api.FileReply, error) {
+	return ownOnly(ctx, s, r.ID, r, s.all.File)
+}
+
 // Status implements api.API. It leaves out what describes the work of others.
 func (s scoped) Status(ctx context.Context, r api.StatusRequest) (api.StatusReply, error) {
 	all, err := s.all.Status(ctx, r)

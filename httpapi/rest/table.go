@@ -111,6 +111,9 @@ func taskRoutes() []route {
 		task(get, "/explain", "explain", "Say why a task does not move.", reads, toolStatus, on(api.API.Explain)),
 		task(get, "/steps/{step}/conversation", "conversation", "Read the conversation of an agent step with its model.", reads, toolStatus, on(api.API.Conversation)).
 			with(fromPath("step", "step")).query("rev", "from", "limit"),
+		task(get, "/files", "files", "List a folder of the workspace of a task.", reads, toolStatus, on(api.API.Files)).query("path", "limit", "cursor"),
+		task(get, "/files/{path...}", "file", "Read a part of a file in the workspace of a task.", reads, toolStatus, on(api.API.File)).
+			with(fromPath("path", "path")).query("offset", "limit"),
 		task(get, "/plan", "plan", "Read the normalized plan of a task.", reads, toolStatus, then(api.API.History, rawPlan)).streams((*Server).writePlan, ""),
 		task(get, "/export", "export", "Export the history of a task to a signed file.", readsAll, toolStatus, action{in: reflect.TypeFor[exportOf](), out: reflect.TypeFor[struct{}]()}).
 			query("tree").streams((*Server).writeExport, exportType),

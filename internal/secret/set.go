@@ -53,6 +53,14 @@ func (s *Set) Redact(data []byte) ([]byte, bool) {
 	return secrets.Redact(data, s.find)
 }
 
+// Find returns the positions of the secrets in data, in any of their forms, in order and without overlap.
+func (s *Set) Find(data []byte) []secrets.Finding {
+	if s == nil {
+		return nil
+	}
+	return s.find(data)
+}
+
 // Trim removes the end of truncated data if it may be the beginning of a secret.
 func (s *Set) Trim(data []byte) []byte {
 	if s == nil {

@@ -180,7 +180,7 @@ func domain(family []string) []Row {
 		{Package: "tools/system", Imports: append([]string{"agents"}, family...)},
 		{Package: "tools/*", Imports: family},
 		{Package: "internal/undo", Imports: []string{"fault", "internal/pathguard", "internal/proc"}},
-		{Package: "internal/workspace", Imports: []string{"fault", "events", "internal/pathguard"}},
+		{Package: "internal/workspace", Imports: []string{"fault", "events", "classify/secrets", "internal/pathguard"}},
 	}
 }
 

@@ -5,6 +5,7 @@ import { createServer } from 'node:http'
 import { extname, join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { audit, happens } from './audit.mjs'
+import { file, files } from './files.mjs'
 import { conversation } from './fixtures.mjs'
 import { backtest, explain, policy } from './policy.mjs'
 import { held, hold, holds, release, retention } from './retention.mjs'
@@ -28,6 +29,8 @@ const routes = [
   ['GET', /^\/tasks\/([^/]+)$/, ([id]) => held(world, world.view(id))],
   ['GET', /^\/tasks\/([^/]+)\/history$/, ([id], q) => world.history(id, Number(q.get('from') ?? 1), Number(q.get('limit') ?? 1000))],
   ['GET', /^\/tasks\/([^/]+)\/steps\/([^/]+)\/conversation$/, ([id, step], q) => conversation(world.story(id), step, { rev: Number(q.get('rev')), from: Number(q.get('from')), limit: Number(q.get('limit')) })],
+  ['GET', /^\/tasks\/([^/]+)\/files$/, ([id], q) => files(world.view(id), q)],
+  ['GET', /^\/tasks\/([^/]+)\/files\/(.+)$/, ([id, path], q) => file(world.view(id), decodeURIComponent(path), q)],
   ['GET', /^\/tasks\/([^/]+)\/explain$/, ([id]) => world.explain(id)],
   ['GET', /^\/tasks\/([^/]+)\/replay$/, ([id]) => world.replay(id)],
   ['POST', /^\/tasks\/([^/]+)\/(cancel|pause|resume|retry|redrive|resolve|fork|undo)$/, ([id, verb], _, body) => world.act(id, verb, body)],
@@ -113,7 +116,7 @@ function control(res, path, query) {
   json(res, 200, { requests: world.requests })
 }
 
-function file(res, path) {
+function asset(res, path) {
   const name = normalize(path).replace(/^(\.\.[/\\])+/, '')
   const found = existsSync(join(dist, name)) && statSync(join(dist, name)).isFile() ? name : 'index.html'
   res.writeHead(200, { 'Content-Type': types[extname(found)] ?? 'text/plain', 'Content-Security-Policy': csp, 'X-Content-Type-Options': 'nosniff' })
@@ -124,7 +127,7 @@ const server = createServer((req, res) => {
   const url = new URL(req.url, 'http://localhost')
   if (url.pathname.startsWith('/api/v1')) return void api(req, res, url.pathname.slice(7), url.searchParams)
   if (url.pathname.startsWith('/mock')) return control(res, url.pathname.slice(5), url.searchParams)
-  if (url.pathname.startsWith('/ui/')) return file(res, url.pathname.slice(4))
+  if (url.pathname.startsWith('/ui/')) return asset(res, url.pathname.slice(4))
   res.writeHead(302, { Location: '/ui/' }).end()
 })
 server.listen(Number(process.argv[2] ?? 8787), '127.0.0.1', () => process.stdout.write(`http://127.0.0.1:${server.address().port}/ui/\n`))

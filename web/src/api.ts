@@ -476,3 +476,27 @@ export interface Act {
   count?: number
   since?: string
 }
+
+export interface FilesReply { task: string; dir: string; path?: string; files: FileView[] | null; next?: string }
+
+export interface FileView {
+  path: string
+  kind: 'file' | 'folder' | 'link' | 'other'
+  size?: number
+  modified: string
+  target?: string
+  closed?: string
+}
+
+export interface FileReply {
+  task: string
+  path: string
+  size: number
+  modified: string
+  offset: number
+  next?: number
+  binary?: boolean
+  text?: string
+  data?: string
+  redacted?: number
+}

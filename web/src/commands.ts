@@ -75,5 +75,7 @@ export const commands = {
   mcpTest: (server: string) => command('orch', 'mcp', 'test', server),
   mcpImport: () => 'orch mcp import ~/.cursor/mcp.json',
   mcpAccept: (server: string, tool: string) => command('orch', 'mcp', 'accept', server, tool),
+  files: (task: string) => command('orch', 'files', task),
+  file: (task: string, path: string) => command('orch', 'files', task, path),
   export: (task: string) => command('orch', 'export', task, '--to', `${task}.orch`),
 }

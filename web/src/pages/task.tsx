@@ -21,6 +21,7 @@ import { FullApproval } from './approval.tsx'
 import { Causes } from './causes.tsx'
 import { Conversation } from './conversation.tsx'
 import { Events } from './events.tsx'
+import { Files } from './files.tsx'
 import { ForkDialog } from './fork.tsx'
 import { Graph } from './graph.tsx'
 import { HoldButton, HoldsOf } from './holds.tsx'
@@ -119,7 +120,7 @@ function TaskActions({ of: t, following, onChange }: PartProps) {
   )
 }
 
-const views = ['timeline', 'graph', 'events', 'logs', 'data', 'conversation'] as const
+const views = ['timeline', 'graph', 'events', 'logs', 'files', 'data', 'conversation'] as const
 type Tab = (typeof views)[number]
 
 /** Body is what depends on the revision: the slider and the tabs. */
@@ -155,6 +156,7 @@ function Body({ of: t, following, at, waiting, onChange }: PartProps & { at: Mom
           {tab === 'graph' && <Graph task={task} selected={selected} onSelect={select} />}
           {tab === 'events' && <Events history={history} version={version} rev={rev} />}
           {tab === 'logs' && <Logs history={history} version={version} rev={rev} task={task} />}
+          {tab === 'files' && <Files id={t.id} past={at.past} />}
           {tab === 'data' && <Data of={t} task={task} />}
           {tab === 'conversation' && <Conversation id={t.id} agents={agents} step={selected} rev={rev} live={live} version={version} kept={kept()} />}
         </div>
@@ -177,7 +179,7 @@ function Body({ of: t, following, at, waiting, onChange }: PartProps & { at: Mom
 
 const withProgress = (s: StepView | undefined, progress: Progress | undefined): StepView | undefined => (s && progress ? { ...s, progress } : s)
 
-const kept = () => ({ rev: query.value.get('rev') ?? undefined, step: query.value.get('step') ?? undefined, agent: query.value.get('agent') ?? undefined })
+const kept = () => ({ rev: query.value.get('rev') ?? undefined, step: query.value.get('step') ?? undefined, agent: query.value.get('agent') ?? undefined, file: query.value.get('file') ?? undefined })
 
 interface SliderProps { rev: number; last: number; total: number; live: boolean; at: number; id: string; loaded: boolean }
 
