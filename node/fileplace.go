@@ -90,12 +90,12 @@ func (h *executor) hiddenFrom(at orchestrator.Workplace, p *policy.Policy) polic
 	return p.HiddenPaths(p.CallFromLog(tool.Spec(), at.Task, json.RawMessage("{}"), at.Requester))
 }
 
-// secretsOf reads secrets, and leaves out those that cannot be read here. They are named by their sources.
-func secretsOf(sources, allowed []string) *secret.Set {
+// secretsOf reads secrets from their sources, and leaves out those that cannot be read here.
+func secretsOf(names map[string]string, allowed []string) *secret.Set {
 	values := map[string]string{}
-	for _, source := range sources {
+	for source, name := range names {
 		if value, err := secret.Read(source, allowed); err == nil {
-			values[source] = value
+			values[name] = value
 		}
 	}
 	return secret.NewSet(values)

@@ -10,6 +10,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator/decide"
+	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -23,8 +24,9 @@ type Workplace struct {
 	Requester string
 	// Tools are the tools of the calls that may have begun, and Workers the workers of those with effects, sorted.
 	Tools, Workers []string
-	// Secrets are the sources of the secrets of the plan, such as env:DB_PASSWORD.
-	Secrets []string
+	// Secrets maps the sources of the secrets of the plan, such as env:DB_PASSWORD, to their names. A secret of a sub-plan is named by
+	// its source.
+	Secrets map[string]string
 	// State is the state of the task, and Ended when it ended; zero while it goes on.
 	State statemachine.State
 	Ended time.Time
@@ -60,10 +62,22 @@ func (t *viewer) workplace() Workplace {
 	}
 	place := Workplace{
 		Task: cmp.Or(decide.ContextOf(task), decide.HomeOf(task)), Root: task.Submitted.Root, State: task.State,
-		Tools: slices.Sorted(maps.Keys(used)), Workers: slices.Sorted(maps.Keys(workers)), Secrets: t.Plan.Program.Plan().SecretSources(),
+		Tools: slices.Sorted(maps.Keys(used)), Workers: slices.Sorted(maps.Keys(workers)), Secrets: secretNames(t.Plan.Program.Plan()),
 	}
 	if task.State.Terminal() {
 		place.Ended = task.Since
 	}
 	return place
+}
+
+// secretNames returns the names of the secrets of a plan by their sources.
+func secretNames(p *plan.Plan) map[string]string {
+	names := map[string]string{}
+	for _, source := range p.SecretSources() {
+		names[source] = source
+	}
+	for name, source := range p.Secrets {
+		names[source] = name
+	}
+	return names
 }

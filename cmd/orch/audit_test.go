@@ -18,7 +18,7 @@ const (
 	// admin is for commands whose acts are recorded by the node beside its API: see TestAdministrativeActs of package node.
 	admin = "admin"
 	// files is for commands that work on files, and record that themselves (connector.onFiles).
-	files = "files"
+	files = "local files"
 	// here is for commands that run, or that write files of the project or of other programs.
 	here = "here"
 )

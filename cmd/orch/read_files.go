@@ -50,7 +50,7 @@ func (c *readCommands) files(ctx context.Context, text, at string, o filesOption
 	return c.withTask(ctx, idle, text, func(s session, id events.TaskID) error {
 		if at != "" {
 			err := c.printFile(ctx, s, api.FileRequest{ID: id, Path: at, Offset: o.offset})
-			if fault.From(err).Reason != api.ReasonFolder {
+			if err == nil || fault.From(err).Reason != api.ReasonFolder {
 				return err
 			}
 		}
@@ -189,7 +189,7 @@ func (c *readCommands) printFile(ctx context.Context, s session, r api.FileReque
 		}
 	}
 	if redacted > 0 {
-		c.note("%s in the file replaced", screen.Plural(redacted, "secret"))
+		c.note("replaced %s", screen.Plural(redacted, "secret"))
 	}
 	return nil
 }
