@@ -76,7 +76,7 @@ export async function settled(page) {
   const open = unanswered.get(page)
   const deadline = Date.now() + 30_000
   for (let quiet = 0; quiet < 2; quiet++) {
-    await page.locator('.loading').waitFor({ state: 'detached' })
+    await page.waitForFunction(() => !document.querySelector('.loading'))
     await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))))
     if (open.size > 0) quiet = -1
     assert.ok(Date.now() < deadline, `no answer to ${[...open].map((r) => r.url())}`)

@@ -88,7 +88,7 @@ test('an opened call beside its step is accessible, in both schemes', async () =
 test('with the keyboard: the view, a call and its step, at 360 pixels', async () => {
   const page = await kit.open(`/tasks/${ids.review}`, { width: 360, height: 740 })
   await settled(page)
-  await page.keyboard.press('6')
+  await page.keyboard.press('7')
   await turns(page).waitFor()
   const call = turns(page).locator('summary').last()
   await call.focus()
