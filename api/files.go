@@ -8,8 +8,10 @@ import (
 
 // The limits of the methods Files and File.
 const (
-	// MaxFiles is the largest page of a folder, DefaultFiles the page of a request without a limit.
-	MaxFiles, DefaultFiles = 1000, 200
+	// MaxFiles is the largest page of a folder.
+	MaxFiles = 1000
+	// DefaultFiles is the page of a request without a limit.
+	DefaultFiles = 200
 	// MaxFilePart is the largest part of a file in bytes, and the part of a request without a limit.
 	MaxFilePart = 256 << 10
 )
@@ -107,7 +109,7 @@ type FileReply struct {
 	Next uint64 `json:"next,omitempty"`
 	// Binary is true for a file that is no text.
 	Binary bool `json:"binary,omitempty"`
-	// Text is the content if it is valid text, Data the content otherwise, in base64.
+	// Text is the content, or Data is it: if it is not UTF-8, has NUL bytes, or would be much longer as JSON.
 	Text string `json:"text,omitempty"`
 	Data []byte `json:"data,omitempty"`
 	// Redacted is how many secrets in the part were replaced.

@@ -149,12 +149,13 @@ func (w *openWorkspace) read(at string, offset uint64, limit int) (api.FileReply
 	if err != nil {
 		return api.FileReply{}, inPath(err)
 	}
-	defer in.Close()
 	file, info, err := in.Open(name)
 	if err != nil {
 		if seen, statErr := in.Lstat(name); statErr == nil && seen.IsDir() {
 			err = fault.From(err).WithReason(api.ReasonFolder)
 		}
+	}
+	if err = errors.Join(err, in.Close()); err != nil {
 		return api.FileReply{}, inPath(err)
 	}
 	defer file.Close()
@@ -201,13 +202,28 @@ func (w *openWorkspace) part(at string, file *os.File, info fs.FileInfo, offset 
 		Task: w.task, Path: at, Size: uint64(size), Modified: info.ModTime().UTC(), Offset: offset,
 		Next: uint64(part.Next), Binary: isBinary(head(file, binaryHead)), Redacted: part.Redacted, //nolint:gosec // an offset
 	}
-	if utf8.Valid(part.Data) && bytes.IndexByte(part.Data, 0) < 0 {
+	if utf8.Valid(part.Data) && !growsInJSON(part.Data) {
 		reply.Text = string(part.Data)
 	} else {
 		reply.Data = part.Data
 	}
 	return reply, nil
 }
+
+// growsInJSON reports whether a part is better sent as data than as text: it has a NUL byte, or so many characters with escapes in
+// JSON that it would be several times as long.
+func growsInJSON(data []byte) bool {
+	escaped := 0
+	for _, c := range data {
+		if c < ' ' && c != '\n' && c != '\t' && c != '\r' || c == '<' || c == '>' || c == '&' {
+			escaped++
+		}
+	}
+	return bytes.IndexByte(data, 0) >= 0 || escaped > len(data)/4+minEscapes
+}
+
+// minEscapes is how many characters with escapes are too few to matter.
+const minEscapes = 1024
 
 // binaryHead is how many bytes of a file tell whether it is text.
 const binaryHead = 8 << 10

@@ -66,7 +66,7 @@ func TestFiles(t *testing.T) {
 	t.Parallel()
 	n := start(t, config(t))
 	owner := n.API()
-	id := submit(t, owner, writes("mkdir -p deep/er\necho 'package main' > deep/er/main.go\necho '# Report' > ../outputs/report.md\nprintf 'a\\0b' > blob") +
+	id := submit(t, owner, writes("mkdir -p deep/er\necho 'package main' > deep/er/main.go\necho '# Report' > ../outputs/report.md\nprintf 'a\\0b' > blob\nhead -c 10000 /dev/zero | tr '\\0' '<' > page.html")+
 		"  - {id: b, needs: [a], tool: FILE_READ, with: {file_path: /none}}\n")
 	assert.Equal(t, "FAILED", string(result(t, owner, id).State))
 	look := func() {
@@ -75,7 +75,7 @@ func TestFiles(t *testing.T) {
 		for i, line := range listed(t, owner, api.FilesRequest{ID: id, Limit: 1}) {
 			assert.Contains(t, line, top[i])
 		}
-		assert.Equal(t, []string{"file workspace/blob 3", "folder workspace/deep 0"}, listed(t, owner, api.FilesRequest{ID: id, Path: "workspace"}))
+		assert.Equal(t, []string{"file workspace/blob 3", "folder workspace/deep 0", "file workspace/page.html 10000"}, listed(t, owner, api.FilesRequest{ID: id, Path: "workspace"}))
 		text, _ := wholeFile(t, owner, api.FileRequest{ID: id, Path: "outputs/report.md", Limit: 4})
 		assert.Equal(t, "# Report\n", text)
 		text, _ = wholeFile(t, owner, api.FileRequest{ID: id, Path: "workspace/deep/er/main.go"})
@@ -83,6 +83,9 @@ func TestFiles(t *testing.T) {
 		blob, err := owner.File(t.Context(), api.FileRequest{ID: id, Path: "workspace/blob"})
 		require.NoError(t, err)
 		assert.Equal(t, []any{true, "a\x00b", "", uint64(3)}, []any{blob.Binary, string(blob.Data), blob.Text, blob.Size})
+		page, err := owner.File(t.Context(), api.FileRequest{ID: id, Path: "workspace/page.html"})
+		require.NoError(t, err)
+		assert.Equal(t, []any{false, strings.Repeat("<", 10_000), ""}, []any{page.Binary, string(page.Data), page.Text}, "as text it would be six times as long in JSON")
 	}
 	require.Eventually(t, func() bool { return len(listed(t, owner, api.FilesRequest{ID: id})) == 4 }, time.Minute, time.Millisecond, "temp/ is removed")
 	look()

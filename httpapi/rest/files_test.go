@@ -21,6 +21,15 @@ func (f *fakeAPI) File(_ context.Context, r api.FileRequest) (api.FileReply, err
 	return api.FileReply{Task: r.ID, Path: r.Path}, nil
 }
 
+// fileCalls returns a request for each route of files.
+func fileCalls() []call {
+	bot := "/tasks/" + string(botsTask)
+	return []call{
+		{http.MethodGet, bot + "/files?path=outputs&limit=1", "", 200, 404, 200, 200},
+		{http.MethodGet, bot + "/files/outputs/report.md?offset=1", "", 200, 404, 200, 200},
+	}
+}
+
 // The path of a file may be written with slashes or as one name, as clients do that are generated from the document. Nothing is
 // cleaned on the way to the API, which refuses what leads elsewhere.
 func TestPathsOfFiles(t *testing.T) {

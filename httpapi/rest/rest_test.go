@@ -31,7 +31,7 @@ type call struct {
 func routeCalls() []call {
 	bot := "/tasks/" + string(botsTask)
 	const get, post = http.MethodGet, http.MethodPost
-	return slices.Concat(policyCalls(), serviceCalls(), []call{
+	return slices.Concat(policyCalls(), serviceCalls(), fileCalls(), []call{
 		{get, "/status", "", 200, 200, 200, 200},
 		{get, "/openapi.json", "", 200, 200, 200, 200},
 		{get, "/queue", "", 200, 403, 403, 200},
@@ -49,8 +49,6 @@ func routeCalls() []call {
 		{get, bot + "/replay", "", 200, 404, 200, 200},
 		{get, bot + "/explain", "", 200, 404, 200, 200},
 		{get, bot + "/steps/a/conversation?limit=1", "", 200, 404, 200, 200},
-		{get, bot + "/files?path=outputs&limit=1", "", 200, 404, 200, 200},
-		{get, bot + "/files/outputs/report.md?offset=1", "", 200, 404, 200, 200},
 		{get, bot + "/plan", "", 200, 404, 200, 200},
 		{get, bot + "/export", "", 200, 403, 403, 200},
 		{post, bot + "/cancel", "", 200, 404, 200, 403},

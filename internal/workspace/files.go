@@ -17,7 +17,7 @@ const maxPath = 4096
 // ParsePath checks a path below the folder of a task: names that are separated by single slashes. The empty path is the
 // folder itself. It returns INVALID_FORMAT with the reason INVALID_PATH for any other text.
 func ParsePath(text string) (string, error) {
-	why := ""
+	var why string
 	switch {
 	case text == "":
 		return "", nil

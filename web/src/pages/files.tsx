@@ -99,7 +99,7 @@ function Content({ id, path }: { id: string; path: string }) {
   const read = (offset: number) => {
     setBusy(true)
     get<FileReply>(fileAddress(id, path), { offset, limit: pagePart })
-      .then((part) => { setParts((all) => [...all, part]); setProblem(undefined); announce(offset ? 'The next part is shown.' : 'The file is shown.') }, setProblem)
+      .then((part) => { setParts((all) => [...all, part]); setProblem(undefined); if (offset) announce('The next part is shown.') }, setProblem)
       .finally(() => setBusy(false))
   }
   useEffect(() => read(0), [id, path])
@@ -110,10 +110,10 @@ function Content({ id, path }: { id: string; path: string }) {
         <h2><Txt>{path}</Txt></h2>
         <span class="pair end"><button type="button" onClick={() => setQuery({ file: undefined })}>Close</button><Command text={commands.file(id, path)} /></span>
       </div>
-      {last && <p class="quiet small">{bytes(last.size)}, changed {moment(last.modified)}{redacted > 0 && `, ${plural(redacted, 'secret')} replaced`}</p>}
+      {last && <p class="quiet small" role="status">{bytes(last.size)}, changed {moment(last.modified)}{redacted > 0 && `, ${plural(redacted, 'secret')} replaced`}</p>}
       {!last && !problem && <Loading />}
       <Problem of={problem} />
-      {last && (last.binary ? <Empty title={`This file is no text: ${bytes(last.size)}.`}>The command writes it to a file: add a name after <code>{'>'}</code>.</Empty> : <Text parts={parts} path={path} />)}
+      {last && (last.binary ? <Empty title={`This file is no text: ${bytes(last.size)}.`}>The command beside its name, with <code>{'> FILE'}</code> behind it, writes it to a file.</Empty> : <Text parts={parts} path={path} />)}
       {last?.next && !last.binary ? <button type="button" disabled={busy} onClick={() => read(last.next ?? 0)}>Next part, from {bytes(last.next)} of {bytes(last.size)}</button> : null}
     </section>
   )
