@@ -116,7 +116,7 @@ func (w *openWorkspace) close() error {
 // closed returns why the content of the file at a path is not shown, as far as the path says; "" if it is.
 func (w *openWorkspace) closed(at string) api.Closed {
 	switch {
-	case w.hidden.Hides(w.folder.Abs(at)):
+	case w.hidden.Hides(w.folder.Abs(at)), w.hidden.Hides(filepath.Join(w.place.tree.Path(w.task), at)): // also where it was before it was archived
 		return api.ClosedPolicy
 	case w.policy.IsSecretFile(at):
 		return api.ClosedSecret

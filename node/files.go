@@ -64,16 +64,30 @@ func (w *openWorkspace) list(ctx context.Context, at, after string, limit int) (
 		return reply, inPath(err)
 	}
 	names, more, err := in.Names(ctx, after, limit)
+	last, size := "", 0
 	for _, name := range names {
+		if size > maxFilesPage {
+			more = true
+			break
+		}
 		if view, exists := w.view(in, at, name); exists {
 			reply.Files = append(reply.Files, view)
+			size += longestEscape * (len(view.Path) + len(view.Target))
 		}
+		last = name
 	}
-	if more && len(names) > 0 {
-		reply.Next = base64.RawURLEncoding.EncodeToString([]byte(names[len(names)-1]))
+	if more && last != "" {
+		reply.Next = base64.RawURLEncoding.EncodeToString([]byte(last))
 	}
 	return reply, errors.Join(err, in.Close())
 }
+
+const (
+	// maxFilesPage bounds the names in a page of files as JSON, in bytes: hostile names are long.
+	maxFilesPage = 2 << 20
+	// longestEscape is how many bytes a byte of a text can have in JSON.
+	longestEscape = 6
+)
 
 // inPath names the path as the field of an error.
 func inPath(err error) error {

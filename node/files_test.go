@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -184,6 +185,38 @@ func TestHostileFiles(t *testing.T) {
 	part, err := owner.File(t.Context(), api.FileRequest{ID: id, Path: "workspace/sparse", Offset: 1 << 39, Limit: 10})
 	require.NoError(t, err)
 	assert.Equal(t, []any{10, uint64(1<<39 + 10), true}, []any{len(part.Data), part.Next, part.Binary})
+}
+
+// Names that are as long and as hostile as they can be make shorter pages, and a path that is too long is an entry that cannot be opened.
+func TestFilesWithLongNames(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	n := start(t, cfg)
+	owner := n.API()
+	id := submit(t, owner, writes("true"))
+	result(t, owner, id)
+	dir, err := os.OpenRoot(filepath.Join(cfg.Root, "Working", string(id), "workspace"))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, dir.Close()) })
+	name, at := strings.Repeat("\x01", 250), "workspace"
+	for range 16 {
+		require.NoError(t, dir.Mkdir(name, 0o700))
+		below, err := dir.OpenRoot(name)
+		require.NoError(t, err)
+		require.NoError(t, dir.Close())
+		dir, at = below, at+"/"+name
+	}
+	for i := range 1000 {
+		require.NoError(t, dir.Mkdir(fmt.Sprintf("%s%04d", strings.Repeat("\x02", 250), i), 0o700))
+	}
+	assert.Len(t, listed(t, owner, api.FilesRequest{ID: id, Path: at, Limit: api.MaxFiles}), 1000)
+	reply, err := owner.Files(t.Context(), api.FilesRequest{ID: id, Path: at, Limit: api.MaxFiles})
+	require.NoError(t, err)
+	text, err := json.Marshal(reply)
+	require.NoError(t, err)
+	assert.Less(t, len(text), 3<<20)
+	_, err = owner.Files(t.Context(), api.FilesRequest{ID: id, Path: reply.Files[0].Path})
+	assert.Equal(t, fault.InvalidFormat, fault.CodeOf(err))
 }
 
 // Secrets in files are replaced: what looks like one, also where it lies across two parts, and those of the plan in all their forms.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,7 @@ import (
 	"github.com/orch-dev/orch/internal/workspace"
 )
 
-// maxListedFiles limits the files that `orch files` lists.
+// maxListedFiles limits the files that `orch files` lists, and the folders that it looks into.
 const maxListedFiles = 10_000
 
 // filesOptions are the flags of `orch files`.
@@ -70,15 +71,17 @@ type fileList struct {
 	Task  events.TaskID  `json:"task"`
 	Dir   string         `json:"dir"`
 	Files []api.FileView `json:"files"`
-	// More is true if there are more than maxListedFiles files.
+	// More is true if there are more than maxListedFiles files, or folders.
 	More bool `json:"more,omitempty"`
-	// skip is a folder that is left out.
-	skip string
+	// skip is a folder that is left out. folders is how many were looked into.
+	skip    string
+	folders int
 }
 
 // add adds the files below a folder, in the order of their names.
 func (l *fileList) add(ctx context.Context, s session, id events.TaskID, at string) error {
 	r := api.FilesRequest{ID: id, Path: at, Limit: api.MaxFiles}
+	l.folders++
 	for {
 		reply, err := s.Files(ctx, r)
 		if err != nil {
@@ -100,15 +103,15 @@ func (l *fileList) addFile(ctx context.Context, s session, id events.TaskID, f a
 	switch {
 	case f.Path == l.skip:
 		return nil
-	case f.Kind == api.FileFolder && f.Closed == "":
-		err := l.add(ctx, s, id, f.Path)
-		if fault.Has(err, fault.NotFound) || fault.Has(err, fault.Forbidden) {
-			return nil // it has gone meanwhile, or the system does not let anybody read it
-		}
-		return err
-	case len(l.Files) == maxListedFiles:
+	case len(l.Files) == maxListedFiles || l.folders == maxListedFiles:
 		l.More = true
 		return nil
+	case f.Kind == api.FileFolder && f.Closed == "":
+		err := l.add(ctx, s, id, f.Path)
+		if slices.Contains([]fault.Code{fault.NotFound, fault.Forbidden, fault.InvalidFormat, fault.Conflict}, fault.CodeOf(err)) {
+			return nil // it has gone or is another one meanwhile, it may not be read, or its path is too long
+		}
+		return err
 	}
 	l.Files = append(l.Files, f)
 	return nil

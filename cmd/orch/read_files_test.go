@@ -98,6 +98,18 @@ func TestListsOfFilesAreBounded(t *testing.T) {
 	require.Zero(t, p.run(t.Context(), []string{"files", "@last"}))
 	assert.Equal(t, maxListedFiles+1, strings.Count(p.out.String(), "\n"), "with the heads")
 	assert.Contains(t, p.err.String(), "there are more files than 10,000")
+	deep := map[string][]api.FileView{}
+	for i, at := 0, ""; i <= maxListedFiles; i++ {
+		below := strings.TrimPrefix(at+"/d", "/")
+		deep[at] = []api.FileView{{Path: below, Kind: api.FileFolder, Modified: noon}}
+		if at = below; len(at) > 100 {
+			deep[at] = deep[""] // a loop, as if the workspace grew while it is read
+			break
+		}
+	}
+	p = newProbe(t, &fileSession{fakeSession: &fakeSession{}, files: deep})
+	require.Zero(t, p.run(t.Context(), []string{"files", "@last", "--json"}))
+	assert.Contains(t, p.out.String(), `"more": true`)
 }
 
 // A pipe gets the bytes of a file, a terminal sees invisible characters.
