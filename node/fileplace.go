@@ -148,17 +148,19 @@ func (h *host) noWorkspace(ctx context.Context, at orchestrator.Workplace, err e
 	if other, err := h.orch.Workplace(ctx, at.Task); err == nil {
 		home = other
 	}
+	needed := at.Parts || home.Parts || h.executor.needWorkspace(slices.Concat(at.Tools, home.Tools))
 	switch removed, err := h.pastRetention(ctx, home); {
 	case err != nil:
 		return err
-	case !h.executor.needWorkspace(append(at.Tools, home.Tools...)):
+	case !needed && (!removed || !home.Session):
 		return fault.New(fault.NotFound, "the task has no workspace: none of its calls has needed one so far").WithField("id").WithReason(api.ReasonNoWorkspace)
 	case removed:
 		return fault.New(fault.Gone, "the workspace of the task was removed by retention").WithField("id").WithReason(api.ReasonWorkspaceRemoved).
 			WithHint("orch retain says how long workspaces stay")
 	}
-	missing := fault.New(fault.NotFound, "the workspace of the task is not on the machine of this node%s", ranAt(at.Workers)).WithField("id").WithReason(api.ReasonWorkspaceElsewhere)
-	return missing.WithHint("look on the machine of the worker for %s, or return what you need as an output", filepath.Join(workingDir, string(at.Task)))
+	missing := fault.New(fault.NotFound, "the workspace of the task is not on the machine of this node%s", ranAt(at.Workers))
+	return missing.WithField("id").WithReason(api.ReasonWorkspaceElsewhere).
+		WithHint("look on the machine of the worker for %s, or return what you need as an output", filepath.Join(workingDir, string(at.Task)))
 }
 
 // ranAt names workers in a sentence.

@@ -244,7 +244,6 @@ func TestSecretsInFiles(t *testing.T) {
 func TestNoFiles(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.Limits.Retention = node.Retention{Failed: day}
 	n := start(t, cfg)
 	owner := n.API()
 	refused := func(id events.TaskID, code fault.Code, reason string) {
@@ -275,6 +274,13 @@ func TestNoFiles(t *testing.T) {
 	require.NoError(t, os.Symlink("/etc", folder))
 	_, err := owner.Files(t.Context(), api.FilesRequest{ID: writesOne})
 	assert.Equal(t, fault.OutsideRoot, fault.CodeOf(err))
+	require.NoError(t, os.Remove(folder))
+	require.NoError(t, n.Stop(t.Context()))
+	cfg.Limits.Retention = node.Retention{Completed: day}
+	cfg.Wall = func() time.Time { return time.Now().Add(2 * day) }
+	owner = start(t, cfg).API()
+	refused(writesOne, fault.Gone, api.ReasonWorkspaceRemoved)
+	refused(talks, fault.NotFound, api.ReasonNoWorkspace)
 }
 
 // The workspace of a task of another folder of this machine is read there.

@@ -18,6 +18,8 @@ import (
 type Workplace struct {
 	// Task is the task whose workspace the calls use: the task itself, its session, or the task of which it is a part.
 	Task events.TaskID
+	// Session is true for a session, and Parts for a task whose loops were divided: calls of other tasks have worked there.
+	Session, Parts bool
 	// Root is the folder that the calls are confined to; empty if any worker may execute them.
 	Root string
 	// Requester is the identity that the calls act for.
@@ -51,7 +53,9 @@ func (rd *reader) Workplace(ctx context.Context, id events.TaskID) (Workplace, e
 func (t *viewer) workplace() Workplace {
 	task := t.e.task
 	used, workers := map[string]bool{}, map[string]bool{}
+	parts := false
 	for _, s := range task.Steps {
+		parts = parts || s.Child != "" && s.Tool == ""
 		if s.Tool == "" || s.Attempt == 0 || s.State == statemachine.StepReady && s.Attempt == 1 {
 			continue // it has not begun
 		}
@@ -61,7 +65,7 @@ func (t *viewer) workplace() Workplace {
 		}
 	}
 	place := Workplace{
-		Task: cmp.Or(decide.ContextOf(task), decide.HomeOf(task)), Root: task.Submitted.Root, State: task.State,
+		Task: cmp.Or(decide.ContextOf(task), decide.HomeOf(task)), Session: decide.IsSession(task), Parts: parts, Root: task.Submitted.Root, State: task.State,
 		Tools: slices.Sorted(maps.Keys(used)), Workers: slices.Sorted(maps.Keys(workers)), Secrets: secretNames(t.Plan.Program.Plan()),
 	}
 	if task.State.Terminal() {
