@@ -142,7 +142,7 @@ func checkImported(t *testing.T, n *node, id events.TaskID) {
 	for name, err := range map[string]error{
 		"cancel": n.cancel(id), "signal": second(n.Signal(n.ctx(), api.SignalRequest{ID: id, Name: "go"})),
 		"retry":   second(n.Retry(n.ctx(), api.RetryRequest{ID: id, From: "a"})),
-		"redrive": second(n.Redrive(n.ctx(), api.RedriveRequest{ID: id})),
+		"redrive": second(n.Redrive(n.ctx(), api.RedriveRequest{ID: id})), "files": second(n.Workplace(n.ctx(), id)),
 	} {
 		assert.Equal(t, fault.StateNotAllowed, fault.CodeOf(err), name)
 		assert.Equal(t, "IMPORTED", fault.From(err).Reason, name)
