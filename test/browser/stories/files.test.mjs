@@ -127,9 +127,11 @@ test('a stranger reads the log of a failed build without logging in on the machi
   await page.reload()
   await settled(page)
   await accessible(page, 'files of a real task')
+  await treeOf(page).getByRole('button', { name: 'er/' }).waitFor() // the address opens what leads to the file
   writeFileSync(join(workspace, 'late.txt'), 'late')
   await page.getByRole('button', { name: 'Read again' }).click()
   await treeOf(page).getByRole('button', { name: 'late.txt' }).waitFor()
+  assert.equal(await treeOf(page).getByRole('button', { name: 'deep/' }).getAttribute('aria-expanded'), 'true', 'what is open stays open')
   await real.kit.close(page)
 })
 

@@ -25,22 +25,26 @@ export function Files({ id, past }: { id: string; past: boolean }) {
         {past && <p class="quiet small">These are the files as they are now: revisions do not keep them.</p>}
       </div>
       <div class={`filesbody ${selected ? 'opened' : ''}`}>
-        <section class="tree" aria-label="Files of the task"><Folder key={round} id={id} path="" selected={selected} /></section>
+        <section class="tree" aria-label="Files of the task"><Folder id={id} path="" selected={selected} round={round} /></section>
         {selected && <Content key={`${selected} ${round}`} id={id} path={selected} />}
       </div>
     </div>
   )
 }
 
-interface FolderProps { id: string; path: string; selected: string }
+/** round grows when everything is to be read again. */
+interface FolderProps { id: string; path: string; selected: string; round: number }
 
 /** Folder lists a folder, page by page. */
-function Folder({ id, path, selected }: FolderProps) {
+function Folder({ id, path, selected, round }: FolderProps) {
   const first = useGet<FilesReply>(`/tasks/${id}/files`, { path, limit: pageSize })
+  const [opened] = useState(round)
   const [more, setMore] = useState<FilesReply[]>([])
   const [problem, setProblem] = useState<unknown>()
   useEffect(() => setMore([]), [first.data])
-  if (!first.data) return first.problem ? <NoFiles of={first.problem} /> : <Loading />
+  useEffect(() => { if (round > opened) first.reload() }, [round])
+  if (first.problem) return <NoFiles of={first.problem} />
+  if (!first.data) return <Loading />
   const next = more.length > 0 ? more.at(-1)?.next : first.data.next
   const all = [first.data, ...more].flatMap((r) => r.files ?? [])
   const read = () => {
@@ -49,7 +53,7 @@ function Folder({ id, path, selected }: FolderProps) {
   return (
     <>
       {path === '' && first.data.task !== id && <p class="note">The calls of this task work in the workspace of <a href={href(`/tasks/${first.data.task}`, { tab: 'files' })}>another task</a>, which they share.</p>}
-      {all.length === 0 ? <p class="quiet small">empty</p> : <ul>{all.map((f) => <Entry key={f.path} id={id} of={f} selected={selected} />)}</ul>}
+      {all.length === 0 ? <p class="quiet small">empty</p> : <ul>{all.map((f) => <Entry key={f.path} id={id} of={f} selected={selected} round={round} />)}</ul>}
       {next && <button type="button" onClick={read}>Show more of <Line>{path ? nameOf(path) : 'the workspace'}</Line></button>}
       <Problem of={problem} />
     </>
@@ -62,7 +66,7 @@ function NoFiles({ of }: { of: unknown }) {
   return absence ? <Empty title={absence.title}><Txt>{absence.text}</Txt></Empty> : <Problem of={of} />
 }
 
-function Entry({ id, of: f, selected }: { id: string; of: FileView; selected: string }) {
+function Entry({ id, of: f, selected, round }: Omit<FolderProps, 'path'> & { of: FileView }) {
   const [open, setOpen] = useState(opensFor(f.path, selected))
   const shut = whyShut(f)
   const name = nameOf(f.path)
@@ -70,7 +74,7 @@ function Entry({ id, of: f, selected }: { id: string; of: FileView; selected: st
     return (
       <li>
         <button type="button" class="plain fold" aria-expanded={open} onClick={() => setOpen(!open)}><Line>{name}</Line>/</button>
-        {open && <div class="below"><Folder id={id} path={f.path} selected={selected} /></div>}
+        {open && <div class="below"><Folder id={id} path={f.path} selected={selected} round={round} /></div>}
       </li>
     )
   }
