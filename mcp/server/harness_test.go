@@ -108,10 +108,14 @@ type backend struct {
 	*receiver.Receiver
 	api.Audits
 	sendersAPI
+	filesAPI
 }
 
-// sendersAPI is embedded by another name than its method.
-type sendersAPI = api.Destinations
+// sendersAPI and filesAPI are embedded by other names than their methods.
+type (
+	sendersAPI = api.Destinations
+	filesAPI   = api.Files
+)
 
 // Request implements model.Node.
 func (n *node) Request(ctx context.Context, task events.TaskID, args models.CallArgs) (models.Request, []string, int, error) {
