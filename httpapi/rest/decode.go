@@ -183,9 +183,16 @@ func membersOf(data []byte, at string) (map[string]json.RawMessage, error) {
 // maxList limits the requests in one body.
 const maxList = 10_000
 
-// checkNested checks the requests in a list of requests.
+// checkNested checks the objects in an object: that of a struct, and those in a list of structs. Types that decode themselves refuse what they
+// do not know.
 func checkNested(data []byte, t reflect.Type, at string) error {
-	if t.Kind() != reflect.Slice || t.Elem().Kind() != reflect.Struct {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if isPlainStruct(t) && string(data) != "null" {
+		return checkObject(data, settable(t), at+".")
+	}
+	if t.Kind() != reflect.Slice || !isPlainStruct(t.Elem()) {
 		return nil
 	}
 	var list []json.RawMessage
@@ -202,6 +209,11 @@ func checkNested(data []byte, t reflect.Type, at string) error {
 		}
 	}
 	return nil
+}
+
+// isPlainStruct reports whether a type is a struct that the decoder decodes field by field.
+func isPlainStruct(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
 }
 
 // decodeQuery sets the fields of a request struct that the query names. It refuses parameters that the route does not have.
