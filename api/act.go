@@ -200,7 +200,7 @@ func putDestinationAct(r PutDestinationRequest) (audit.Act, bool) {
 
 func steerDestinationAct(r SteerDestinationRequest) (audit.Act, bool) {
 	name := "destination.steer"
-	if slices.Contains([]string{ActPause, ActResume, ActDelete, ActRotate, ActRedeliver, ActTest}, r.Act) {
+	if slices.Contains([]string{ActPause, ActResume, ActDelete, ActRotate, ActRedeliver, ActDiscard, ActTest}, r.Act) {
 		name = "destination." + r.Act
 	}
 	return actOf(r.Actor, name, r.Name, params{"note": r.Note})

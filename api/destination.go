@@ -53,6 +53,8 @@ type PutDestinationRequest struct {
 const (
 	// ActRedeliver makes deliveries due that have failed, dead letters included.
 	ActRedeliver = "redeliver"
+	// ActDiscard forgets dead letters.
+	ActDiscard = "discard"
 	// ActTest delivers an event of the type orch.test, once.
 	ActTest = "test"
 )
@@ -66,7 +68,7 @@ type SteerDestinationRequest struct {
 	// Secret is the new secret of a rotation. Keep is how long deliveries are also signed with the one before. Default: 24h.
 	Secret string              `json:"secret,omitempty"`
 	Keep   *schedules.Duration `json:"keep,omitempty"`
-	// Deliveries are the ids of the dead letters to deliver again; empty for all.
+	// Deliveries are the ids of the deliveries to deliver again, or of the dead letters to discard; empty for all.
 	Deliveries []string `json:"deliveries,omitempty"`
 	Actor      string   `json:"actor,omitempty"`
 }

@@ -80,17 +80,35 @@ func (s *Store) Positions(ctx context.Context) (past, live uint64, err error) {
 // ArchivedAfter implements stats.Log: a scan of the headers of the messages of the archive after a position.
 func (s *Store) ArchivedAfter(ctx context.Context, position uint64) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
+		for h, err := range s.ArchivedHeadsAfter(ctx, position) {
+			if !yield(h.Head, err) {
+				return
+			}
+		}
+	}
+}
+
+// ArchivedHeadsAfter is ArchivedAfter with the positions of the histories.
+func (s *Store) ArchivedHeadsAfter(ctx context.Context, position uint64) iter.Seq2[events.ArchivedHead, error] {
+	return func(yield func(events.ArchivedHead, error) bool) {
 		info, err := s.archiveLog.Info(ctx)
 		if err != nil {
-			yield(events.Head{}, readFault(err))
+			yield(events.ArchivedHead{}, readFault(err))
 			return
 		}
 		if info.State.LastSeq <= position {
 			return
 		}
-		scan := headScan{conn: s.conn, head: archivedHead}
-		if err := scan.run(ctx, s.archiveLog, scanAfter(position), yield); err != nil {
-			yield(events.Head{}, err)
+		at := uint64(0)
+		scan := headScan{conn: s.conn, head: func(subject string, header nats.Header, seq uint64) (events.Head, bool, error) {
+			at = seq
+			return archivedHead(subject, header, seq)
+		}}
+		err = scan.run(ctx, s.archiveLog, scanAfter(position), func(h events.Head, err error) bool {
+			return yield(events.ArchivedHead{Head: h, Position: at}, err)
+		})
+		if err != nil {
+			yield(events.ArchivedHead{}, err)
 		}
 	}
 }

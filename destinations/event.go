@@ -45,11 +45,11 @@ func TypeOf(kind events.Kind) string {
 		return TaskSubmitted
 	case events.TaskStarted:
 		return TaskStarted
-	case events.TaskBlocked:
+	case events.TaskBlocked, events.TaskExpired:
 		return TaskBlocked
 	case events.TaskPaused:
 		return TaskPaused
-	case events.TaskResumed:
+	case events.TaskResumed, events.TaskUnblocked:
 		return TaskResumed
 	case events.TaskFinished, events.TaskFinalized:
 		return TaskCompleted

@@ -26,6 +26,13 @@ type Head struct {
 	Imported bool
 }
 
+// ArchivedHead is the head of an archived history.
+type ArchivedHead struct {
+	Head
+	// Position is the position of the history in the archive.
+	Position uint64
+}
+
 // Record is one encoded commit to append.
 type Record struct {
 	Head

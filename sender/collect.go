@@ -79,11 +79,13 @@ func (r *reading) run(ctx context.Context) error {
 	if err != nil || past == r.from.Past && live <= r.from.Seq && r.from.Floor == r.from.Seq {
 		return err
 	}
-	if err := r.archived(ctx); err != nil {
+	switch stopped, err := r.archived(ctx); {
+	case err != nil:
 		return err
+	case stopped > 0:
+		return r.advance(ctx, cursor{Seq: r.from.Seq, Past: stopped, Floor: r.from.Floor})
 	}
-	to := cursor{Seq: max(live, r.from.Seq), Past: past, Floor: r.from.Seq}
-	n := 0
+	to, n := cursor{Seq: max(live, r.from.Seq), Past: past, Floor: r.from.Seq}, 0
 	for stored, err := range r.cfg.Log.Scan(ctx, r.from.Seq+1) {
 		if err != nil {
 			return err
@@ -97,6 +99,9 @@ func (r *reading) run(ctx context.Context) error {
 			break
 		}
 	}
+	if again, _, err := r.cfg.Log.Positions(ctx); err == nil && again == past {
+		to.Floor = to.Seq // nothing was archived meanwhile, so that everything up to there was seen
+	}
 	return r.advance(ctx, to)
 }
 
@@ -109,13 +114,18 @@ func (r *reading) isFull() bool {
 	return false
 }
 
-// archived reads the histories that were archived after the last look, as far as they have unread commits.
-func (r *reading) archived(ctx context.Context) error {
-	for head, err := range r.cfg.Log.ArchivedAfter(ctx, r.from.Past) {
+// archived reads the histories that were archived after the last look, as far as they have unread commits. If it stops before their end,
+// because a destination is full or there are many, it returns the position of the last one that it has read.
+func (r *reading) archived(ctx context.Context) (stopped uint64, err error) {
+	n, last := 0, uint64(0)
+	for head, err := range r.cfg.Log.ArchivedHeadsAfter(ctx, r.from.Past) {
 		if err != nil {
-			return err
+			return 0, err
 		}
-		if head.Imported || head.Seq <= r.from.Floor {
+		if last > 0 && (r.isFull() || n >= maxRead) {
+			return last, nil
+		}
+		if last = head.Position; head.Imported || head.Seq <= r.from.Floor {
 			continue
 		}
 		for stored, err := range r.cfg.Log.Read(ctx, head.Task, 1) {
@@ -123,17 +133,18 @@ func (r *reading) archived(ctx context.Context) error {
 				break
 			}
 			if err != nil {
-				return err
+				return 0, err
 			}
 			if stored.Seq <= r.from.Floor {
 				continue
 			}
+			n++
 			if err := r.commit(ctx, stored); err != nil {
-				return err
+				return 0, err
 			}
 		}
 	}
-	return nil
+	return 0, nil
 }
 
 // missing reports whether an error says that something is not in the log any more, or damaged. It is then left out.

@@ -242,12 +242,14 @@ func (s *Sender) SteerDestination(ctx context.Context, q api.SteerDestinationReq
 	case api.ActRedeliver:
 		c.At = s.now()
 		c.Again, err = s.again(q)
+	case api.ActDiscard:
+		c.Discard, err = s.discarded(q)
 	case api.ActDelete:
 		c.Deleted = true
 		err = s.keys.Set(ctx, was.ID, nil) // before: a crash leaves a destination that gets nothing
 	default:
 		err = fault.New(fault.ValidationError, "%q is not an act", fault.Clip(q.Act, longest)).WithField("act").WithHint("use %s",
-			strings.Join([]string{api.ActPause, api.ActResume, api.ActRotate, api.ActRedeliver, api.ActTest, api.ActDelete}, ", "))
+			strings.Join([]string{api.ActPause, api.ActResume, api.ActRotate, api.ActRedeliver, api.ActDiscard, api.ActTest, api.ActDelete}, ", "))
 	}
 	if err != nil {
 		return api.DestinationView{}, err
@@ -281,16 +283,32 @@ func (s *Sender) again(q api.SteerDestinationRequest) ([]string, error) {
 			failed = append(failed, i.id())
 		}
 	}
+	return named(q, failed, "no delivery %q has failed")
+}
+
+// discarded returns the ids of the dead letters that a request forgets.
+func (s *Sender) discarded(q api.SteerDestinationRequest) ([]string, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var dead []string
+	for _, i := range s.get(q.Name).Dead {
+		dead = append(dead, i.id())
+	}
+	return named(q, dead, "there is no dead letter %q")
+}
+
+// named returns the deliveries that a request names, all of which must be among some; without names, it returns those.
+func named(q api.SteerDestinationRequest, all []string, missing string) ([]string, error) {
 	for _, id := range q.Deliveries {
-		if !slices.Contains(failed, id) {
-			return nil, fault.New(fault.NotFound, "no delivery %q has failed", fault.Clip(id, longest)).WithField("deliveries").
+		if !slices.Contains(all, id) {
+			return nil, fault.New(fault.NotFound, missing, fault.Clip(id, longest)).WithField("deliveries").
 				WithHint("orch destination deliveries %s shows them", q.Name)
 		}
 	}
 	if len(q.Deliveries) > 0 {
 		return q.Deliveries, nil
 	}
-	return failed, nil
+	return all, nil
 }
 
 // test delivers an event that says nothing, once.

@@ -63,9 +63,22 @@ func (s *Sender) fly(ctx context.Context, name string, def definition, i *item) 
 	}
 	s.mu.Unlock()
 	if err != nil && ctx.Err() == nil {
+		s.rest(name)
 		s.log.LogAttrs(ctx, slog.LevelWarn, "delivery_not_recorded", slog.String("destination", name), slog.Any("error", err))
 	}
 	return err == nil
+}
+
+// restTime is how long a destination gets nothing after a result could not be recorded, such as on a full disk: each attempt would be repeated.
+const restTime = 30 * time.Second
+
+// rest keeps a destination from getting deliveries for restTime.
+func (s *Sender) rest(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d := s.get(name); d != nil {
+		d.restsUntil = s.now().Add(restTime)
+	}
 }
 
 // deliver makes an attempt and records its result.
@@ -100,11 +113,12 @@ func (s *Sender) deliver(ctx context.Context, name string, def definition, i *it
 		return err
 	}
 	s.count(r)
-	return s.pauseIfDue(ctx, name, def.ID, a)
+	return s.pauseIfDue(ctx, name, def.ID, r)
 }
 
-// pauseIfDue pauses a destination whose receiver asks for no further deliveries, or that has too many dead letters. turn must be held.
-func (s *Sender) pauseIfDue(ctx context.Context, name, id string, a api.DeliveryAttempt) error {
+// pauseIfDue pauses a destination after an attempt whose receiver asks for no further deliveries, or that has made one dead letter too many.
+// turn must be held.
+func (s *Sender) pauseIfDue(ctx context.Context, name, id string, r *result) error {
 	s.mu.RLock()
 	d := s.get(name)
 	paused, dead := d.Paused != nil, len(d.Dead)
@@ -113,9 +127,9 @@ func (s *Sender) pauseIfDue(ctx context.Context, name, id string, a api.Delivery
 	switch {
 	case paused:
 		return nil
-	case destinations.Gone(a.Status):
+	case destinations.Gone(r.Attempt.Status):
 		why = "the receiver answered 410: it wants no further deliveries"
-	case dead >= MaxDead:
+	case dead >= MaxDead && r.Attempt.Error != "" && r.Next.IsZero():
 		why = "there are " + strconv.Itoa(dead) + " dead letters"
 	default:
 		return nil

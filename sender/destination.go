@@ -83,6 +83,8 @@ type destination struct {
 	rules *plan.HookRules
 	// known are the ids of deliveries that were taken lately, flying those of which an attempt is in progress.
 	known, flying map[string]bool
+	// restsUntil is until when it gets no deliveries after a failure of the node.
+	restsUntil time.Time
 }
 
 // maxFlying is the maximum number of attempts that a destination makes at the same time. There is more than one if its receiver is slow.

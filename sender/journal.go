@@ -30,6 +30,8 @@ type change struct {
 	// Again are the ids of dead letters and of deliveries that wait after a failure. All are due at At, as if they had not failed.
 	Again []string  `json:"again,omitempty"`
 	At    time.Time `json:"at,omitzero"`
+	// Discard are the ids of dead letters that are forgotten.
+	Discard []string `json:"discard,omitempty"`
 }
 
 // result is the result of an attempt to deliver.
@@ -128,6 +130,9 @@ func (d *destination) change(c *change) {
 	}
 	if len(c.Again) > 0 {
 		inOrder(d.Pending)
+	}
+	for _, id := range c.Discard {
+		remove(&d.Dead, id)
 	}
 }
 

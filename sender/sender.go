@@ -24,8 +24,8 @@ import (
 type Log interface {
 	Read(ctx context.Context, task events.TaskID, from uint64) iter.Seq2[events.Stored, error]
 	Scan(ctx context.Context, from uint64) iter.Seq2[events.Stored, error]
-	// ArchivedAfter yields the heads of the histories that were archived after a position of the archive.
-	ArchivedAfter(ctx context.Context, position uint64) iter.Seq2[events.Head, error]
+	// ArchivedHeadsAfter yields the heads of the histories that were archived after a position of the archive, in their order.
+	ArchivedHeadsAfter(ctx context.Context, position uint64) iter.Seq2[events.ArchivedHead, error]
 	// Positions returns the newest positions of the archive and of the live log, read in this order.
 	Positions(ctx context.Context) (past, live uint64, err error)
 }
@@ -173,5 +173,5 @@ func (s *Sender) due() map[string]string {
 
 // ready reports whether a destination gets deliveries. mu must be held.
 func (s *Sender) ready(d *destination) bool {
-	return d.Paused == nil && s.keys.Get(d.Definition.ID) != nil
+	return d.Paused == nil && !d.restsUntil.After(s.now()) && s.keys.Get(d.Definition.ID) != nil
 }

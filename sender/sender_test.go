@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,6 +100,72 @@ func TestWhatHasFailedIsDeliveredOnRequest(t *testing.T) {
 	w.Step(t.Context())
 	assert.Equal(t, []string{second, first}, w.accepted())
 	assert.Zero(t, w.view("pager").Pending)
+}
+
+// Too many dead letters pause a destination. Somebody may go on all the same, and forget them.
+func TestTooManyDeadLetters(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.put("pager", destinations.Definition{})
+	w.steer(api.SteerDestinationRequest{Name: "pager", Act: api.ActPause})
+	var gone []events.TaskID
+	for i := range sender.MaxDead {
+		key := fmt.Sprint("t", i)
+		w.submit(key, nil)
+		gone = append(gone, events.KeyedTaskID("", key))
+	}
+	w.Step(t.Context())
+	for _, id := range gone {
+		require.NoError(t, w.log.Archive(t.Context(), id))
+	}
+	require.NoError(t, w.log.Remove(t.Context(), gone))
+	w.steer(api.SteerDestinationRequest{Name: "pager", Act: api.ActResume})
+	w.Step(t.Context())
+	v := w.view("pager")
+	require.Equal(t, sender.MaxDead, v.Dead)
+	require.NotNil(t, v.Paused)
+	first, second := w.submit("first", nil), w.submit("second", nil)
+	w.steer(api.SteerDestinationRequest{Name: "pager", Act: api.ActResume})
+	w.Step(t.Context())
+	assert.Equal(t, []string{first, second}, w.accepted())
+	assert.Nil(t, w.view("pager").Paused)
+	_, err := w.SteerDestination(t.Context(), api.SteerDestinationRequest{Name: "pager", Act: api.ActDiscard, Deliveries: []string{first}})
+	assert.True(t, fault.Has(err, fault.NotFound), err)
+	w.steer(api.SteerDestinationRequest{Name: "pager", Act: api.ActDiscard, Deliveries: []string{v.DeadDeliveries[0].ID}})
+	assert.Equal(t, sender.MaxDead-1, w.view("pager").Dead)
+	w.restart()
+	w.steer(api.SteerDestinationRequest{Name: "pager", Act: api.ActDiscard})
+	assert.Zero(t, w.view("pager").Dead)
+}
+
+// A result that cannot be recorded is not a reason to send a delivery again and again.
+func TestAFullDisk(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.put("pager", destinations.Definition{})
+	id := w.submit("a", nil)
+	w.Step(t.Context())
+	require.Equal(t, []string{id}, w.accepted())
+	next := w.submit("b", nil)
+	var full atomic.Bool
+	w.journal.Failing = func() (error, bool) {
+		if full.Load() {
+			return fault.New(fault.DiskFull, "the disk is full"), false
+		}
+		return nil, false
+	}
+	w.answers(func(http.ResponseWriter, *http.Request) { full.Store(true); w.accept(next) })
+	for range 20 {
+		w.pass(time.Second)
+	}
+	assert.Equal(t, 1, w.got[next])
+	full.Store(false)
+	w.answers(nil)
+	for range 20 {
+		w.pass(time.Second)
+	}
+	assert.Equal(t, 2, w.got[next], "once more, half a minute later")
+	assert.Equal(t, 2, w.view("pager").Delivered)
 }
 
 // A receiver that is back gets everything within minutes, also what came while a full destination could take nothing more from the log.
@@ -317,6 +384,37 @@ func TestTheLogIsTheQueue(t *testing.T) {
 		assert.Equal(t, 1, w.got[id], id)
 	}
 	assert.Len(t, w.got, n)
+}
+
+// Everything that waits in the archive comes once, and no more of it waits at a time than elsewhere.
+func TestTheArchiveIsTheQueue(t *testing.T) {
+	t.Parallel()
+	const n = 3 * sender.MaxPending
+	w := newWorld(t)
+	w.put("slow", destinations.Definition{})
+	w.steer(api.SteerDestinationRequest{Name: "slow", Act: api.ActPause})
+	for i := range n {
+		w.submit(fmt.Sprint("t", i), nil)
+	}
+	w.Step(t.Context())
+	require.True(t, w.view("slow").Full)
+	for i := range n {
+		require.NoError(t, w.log.Archive(t.Context(), events.KeyedTaskID("", fmt.Sprint("t", i))))
+	}
+	for range 5 {
+		w.restart()
+		w.Step(t.Context())
+		assert.LessOrEqual(t, w.view("slow").Pending, sender.MaxPending)
+	}
+	w.steer(api.SteerDestinationRequest{Name: "slow", Act: api.ActResume})
+	for range 10 {
+		w.Step(t.Context())
+		w.restart()
+	}
+	assert.Len(t, w.got, n)
+	for id, times := range w.got {
+		assert.Equal(t, 1, times, id)
+	}
 }
 
 // Appends fail and lose their answers, receivers fail, and the sender crashes between any two steps. Each event arrives.

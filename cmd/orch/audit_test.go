@@ -34,7 +34,7 @@ func commandEffects() map[string]string {
 		"doctor": files, "upgrade finalize": files, "restore": files, "mcp accept": files, "mcp import": files, "mcp login": files, "mcp logout": files,
 	}
 	for effect, names := range map[string]string{
-		"steer_destination": "destination delete,destination pause,destination redeliver,destination resume,destination rotate,destination test",
+		"steer_destination": "destination delete,destination discard,destination pause,destination redeliver,destination resume,destination rotate,destination test",
 		"steer_hook":        "hook delete,hook pause,hook resume,hook rotate",
 		"steer_schedule":    "schedule backfill,schedule delete,schedule pause,schedule resume,schedule trigger",
 		works:               "agents ask,agents chat,agents run,submit,tools call,plan run,message ack,message join,message leave,message send,eval,models test",

@@ -34,7 +34,7 @@ could not be delivered is a dead letter, which can be delivered again. Webhooks 
 	}
 	asGroup(cmd)
 	cmd.AddCommand(newDestinationList(c), newDestinationGet(c), newDestinationCreate(c), newDestinationDeliveries(c), newDestinationTest(c),
-		newDestinationPause(c), newDestinationResume(c), newDestinationRotate(c), newDestinationRedeliver(c), newDestinationDelete(c))
+		newDestinationPause(c), newDestinationResume(c), newDestinationRotate(c), newDestinationRedeliver(c), newDestinationDiscard(c), newDestinationDelete(c))
 	return []*cobra.Command{cmd}
 }
 

@@ -64,6 +64,17 @@ func newDestinationRedeliver(c *destinationCommands) *cobra.Command {
 	})
 }
 
+func newDestinationDiscard(c *destinationCommands) *cobra.Command {
+	return c.steering(&cobra.Command{
+		Use:     "discard NAME [DELIVERY...]",
+		Short:   "Forget dead letters of a destination: those named, or all",
+		Example: "  orch destination discard pager",
+		Args:    takes("NAME", "[DELIVERY...]"),
+	}, func(ids []string) (api.SteerDestinationRequest, error) {
+		return api.SteerDestinationRequest{Act: api.ActDiscard, Deliveries: ids}, nil
+	})
+}
+
 func newDestinationTest(c *destinationCommands) *cobra.Command {
 	return &cobra.Command{
 		Use:               "test NAME",

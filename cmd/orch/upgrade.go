@@ -87,7 +87,8 @@ func (c *doctorCommands) showStoreVersion(v bus.VersionInfo) error {
 	return c.emit(view{data: v, names: []string{v.Needs}, text: func(w io.Writer) error {
 		lines := []string{storeVersionText(v)}
 		if v.Version < v.Known {
-			lines = append(lines, "older versions can no longer open it after: orch upgrade finalize")
+			lines = append(lines, "an older one that reads events of kinds that it does not know writes nothing",
+				"older versions can no longer open it after: orch upgrade finalize")
 		}
 		return writeLines(w, lines)
 	}})

@@ -235,15 +235,28 @@ func (l *Log) Remove(_ context.Context, tasks []events.TaskID) error {
 // archived histories from 1.
 func (l *Log) ArchivedAfter(ctx context.Context, position uint64) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
+		for h, err := range l.ArchivedHeadsAfter(ctx, position) {
+			if !yield(h.Head, err) {
+				return
+			}
+		}
+	}
+}
+
+// ArchivedHeadsAfter is ArchivedAfter with the positions of the histories.
+func (l *Log) ArchivedHeadsAfter(ctx context.Context, position uint64) iter.Seq2[events.ArchivedHead, error] {
+	return func(yield func(events.ArchivedHead, error) bool) {
+		var heads []events.ArchivedHead
 		l.mu.RLock()
-		heads := slices.DeleteFunc(slices.Clone(l.archivedHeads[min(position, uint64(len(l.archivedHeads))):]), func(h events.Head) bool {
-			_, gone := l.removed[h.Task]
-			return gone
-		})
+		for i, h := range l.archivedHeads[min(position, uint64(len(l.archivedHeads))):] {
+			if _, gone := l.removed[h.Task]; !gone {
+				heads = append(heads, events.ArchivedHead{Head: h, Position: position + uint64(i) + 1})
+			}
+		}
 		l.mu.RUnlock()
 		for _, h := range heads {
 			if err := ctx.Err(); err != nil {
-				yield(events.Head{}, fault.From(err))
+				yield(events.ArchivedHead{}, fault.From(err))
 				return
 			}
 			if !yield(h, nil) {

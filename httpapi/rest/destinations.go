@@ -23,6 +23,7 @@ func destinationRoutes() []route {
 		one(api.ActResume, "Deliver to a destination again.", "note", "secret", "keep", "deliveries"),
 		one(api.ActRotate, "Give a destination another secret.", "note", "deliveries"),
 		one(api.ActRedeliver, "Deliver now what has failed, dead letters included.", "note", "secret", "keep"),
+		one(api.ActDiscard, "Forget dead letters of a destination.", "note", "secret", "keep"),
 		one(api.ActTest, "Deliver a test event to a destination.", "note", "secret", "keep", "deliveries"),
 		one(api.ActDelete, "Delete a destination with its deliveries.", "note", "secret", "keep", "deliveries"),
 	}

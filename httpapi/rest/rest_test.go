@@ -103,7 +103,7 @@ func routeCalls() []call {
 		{post, "/destinations/pager/resume", "", 200, 403, 403, 403},
 		{post, "/destinations/pager/rotate", `{"secret":"not shown","keep":"1h"}`, 200, 403, 403, 403},
 		{post, "/destinations/pager/redeliver", `{"deliveries":["a-1-0"]}`, 200, 403, 403, 403},
-		{post, "/destinations/pager/test", "", 200, 403, 403, 403},
+		{post, "/destinations/pager/discard", `{"deliveries":["a-1-0"]}`, 200, 403, 403, 403}, {post, "/destinations/pager/test", "", 200, 403, 403, 403},
 		{post, "/destinations/pager/delete", "", 200, 403, 403, 403},
 	})
 }
@@ -233,10 +233,6 @@ func TestBadRequests(t *testing.T) {
 		{"a list twice", "POST", "/tasks:batch", `{"tasks":[{"root":"/etc","writes":"allow"}],"tasks":[{"plan":{}}]}`, 400, "VALIDATION_ERROR", "tasks"},
 		{"a field of an element twice", "POST", "/tasks:batch", `{"tasks":[{"plan":{},"name":"a","name":"b"}]}`, 400, "VALIDATION_ERROR", "tasks.0.name"},
 		{"too many elements", "POST", "/tasks:batch", `{"tasks":[` + strings.TrimSuffix(strings.Repeat("{},", 10_001), ",") + `]}`, 400, "VALIDATION_ERROR", "tasks"},
-		{"unknown field of a destination", "POST", "/destinations", `{"name":"a","definition":{"url":"https://a","whn":"x"}}`, 400, "VALIDATION_ERROR", "definition.whn"},
-		{"unknown field of a hook", "POST", "/hooks", `{"name":"a","definition":{"provider":"github","signal":{"tsk":"x"}}}`, 400, "VALIDATION_ERROR", "definition.signal.tsk"},
-		{"unknown field of a schedule", "POST", "/schedules", `{"name":"a","definition":{"interval":[{"every":"1h"},{"evry":"1h"}]}}`, 400, "VALIDATION_ERROR", "definition.interval.1.evry"},
-		{"a definition that is none", "POST", "/destinations", `{"name":"a","definition":[]}`, 400, "VALIDATION_ERROR", "definition"},
 		{"field of the node", "POST", "/tasks", `{"plan":{},"keys_of":""}`, 400, "VALIDATION_ERROR", "keys_of"},
 		{"secrets", "POST", "/tasks", `{"plan":{},"no_secrets":false}`, 400, "VALIDATION_ERROR", "no_secrets"},
 		{"id of the path in the body", "POST", ada + "/cancel", `{"id":"` + string(botsTask) + `"}`, 400, "VALIDATION_ERROR", "id"},
