@@ -79,6 +79,8 @@ type TestHookRequest struct {
 	Headers map[string]string `json:"headers,omitempty"`
 	// Delivery is the id of the delivery. Default: a new one.
 	Delivery string `json:"delivery,omitempty"`
+	// Subject is the subject of a message of a NATS stream. Default: that of the hook, if it takes one alone.
+	Subject string `json:"subject,omitempty"`
 	Actor    string `json:"actor,omitempty"`
 }
 
@@ -109,6 +111,10 @@ type HookView struct {
 	UpdatedAt time.Time `json:"updated_at"`
 	// Paused is who has paused it, when and why; nil while it takes deliveries.
 	Paused *hooks.Pause `json:"paused,omitempty"`
+	// Problem says why a hook of the provider nats takes no messages at the moment, as far as the node knows.
+	Problem string `json:"problem,omitempty"`
+	// Waiting is the number of messages of the stream that wait for the hook; nil if it is not known, and in lists.
+	Waiting *int `json:"waiting,omitempty"`
 	// HasSecret is false if its secret is missing, after a restore: it then takes no deliveries.
 	HasSecret bool `json:"has_secret"`
 	// PreviousUntil is until when the secret before the current one is valid.

@@ -5,6 +5,8 @@ type Delivery struct {
 	// Name is the name of the hook, ID the id that the sender has given the delivery.
 	Name string `json:"name"`
 	ID   string `json:"id"`
+	// Subject is the subject of a message of a NATS stream; empty for other deliveries.
+	Subject string `json:"subject,omitempty"`
 	// Headers are the headers that expressions may use, by their names in lower case.
 	Headers map[string]string `json:"headers,omitempty"`
 	// Body is the body as JSON, without secrets.

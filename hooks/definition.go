@@ -24,19 +24,23 @@ const (
 	Slack Provider = "slack"
 	// Standard is the scheme of the Standard Webhooks specification: an id, a time and the body in Webhook-Signature.
 	Standard Provider = "standard"
+	// NATS stands for the messages of a stream of the NATS server. Whoever may publish there needs no signature.
+	NATS Provider = "nats"
 	// None stands for deliveries without a signature. They need the token of an operator.
 	None Provider = "none"
 )
 
 // Providers returns all providers.
-func Providers() []Provider { return []Provider{GitHub, Stripe, Slack, Standard, None} }
+func Providers() []Provider { return []Provider{GitHub, Stripe, Slack, Standard, NATS, None} }
 
 // Signs reports whether the sender signs its deliveries.
-func (p Provider) Signs() bool { return p != None }
+func (p Provider) Signs() bool { return p != None && p != NATS }
 
 // Definition says which deliveries a hook takes, and what they do: they start tasks of a plan, or signal a task.
 type Definition struct {
 	Provider Provider `json:"provider"`
+	// NATS is the stream of the provider nats.
+	NATS *Stream `json:"nats,omitempty"`
 	// When is an expression that chooses deliveries; empty for all.
 	When string `json:"when,omitempty"`
 	// Plan is the plan of the tasks: in a file, its path or the plan itself.
@@ -117,9 +121,11 @@ func (d *Definition) Check() error {
 		return fault.New(fault.ValidationError, "the definition has %d bytes, the limit is %d", d.size(), MaxText).WithField("plan")
 	case len(d.Note) > MaxNote:
 		return fault.New(fault.ValidationError, "has %d bytes, the limit is %d", len(d.Note), MaxNote).WithField("note")
-	default:
-		return d.checkHeaders()
 	}
+	if err := d.checkStream(); err != nil {
+		return err
+	}
+	return d.checkHeaders()
 }
 
 func (d *Definition) size() int {

@@ -15,10 +15,15 @@ func Parse(data []byte) (Definition, error) {
 	if err != nil {
 		return d, err
 	}
-	d.Signal = &Signal{}
+	d.Signal, d.NATS = &Signal{}, &Stream{}
 	err = definition.Object(fields, "", map[string]definition.Decode{
 		"provider": definition.Into(&d.Provider), "when": definition.Into(&d.When), "plan": definition.Into(&d.Plan),
 		"inputs": definition.Into(&d.Inputs), "headers": definition.Into(&d.Headers), "note": definition.Into(&d.Note),
+		"nats": func(data json.RawMessage, field string) error {
+			return definition.Object(data, field, map[string]definition.Decode{
+				"stream": definition.Into(&d.NATS.Name), "subject": definition.Into(&d.NATS.Subject), "from": definition.Into(&d.NATS.From),
+			})
+		},
 		"signal": func(data json.RawMessage, field string) error {
 			return definition.Object(data, field, map[string]definition.Decode{
 				"task": definition.Into(&d.Signal.Task), "name": definition.Into(&d.Signal.Name), "data": definition.Into(&d.Signal.Data),
@@ -30,6 +35,9 @@ func Parse(data []byte) (Definition, error) {
 	}
 	if d.Signal.Task == "" && d.Signal.Name == "" && len(d.Signal.Data) == 0 {
 		d.Signal = nil
+	}
+	if *d.NATS == (Stream{}) {
+		d.NATS = nil
 	}
 	return d, d.Check()
 }

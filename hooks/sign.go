@@ -25,6 +25,7 @@ const (
 	headerStandardTime  = "webhook-timestamp"
 	headerStandard      = "webhook-signature"
 	headerIdempotency   = "idempotency-key"
+	headerNATSID        = "nats-msg-id"
 	standardSecretStart = "whsec_"
 )
 
@@ -55,7 +56,7 @@ func CheckSecret(p Provider, secret string) error {
 	}
 	switch {
 	case !p.Signs() && secret != "":
-		return f("a hook of the provider none has no secret")
+		return f("a hook of the provider %s has no secret", p)
 	case !p.Signs():
 		return nil
 	case secret == "":
@@ -305,7 +306,7 @@ func visible() []string {
 	return []string{
 		"content-type", "user-agent", headerGitHubEvent, headerGitHubID, "x-github-hook-id", "x-github-hook-installation-target-id",
 		"x-github-hook-installation-target-type", headerSlackTime, "x-slack-retry-num", "x-slack-retry-reason", headerStandardID, headerStandardTime,
-		headerIdempotency,
+		headerIdempotency, headerNATSID,
 	}
 }
 

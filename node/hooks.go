@@ -18,7 +18,7 @@ func (h *host) newReceiver() *receiver.Receiver {
 		root = h.executor.root.Name()
 	}
 	return receiver.New(receiver.Config{
-		Tasks: h.orch, Secrets: h.store, Open: opens(h, bus.HooksJournal, ofState), Root: root, URL: h.hookURL, Redact: h.redactText, Clock: h.cfg.wall(), Logger: h.cfg.logger(),
+		Tasks: h.orch, Secrets: h.store, Feeds: h.feeds, Open: opens(h, bus.HooksJournal, ofState), Root: root, URL: h.hookURL, Redact: h.redactText, Clock: h.cfg.wall(), Logger: h.cfg.logger(),
 	})
 }
 
@@ -33,6 +33,33 @@ func (h *host) hookURL(name string) string {
 
 // readHooks reads the hooks, before clients can change them and deliveries arrive.
 func (n *Node) readHooks(ctx context.Context) error { return n.receiver.Start(ctx) }
+
+// openFeeds opens a connection to the streams of an external server.
+func (h *host) openFeeds(ctx context.Context) error {
+	if h.server != nil {
+		return nil
+	}
+	c, err := h.connect(ctx, "hooks")
+	if err == nil {
+		h.feeds = c.Feeds()
+	}
+	return err
+}
+
+// runHooks takes the messages of streams. A temporary node, which ends with a command, leaves that to permanent ones.
+func (n *Node) runHooks(ctx context.Context) error {
+	if n.cfg.Guest != "" {
+		return nil
+	}
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		n.receiver.Run(run)
+	}()
+	n.onStop(func(context.Context) error { stop(); <-ended; return nil })
+	return nil
+}
 
 // hookPaths returns the handler of the deliveries.
 func (fa *face) hookPaths() http.Handler {

@@ -118,7 +118,7 @@ func rootType(name string, hasOutput bool) any {
 	case rootSchedule:
 		return types.Map{"name": types.String, "time": types.String}
 	case rootHook:
-		return types.Map{"name": types.String, "delivery": types.String, "headers": types.Map{types.Extra: types.Any}, "body": types.Any}
+		return types.Map{"name": types.String, "delivery": types.String, "subject": types.String, "headers": types.Map{types.Extra: types.Any}, "body": types.Any}
 	case rootIndex:
 		return 0
 	default:

@@ -11,6 +11,8 @@ import (
 // hook.body is null, so that a plan of a hook can be submitted by hand.
 type HookInfo struct {
 	Name, Delivery string
+	// Subject is the subject of a message of a NATS stream; empty for other deliveries.
+	Subject string
 	// Headers are the headers of the delivery, by their names in lower case.
 	Headers map[string]string
 	// Body is the body of the delivery as JSON.
@@ -28,7 +30,7 @@ func (sc Scope) hookValue() (map[string]any, error) {
 	for name, value := range h.Headers {
 		headers[name] = value
 	}
-	return map[string]any{"name": h.Name, "delivery": h.Delivery, "headers": headers, "body": body}, err
+	return map[string]any{"name": h.Name, "delivery": h.Delivery, "subject": h.Subject, "headers": headers, "body": body}, err
 }
 
 // HookRules are the compiled expressions of a hook, which see only hook. They are immutable and safe for concurrent use.

@@ -55,7 +55,7 @@ func TestHookRulesComputeValues(t *testing.T) {
 	require.NoError(t, err)
 	out, err := rules.Values(plan.HookInfo{Name: "h", Body: json.RawMessage(`{"ref":"main","repository":{"id":12345678901}}`)})
 	require.NoError(t, err)
-	assert.JSONEq(t, `{"inputs":{"ref":"main","n":7,"text":"repo 12345678901","whole":{"name":"h","delivery":"","headers":{},"body":{"ref":"main","repository":{"id":12345678901}}}},"plain":[1,"x"]}`, string(out))
+	assert.JSONEq(t, `{"inputs":{"ref":"main","n":7,"text":"repo 12345678901","whole":{"name":"h","delivery":"","subject":"","headers":{},"body":{"ref":"main","repository":{"id":12345678901}}}},"plain":[1,"x"]}`, string(out))
 }
 
 func TestHookRulesNameTheirProblems(t *testing.T) {

@@ -121,7 +121,7 @@ func (s *scope) hint(message string, at location) string {
 }
 
 func resultFields() []string {
-	return []string{"output", "state", "error", "attempts", "code", "message", "class", "id", "name", "workspace", "root", "attempt", "created", "time", "delivery", "headers", "body"}
+	return []string{"output", "state", "error", "attempts", "code", "message", "class", "id", "name", "workspace", "root", "attempt", "created", "time", "delivery", "subject", "headers", "body"}
 }
 
 // references collects the names and the steps that an expression refers to. It visits the children of a node before the

@@ -19,7 +19,7 @@ import (
 )
 
 // Hooks implements api.Hooks.
-func (r *Receiver) Hooks(_ context.Context, q api.HooksRequest) (api.HooksReply, error) {
+func (r *Receiver) Hooks(ctx context.Context, q api.HooksRequest) (api.HooksReply, error) {
 	if q.Deliveries < 0 || q.Deliveries > hooks.MaxOutcomes {
 		return api.HooksReply{}, fault.New(fault.ValidationError, "must be between 0 and %d", hooks.MaxOutcomes).WithField("deliveries")
 	}
@@ -38,6 +38,9 @@ func (r *Receiver) Hooks(_ context.Context, q api.HooksRequest) (api.HooksReply,
 			reply.Hooks[i].Definition = h.Definition.Brief()
 		}
 	}
+	if q.Name != "" {
+		reply.Hooks[0].Waiting = r.waiting(ctx, chosen[0])
+	}
 	return reply, nil
 }
 
@@ -50,9 +53,14 @@ func unknown(name string) error {
 // view returns the view of a hook, with what only this process knows.
 func (r *Receiver) view(h *hook, deliveries int) api.HookView {
 	v := h.view(deliveries)
-	v.URL = r.cfg.URL(h.Name)
+	if v.URL = r.cfg.URL(h.Name); h.Definition.NATS != nil {
+		v.URL = ""
+	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
+	if v.Problem = r.problems[h.Name]; h.Definition.NATS != nil && r.cfg.Feeds == nil {
+		v.Problem = fault.From(errNoFeeds()).Message
+	}
 	if k := r.keys.Get(h.Definition.ID); k != nil {
 		v.HasSecret, v.PreviousUntil = true, k.PreviousUntil(r.now())
 	}
@@ -85,7 +93,7 @@ func (r *Receiver) PutHook(ctx context.Context, q api.PutHookRequest) (api.HookV
 		return api.HookView{}, err
 	}
 	was := r.get(q.Name)
-	put, err := r.defined(q)
+	put, err := r.defined(ctx, q)
 	if err != nil {
 		return api.HookView{}, err
 	}
@@ -97,6 +105,7 @@ func (r *Receiver) PutHook(ctx context.Context, q api.PutHookRequest) (api.HookV
 		if err := r.state.Record(ctx, change{Name: q.Name, By: q.Actor, Put: &put}); err != nil {
 			return api.HookView{}, err
 		}
+		r.openFeed(ctx, r.get(q.Name), was)
 	}
 	if k != nil { // after the definition: a crash leaves a hook without a secret, which takes nothing, and never a secret without a hook
 		if err := r.keys.Set(ctx, put.ID, k); err != nil {
@@ -193,10 +202,13 @@ func isComputed(inputs json.RawMessage, field string) bool {
 }
 
 // defined returns the definition of a request. It keeps the id of an existing hook.
-func (r *Receiver) defined(q api.PutHookRequest) (definition, error) {
-	now := r.now()
-	put := definition{Definition: q.Definition, ID: events.NewHookID(now), Root: cmp.Or(q.Root, r.cfg.Root), By: q.Actor, CreatedAt: now, UpdatedAt: now}
-	was := r.get(q.Name)
+func (r *Receiver) defined(ctx context.Context, q api.PutHookRequest) (definition, error) {
+	was, now := r.get(q.Name), r.now()
+	since, err := r.since(ctx, q.Definition, was)
+	if err != nil {
+		return definition{}, err
+	}
+	put := definition{Definition: q.Definition, Since: since, ID: events.NewHookID(now), Root: cmp.Or(q.Root, r.cfg.Root), By: q.Actor, CreatedAt: now, UpdatedAt: now}
 	switch {
 	case was == nil && len(r.list()) >= MaxHooks:
 		return put, fault.New(fault.QuotaExceeded, "there are %d hooks", MaxHooks).WithHint("delete some: orch hook delete NAME")
@@ -252,7 +264,7 @@ func (r *Receiver) SteerHook(ctx context.Context, q api.SteerHookRequest) (api.H
 func (r *Receiver) rotate(ctx context.Context, h *hook, q api.SteerHookRequest) error {
 	p := h.Definition.Provider
 	if !p.Signs() {
-		return fault.New(fault.ValidationError, "the hook %s has no secret: its provider is none", h.Name).WithField("name")
+		return fault.New(fault.ValidationError, "the hook %s has no secret: its provider is %s", h.Name, p).WithField("name")
 	}
 	if err := hooks.CheckSecret(p, q.Secret); err != nil {
 		return err
@@ -264,11 +276,13 @@ func (r *Receiver) rotate(ctx context.Context, h *hook, q api.SteerHookRequest) 
 	return r.state.Record(ctx, change{Name: h.Name, By: q.Actor, Rotated: true})
 }
 
-// erase deletes a hook. Its secret goes first: a crash leaves a hook that takes nothing.
+// erase deletes a hook. Its secret goes first: a crash leaves a hook that takes nothing. So does its consumer: if the hook stays, it
+// makes another one at the same place.
 func (r *Receiver) erase(ctx context.Context, h *hook, q api.SteerHookRequest) error {
 	if err := r.keys.Set(ctx, h.Definition.ID, nil); err != nil {
 		return err
 	}
+	r.closeFeed(ctx, h)
 	return r.state.Record(ctx, change{Name: h.Name, By: q.Actor, Deleted: true})
 }
 
@@ -281,19 +295,10 @@ func (r *Receiver) TestHook(ctx context.Context, q api.TestHookRequest) (api.Tes
 	if h == nil {
 		return api.TestHookReply{}, unknown(q.Name)
 	}
-	headers := hooks.Headers{"content-type": "application/json"}
-	for name, value := range q.Headers {
-		headers[strings.ToLower(name)] = value
-	}
-	p, valid := h.Definition.Provider, r.keys.Get(h.Definition.ID).Valid(r.now())
-	id := cmp.Or(q.Delivery, "test-"+events.NewRequestID())
-	maps.Copy(headers, hooks.Sign(p, valid[0], id, []byte(q.Body), r.now()))
-	v := r.judge(h, headers, []byte(q.Body))
-	switch err := r.verify(h, Delivery{Name: h.Name, Headers: headers, Body: []byte(q.Body), Operator: func() bool { return true }}); {
-	case err != nil && valid[0] == "":
-		v.Result, v.Reason = hooks.Rejected, "the secret of the hook is missing: orch hook rotate"
-	case err != nil:
-		v.Result, v.Reason = hooks.Rejected, err.Error()
+	v, rejected := r.trial(h, q)
+	switch {
+	case rejected != nil:
+		v.Result, v.Reason = hooks.Rejected, rejected.Error()
 	case h.Paused != nil && v.Result != hooks.Filtered:
 		v.refuse("the hook is paused")
 	case v.Result == "":
@@ -302,6 +307,30 @@ func (r *Receiver) TestHook(ctx context.Context, q api.TestHookRequest) (api.Tes
 		}
 	}
 	return api.TestHookReply{Outcome: v.Outcome, Inputs: v.values.Inputs, Signal: v.values.Signal, Headers: v.info.Headers}, nil
+}
+
+// trial judges the delivery of a test. It returns an error if it would be rejected.
+func (r *Receiver) trial(h *hook, q api.TestHookRequest) (verdict, error) {
+	headers := hooks.Headers{"content-type": "application/json"}
+	for name, value := range q.Headers {
+		headers[strings.ToLower(name)] = value
+	}
+	id := cmp.Or(q.Delivery, "test-"+events.NewRequestID())
+	if s := h.Definition.NATS; s != nil {
+		subject := cmp.Or(q.Subject, s.Literal())
+		v := r.judge(h, arrival{headers: headers, raw: []byte(q.Body), id: id, subject: subject})
+		if q.Subject != "" && !s.Takes(subject) {
+			v.Result, v.Reason = hooks.Filtered, "the hook does not take this subject"
+		}
+		return v, nil
+	}
+	p, valid := h.Definition.Provider, r.keys.Get(h.Definition.ID).Valid(r.now())
+	maps.Copy(headers, hooks.Sign(p, valid[0], id, []byte(q.Body), r.now()))
+	err := r.verify(h, Delivery{Name: h.Name, Headers: headers, Body: []byte(q.Body), Operator: func() bool { return true }})
+	if err != nil && valid[0] == "" {
+		err = hooks.RejectionError("the secret of the hook is missing: orch hook rotate")
+	}
+	return r.judge(h, arrival{headers: headers, raw: []byte(q.Body)}), err
 }
 
 // foresee sets the result that a delivery would have.

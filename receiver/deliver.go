@@ -2,6 +2,7 @@ package receiver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -69,10 +70,10 @@ func (r *Receiver) Receive(ctx context.Context, d Delivery) (Answer, error) {
 		r.count(h, hooks.Outcome{Result: hooks.Limited})
 		return Answer{}, err
 	}
-	v := r.judge(h, d.Headers, d.Body)
+	v := r.judge(h, arrival{headers: d.Headers, raw: d.Body})
 	if h.Paused != nil && v.Result != hooks.Filtered {
 		v.refuse("the hook is paused")
-		r.conclude(ctx, h, v.Outcome)
+		_ = r.conclude(ctx, h, v.Outcome)
 		return Answer{}, fault.New(fault.Unavailable, "the hook is paused").WithReason(ReasonPaused).WithRetryAt(r.now().Add(5 * time.Minute))
 	}
 	if v.Result == "" {
@@ -82,7 +83,7 @@ func (r *Receiver) Receive(ctx context.Context, d Delivery) (Answer, error) {
 			return Answer{}, err
 		}
 	}
-	r.conclude(ctx, h, v.Outcome)
+	_ = r.conclude(ctx, h, v.Outcome) // what cannot be recorded has had its effect all the same, and its repetition finds the task
 	if v.Result == hooks.Refused {
 		return Answer{}, fault.New(fault.ValidationError, "the delivery was refused").WithReason(ReasonRefused).
 			WithHint("orch hook deliveries %s shows why", h.Name)
@@ -96,8 +97,12 @@ func (r *Receiver) verify(h *hook, d Delivery) error {
 		return hooks.Verify("", [2]string{}, d.Headers, d.Body, r.now())
 	}
 	p := h.Definition.Provider
-	if p.Signs() {
+	switch {
+	case p.Signs():
 		return hooks.Verify(p, r.keys.Get(h.Definition.ID).Valid(r.now()), d.Headers, d.Body, r.now())
+	case p == hooks.NATS:
+		_ = hooks.Verify(p, [2]string{}, d.Headers, d.Body, r.now())
+		return hooks.RejectionError("the hook takes the messages of a stream, and no requests")
 	}
 	_ = hooks.Verify(p, [2]string{}, d.Headers, d.Body, r.now()) // always an error, but it takes as long as for other hooks
 	if d.Operator != nil && d.Operator() {
@@ -136,28 +141,28 @@ const maxReason = 300
 
 func clip(text string) string { return fault.Clip(text, maxReason) }
 
-// judge decides what a delivery with a valid signature does, from its text alone.
-func (r *Receiver) judge(h *hook, headers hooks.Headers, raw []byte) verdict {
-	p := h.Definition.Provider
+// arrival is what has arrived: a request, or a message of a stream.
+type arrival struct {
+	headers hooks.Headers
+	raw     []byte
+	// id and subject are those of a message.
+	id, subject string
+}
+
+// judge decides what a delivery that was let in does, from its text alone.
+func (r *Receiver) judge(h *hook, a arrival) verdict {
+	p, headers := h.Definition.Provider, a.headers
 	v := verdict{Outcome: hooks.Outcome{At: r.now()}}
-	data, err := decode(headers["content-type"], raw)
+	data, err := r.identify(h, a, &v)
 	if err != nil {
 		v.refuse(r.cfg.Redact(err.Error()))
 		return v
-	}
-	v.Event = r.cfg.Redact(hooks.EventOf(p, headers, data))
-	if v.Delivery, err = hooks.IDOf(p, headers, raw, data); err != nil {
-		v.refuse(fault.From(err).Message)
-		return v
-	}
-	if v.Delivery == "" {
-		v.Delivery = events.NewRequestID()
 	}
 	if challenge, is := hooks.Greeting(p, headers, data); is {
 		v.Result, v.Reason, v.challenge = hooks.Filtered, "it only asks whether the hook is there", challenge
 		return v
 	}
-	v.info = plan.HookInfo{Name: h.Name, Delivery: v.Delivery, Headers: h.Definition.Visible(headers), Body: json.RawMessage(r.cfg.Redact(string(data)))}
+	v.info = plan.HookInfo{Name: h.Name, Delivery: v.Delivery, Subject: a.subject, Headers: h.Definition.Visible(headers), Body: json.RawMessage(r.cfg.Redact(string(data)))}
 	for name, value := range v.info.Headers {
 		v.info.Headers[name] = r.cfg.Redact(value)
 	}
@@ -177,6 +182,42 @@ func (r *Receiver) judge(h *hook, headers hooks.Headers, raw []byte) verdict {
 		}
 	}
 	return v
+}
+
+// identify sets the id and the event of a delivery, and returns its body as JSON.
+func (r *Receiver) identify(h *hook, a arrival, v *verdict) (json.RawMessage, error) {
+	if h.Definition.NATS != nil {
+		v.Delivery, v.Event = a.id, r.cfg.Redact(fault.Clip(a.subject, maxEvent))
+		return decodeMessage(a)
+	}
+	data, err := decode(a.headers["content-type"], a.raw)
+	if err != nil {
+		return nil, err
+	}
+	p := h.Definition.Provider
+	v.Event = r.cfg.Redact(hooks.EventOf(p, a.headers, data))
+	if v.Delivery, err = hooks.IDOf(p, a.headers, a.raw, data); err != nil {
+		return nil, err
+	}
+	v.Delivery = cmp.Or(v.Delivery, events.NewRequestID())
+	return data, nil
+}
+
+// maxEvent bounds the event of an outcome, in bytes.
+const maxEvent = 128
+
+// decodeMessage returns the body of a message as JSON, whatever its headers say.
+func decodeMessage(a arrival) (json.RawMessage, error) {
+	switch {
+	case hooks.IsOwnSubject(a.subject):
+		return nil, fault.New(fault.ValidationError, "the subject is one of orch or of the NATS server")
+	case len(a.raw) > MaxBody:
+		return nil, fault.New(fault.ValidationError, "the body has %d bytes, the limit is %d", len(a.raw), MaxBody)
+	case !utf8.Valid(a.raw):
+		return nil, fault.New(fault.ParseError, "the body is not UTF-8")
+	default:
+		return compact(a.raw)
+	}
 }
 
 // perform starts or signals the task of a delivery, and sets its result. It returns an error if the delivery should be repeated.
@@ -234,13 +275,14 @@ func (r *Receiver) signal(ctx context.Context, h *hook, v *verdict, s *hooks.Sig
 	return err
 }
 
-// conclude counts and records what became of a delivery. A delivery that cannot be recorded has had its effect all the same, and its
-// repetition finds the task.
-func (r *Receiver) conclude(ctx context.Context, h *hook, o hooks.Outcome) {
+// conclude counts and records what became of a delivery. It returns an error if that could not be recorded.
+func (r *Receiver) conclude(ctx context.Context, h *hook, o hooks.Outcome) error {
 	r.count(h, o)
-	if err := r.note(context.WithoutCancel(ctx), h.Name, o); err != nil {
+	err := r.note(context.WithoutCancel(ctx), h.Name, o)
+	if err != nil {
 		r.log.LogAttrs(ctx, slog.LevelWarn, "hook_not_recorded", slog.String("name", h.Name), slog.String("delivery", o.Delivery), slog.Any("error", err))
 	}
+	return err
 }
 
 // isTransient reports whether a delivery may succeed later.

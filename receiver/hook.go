@@ -19,6 +19,8 @@ type definition struct {
 
 	ID   string `json:"id"`
 	Root string `json:"root,omitempty"`
+	// Since is the time of the first message that it takes of its stream; zero for all messages.
+	Since time.Time `json:"since,omitzero"`
 	// By is who wrote it; its tasks act for that identity.
 	By        string    `json:"by"`
 	CreatedAt time.Time `json:"created_at"`
@@ -98,7 +100,7 @@ func (h *hook) submission(in plan.HookInfo, inputs json.RawMessage) api.SubmitRe
 	return api.SubmitRequest{
 		Plan: d.Plan, Inputs: inputs, Root: d.Root, Actor: d.By,
 		IdempotencyKey: h.key(in.Delivery), IdempotencyScope: "forever", Cause: "hook " + h.Name, Labels: map[string]string{labelName: h.Name},
-		Hook: &events.Delivery{Name: h.Name, ID: in.Delivery, Headers: in.Headers, Body: events.Inline(in.Body)},
+		Hook: &events.Delivery{Name: h.Name, ID: in.Delivery, Subject: in.Subject, Headers: in.Headers, Body: events.Inline(in.Body)},
 	}
 }
 

@@ -32,6 +32,8 @@ type Config struct {
 	Secrets keyring.Store
 	// Open opens the journal.
 	Open journaled.Open
+	// Feeds are the streams of the NATS server; nil if the node has one of its own, which has none but those of orch.
+	Feeds hooks.Feeds
 	// Root is the root of the tasks of definitions without one (api.SubmitRequest); empty for that of the node at the time.
 	Root string
 	// URL returns the URL at which a hook takes deliveries; empty for none. Default: none.
@@ -70,6 +72,11 @@ type Receiver struct {
 	// counted are the deliveries that this process has seen, of all hooks; seen those of each hook.
 	counted map[hooks.Result]int
 	seen    map[string]*sightings
+	// problems says why hooks take no messages of their streams, by name.
+	problems map[string]string
+
+	// changed has an element if hooks may have changed since Run looked at them. slots has one for each message that is handled.
+	changed, slots chan struct{}
 }
 
 // sightings is what a process knows of the requests to a hook and does not record.
@@ -94,7 +101,8 @@ func New(cfg Config) *Receiver {
 	}
 	r := &Receiver{
 		cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
-		all: map[string]*hook{}, keys: keyring.New(cfg.Secrets), counted: map[hooks.Result]int{}, seen: map[string]*sightings{},
+		all: map[string]*hook{}, keys: keyring.New(cfg.Secrets), counted: map[hooks.Result]int{}, seen: map[string]*sightings{}, problems: map[string]string{},
+		changed: make(chan struct{}, 1), slots: make(chan struct{}, maxHandled),
 	}
 	r.state = r.newState()
 	return r
@@ -124,6 +132,7 @@ func (r *Receiver) set(h *hook) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all[h.Name] = h
+	r.noteChange()
 }
 
 func (r *Receiver) remove(name string) {
@@ -131,6 +140,8 @@ func (r *Receiver) remove(name string) {
 	defer r.mu.Unlock()
 	delete(r.all, name)
 	delete(r.seen, name)
+	delete(r.problems, name)
+	r.noteChange()
 }
 
 // list returns all hooks, by name.

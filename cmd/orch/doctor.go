@@ -305,6 +305,7 @@ func (c *doctorCommands) probeStatus(ctx context.Context, s session) []finding {
 	findings = append(findings, agentFindings(ctx, s)...)
 	findings = append(findings, clusterFindings(ctx, s)...)
 	findings = append(findings, providerFindings(status)...)
+	findings = append(findings, hookFindings(ctx, s)...)
 	findings = append(findings, destinationFindings(ctx, s)...)
 	for _, h := range status.Paused {
 		findings = append(findings, fine("pause", "%s", pauseText(h)))

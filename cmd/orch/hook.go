@@ -28,11 +28,13 @@ func (c *hookCommands) commands() []*cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "hook",
 		Aliases: []string{"hooks"},
-		Short:   "Start tasks when other systems deliver webhooks",
-		Long: `Start tasks when other systems deliver webhooks.
+		Short:   "Start tasks when other systems deliver webhooks, or publish messages",
+		Long: `Start tasks when other systems deliver webhooks, or publish messages.
 
 A hook takes deliveries at POST /hooks/NAME of a node that runs (orch serve), verifies their signatures, and submits a plan or
-signals a task. Its tasks have the label hook=NAME. The plan sees the delivery as hook.body and hook.headers.`,
+signals a task. Its tasks have the label hook=NAME. The plan sees the delivery as hook.body and hook.headers.
+
+A hook of the provider nats takes the messages of a JetStream stream of the NATS server with which the node runs.`,
 		Example: `  orch hook create deploy deploy.yaml --provider github --secret-file secret.txt --when 'hook.headers["x-github-event"] == "push"'
   orch hook deliveries deploy`,
 	}
@@ -48,7 +50,7 @@ func (c *hookCommands) noteIdle(s session, list ...api.HookView) {
 	case len(list) == 0:
 	case s.Embedded():
 		c.note("no node runs here, so no hook takes deliveries; start one with: orch serve")
-	case list[0].URL == "":
+	case slices.ContainsFunc(list, func(h api.HookView) bool { return h.URL == "" && h.Definition.NATS == nil }):
 		c.note("the node does not serve HTTP, so no hook takes deliveries; start it with: orch serve --http ADDRESS")
 	}
 }
@@ -102,6 +104,8 @@ func stateOfHook(h api.HookView) string {
 		return "paused by " + h.Paused.By
 	case h.Definition.Provider.Signs() && !h.HasSecret:
 		return "without secret"
+	case h.Problem != "":
+		return "takes nothing"
 	default:
 		return "active"
 	}
@@ -194,6 +198,9 @@ func (c *hookCommands) hookLines(h api.HookView) []string {
 	if h.URL != "" {
 		add("address", "POST %s", h.URL)
 	}
+	if s := d.NATS; s != nil {
+		add("stream", "%s%s%s", s.Name, prefixed(" ", s.Subject), prefixed(", from ", string(s.From)))
+	}
 	if d.When != "" {
 		add("when", "%s", d.When)
 	}
@@ -212,6 +219,12 @@ func (c *hookCommands) hookLines(h api.HookView) []string {
 	}
 	if h.PreviousUntil != nil {
 		add("secret", "the one before is valid until %s", h.PreviousUntil.Format("2006-01-02 15:04:05 MST"))
+	}
+	if h.Problem != "" {
+		add("problem", "%s", h.Problem)
+	}
+	if h.Waiting != nil && *h.Waiting > 0 {
+		add("waiting", "%s", screen.Plural(*h.Waiting, "message"))
 	}
 	var counts []string
 	for _, result := range slices.Sorted(maps.Keys(h.Counts)) {

@@ -21,6 +21,7 @@ type hookOptions struct {
 	name, plan, file                 string
 	provider, when, note, secretFile string
 	signalTask, signalName           string
+	stream, subject, from            string
 	headers, inputs                  []string
 	inputsFile                       string
 	paused, replace                  bool
@@ -33,16 +34,20 @@ func newHookCreate(c *hookCommands) *cobra.Command {
 		Short: "Create a hook, or replace its definition",
 		Long: `Create a hook, or replace its definition.
 
-The definition is flags, or a file (-f) in YAML or JSON with provider, when, plan, inputs, signal, headers and note. The plan of a
+The definition is flags, or a file (-f) in YAML or JSON with provider, nats, when, plan, inputs, signal, headers and note. The plan of a
 file is the path of a plan, relative to that file, or a plan. Plan and inputs are stored as they are now. Texts of inputs and
 signals may contain expressions such as ${{ hook.body.ref }}.
 
 The secret is what the sender signs with. It is read from a file or stdin, stored with the secrets of the node, and shown nowhere.
 The same command again changes nothing; another definition needs --replace, which keeps secret, pause and deliveries. Hooks of the
-provider none have no signature: their deliveries need the token of an operator.`,
+provider none have no signature: their deliveries need the token of an operator.
+
+A hook of the provider nats takes the messages of a stream of the NATS server with which the node runs (orch serve --nats URL), each
+once: those that are stored from now on, or all (--from all). Whoever may publish there starts its tasks.`,
 		Example: `  orch hook create deploy deploy.yaml --provider github --secret-file secret.txt --when 'hook.body.ref == "refs/heads/main"'
   orch hook create paid -f paid.yaml --secret-file - < secret.txt
-  orch hook create reply --provider slack --secret-file secret.txt --signal-task '${{ hook.body.callback_id }}' --signal answer`,
+  orch hook create reply --provider slack --secret-file secret.txt --signal-task '${{ hook.body.callback_id }}' --signal answer
+  orch hook create orders order.yaml --provider nats --stream ORDERS --subject 'orders.*.created' -i 'order=${{ hook.body.id }}'`,
 		Args: takes("NAME", "[PLAN.yaml]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.name = args[0]
@@ -58,7 +63,10 @@ provider none have no signature: their deliveries need the token of an operator.
 	f := cmd.Flags()
 	f.StringVarP(&o.file, "file", "f", "", "file with the definition, - for stdin")
 	f.StringVar(&o.plan, "plan", "", "the plan, as PLAN.yaml")
-	f.StringVar(&o.provider, "provider", "", "who signs the deliveries"+choices(hookProviders()))
+	f.StringVar(&o.provider, "provider", "", "who signs the deliveries, or nats for those of a stream"+choices(hookProviders()))
+	f.StringVar(&o.stream, "stream", "", "the stream of the provider nats")
+	f.StringVar(&o.subject, "subject", "", "subject of the messages of the stream; may have wildcards (default: all)")
+	f.StringVar(&o.from, "from", "", "where to begin in the stream"+choices(hookFroms()))
 	f.StringVar(&o.secretFile, "secret-file", "", "file with the secret of the sender, - for stdin")
 	f.StringVar(&o.when, "when", "", "expression that chooses deliveries (default: all)")
 	f.StringVar(&o.signalTask, "signal-task", "", "signal the task of this id instead of starting one; may contain expressions")
@@ -69,10 +77,11 @@ provider none have no signature: their deliveries need the token of an operator.
 	f.StringVarP(&o.inputsFile, "inputs-file", "I", "", "JSON object of inputs")
 	f.BoolVar(&o.paused, "paused", false, "pause it as well")
 	f.BoolVar(&o.replace, "replace", false, "replace the definition of an existing hook")
-	for _, flag := range []string{"plan", "provider", "when", "signal-task", "signal", "header", "note", "input", "inputs-file"} {
+	for _, flag := range []string{"plan", "provider", "stream", "subject", "from", "when", "signal-task", "signal", "header", "note", "input", "inputs-file"} {
 		cmd.MarkFlagsMutuallyExclusive("file", flag)
 	}
 	completeFlag(cmd, "provider", completeWords(hookProviders()))
+	completeFlag(cmd, "from", completeWords(hookFroms()))
 	return cmd
 }
 
@@ -80,6 +89,14 @@ func hookProviders() []string {
 	names := make([]string, 0, len(hooks.Providers()))
 	for _, p := range hooks.Providers() {
 		names = append(names, string(p))
+	}
+	return names
+}
+
+func hookFroms() []string {
+	names := make([]string, 0, len(hooks.Froms()))
+	for _, f := range hooks.Froms() {
+		names = append(names, string(f))
 	}
 	return names
 }
@@ -152,6 +169,9 @@ func (c *hookCommands) definition(ctx context.Context, o hookOptions) (hooks.Def
 	d := hooks.Definition{Provider: hooks.Provider(o.provider), When: o.when, Headers: o.headers, Note: o.note}
 	if o.signalTask != "" || o.signalName != "" {
 		d.Signal = &hooks.Signal{Task: o.signalTask, Name: o.signalName}
+	}
+	if o.stream != "" || o.subject != "" || o.from != "" {
+		d.NATS = &hooks.Stream{Name: o.stream, Subject: o.subject, From: hooks.From(o.from)}
 	}
 	if o.plan == "" {
 		return d, d.Check()
@@ -245,54 +265,4 @@ func (c *hookCommands) checkedInputs(p *plan.Plan, given values) (json.RawMessag
 		}
 	}
 	return json.Marshal(given)
-}
-
-func newHookTest(c *hookCommands) *cobra.Command {
-	var body, event, delivery string
-	var headers []string
-	cmd := &cobra.Command{
-		Use:   "test NAME --body FILE",
-		Short: "Show what a delivery to a hook would do, without doing it",
-		Long: `Show what a delivery to a hook would do, without doing it. The node signs the body with the stored secret and handles it like a
-delivery: it evaluates when and the inputs, and checks the plan with them. It fails if the delivery would be refused.`,
-		Example:           `  orch hook test deploy --body push.json --event push`,
-		Args:              takes("NAME"),
-		ValidArgsFunction: c.completeHooks,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r := api.TestHookRequest{Name: args[0], Delivery: delivery, Headers: map[string]string{}, Actor: c.actor()}
-			for _, one := range headers {
-				name, value, found := strings.Cut(one, ":")
-				if !found {
-					return fault.New(fault.InvalidFormat, "%q is not of the form NAME: VALUE", one).WithField("--header")
-				}
-				r.Headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
-			}
-			if event != "" {
-				r.Headers["X-GitHub-Event"] = event
-			}
-			if body != "" {
-				text, err := c.read(body, 1<<20)
-				if err != nil {
-					return err
-				}
-				r.Body = string(text)
-			}
-			return c.with(cmd.Context(), idle, func(s session) error {
-				reply, err := s.TestHook(cmd.Context(), r)
-				if err != nil {
-					return err
-				}
-				if err := c.showTest(args[0], reply); err != nil {
-					return err
-				}
-				return refusedTest(reply.Result)
-			})
-		},
-	}
-	f := cmd.Flags()
-	f.StringVar(&body, "body", "", "file with the body, - for stdin (default: empty)")
-	f.StringArrayVar(&headers, "header", nil, "header of the delivery, as 'NAME: VALUE' (repeatable)")
-	f.StringVar(&event, "event", "", "event of GitHub, such as push")
-	f.StringVar(&delivery, "delivery", "", "id of the delivery (default: a new one)")
-	return cmd
 }

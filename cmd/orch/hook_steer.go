@@ -1,15 +1,12 @@
 package main
 
 import (
-	"fmt"
+	"context"
 	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/orch-dev/orch/api"
-	"github.com/orch-dev/orch/cmd/orch/screen"
-	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/hooks"
 )
 
 func newHookPause(c *hookCommands) *cobra.Command {
@@ -18,7 +15,7 @@ func newHookPause(c *hookCommands) *cobra.Command {
 		Use:   "pause NAME",
 		Short: "Keep a hook from taking deliveries",
 		Long: `Keep a hook from taking deliveries. They are answered with 503, so that senders that repeat deliveries send them again later,
-and recorded as refused.`,
+and recorded as refused. The messages of a stream wait there.`,
 		Example: "  orch hook pause deploy --note 'the release is frozen'",
 	}, func() (api.SteerHookRequest, error) { return api.SteerHookRequest{Act: api.ActPause, Note: note}, nil })
 	cmd.Flags().StringVar(&note, "note", "", "why")
@@ -93,30 +90,21 @@ func (c *hookCommands) steering(cmd *cobra.Command, request func() (api.SteerHoo
 	return cmd
 }
 
-// refusedTest returns an error if a delivery with the result would do nothing although the hook has chosen it.
-func refusedTest(result hooks.Result) error {
-	if result != hooks.Refused && result != hooks.Rejected {
-		return nil
+// hookFindings returns a finding for each hook that takes nothing.
+func hookFindings(ctx context.Context, s session) (all []finding) {
+	const part = "hooks"
+	reply, err := s.Hooks(ctx, api.HooksRequest{})
+	if err != nil {
+		return []finding{failed(part, err, "orch hook list")}
 	}
-	return fault.New(fault.ValidationError, "the delivery would be %s", result)
-}
-
-// showTest shows what a delivery would do.
-func (c *hookCommands) showTest(name string, r api.TestHookReply) error {
-	return c.emit(view{data: r, names: []string{string(r.Result)}, text: func(w io.Writer) error {
-		lines := []string{screen.Escape(name + "  " + string(r.Result) + prefixed(": ", r.Reason))}
-		add := func(name, text string) {
-			if text != "" {
-				lines = append(lines, fmt.Sprintf("  %-9s %s", name, screen.Escape(text)))
-			}
+	for _, h := range reply.Hooks {
+		switch {
+		case h.Paused != nil:
+		case h.Problem != "":
+			all = append(all, bad(part, h.Name+" takes nothing: "+h.Problem, "orch hook get "+h.Name+" shows its stream, and whether it takes messages again"))
+		case h.Definition.Provider.Signs() && !h.HasSecret:
+			all = append(all, bad(part, h.Name+" has no secret, so it takes nothing", "orch hook rotate "+h.Name+" --secret-file FILE"))
 		}
-		add("delivery", r.Delivery)
-		add("event", r.Event)
-		add("task", r.Task)
-		add("inputs", string(r.Inputs))
-		if s := r.Signal; s != nil {
-			add("signal", s.Name+" with "+string(s.Data))
-		}
-		return writeLines(w, lines)
-	}})
+	}
+	return all
 }

@@ -146,7 +146,7 @@ func (t *Reading) hookInfo() plan.HookInfo {
 
 // HookInfo returns the value that expressions see of a delivery with a body.
 func HookInfo(d *events.Delivery, body json.RawMessage) plan.HookInfo {
-	return plan.HookInfo{Name: d.Name, Delivery: d.ID, Headers: d.Headers, Body: body}
+	return plan.HookInfo{Name: d.Name, Delivery: d.ID, Subject: d.Subject, Headers: d.Headers, Body: body}
 }
 
 // WithSchedule adds the firing that has started a task, if any, to the values that expressions of its plan see.

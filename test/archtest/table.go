@@ -129,7 +129,7 @@ func domain(family []string) []Row {
 		{Package: "holds", Imports: []string{"fault", "events", "api", "internal/journaled"}},
 		{Package: "archives", Imports: []string{"fault", "events", "statemachine", "export", "api", "objects", "objects/s3"}},
 		{Package: "scheduler", Imports: []string{"fault", "events", "statemachine", "schedules", "api", "internal/journaled"}},
-		{Package: "receiver", Imports: []string{"fault", "events", "hooks", "api", "plan", "internal/journaled", "internal/keyring"}},
+		{Package: "receiver", Imports: []string{"fault", "events", "hooks", "api", "plan", "internal/journaled", "internal/keyring", "internal/pause"}},
 		{Package: "sender", Imports: []string{"fault", "events", "hooks", "destinations", "api", "plan", "internal/journaled", "internal/keyring", "internal/netguard"}},
 		{Package: "auditor", Imports: []string{"fault", "audit", "api"}},
 		{Package: "agents", Imports: []string{"fault", "events", "traces", "work"}},
@@ -193,7 +193,7 @@ func adapters(face []string) []Row {
 		{Package: "traces/otlp", Imports: []string{"fault", "traces", "internal/pause"}},
 		{Package: "bus/election", Imports: []string{"fault", "internal/uptime"}},
 		{Package: "bus", Imports: []string{
-			"fault", "events", "stats", "agents", "messages", "classify/secrets", "bus/storefile", "internal/failpoint", "internal/histogram", "internal/pause",
+			"fault", "events", "stats", "agents", "messages", "hooks", "classify/secrets", "bus/storefile", "internal/failpoint", "internal/histogram", "internal/pause",
 		}},
 		{Package: "bus/bustest", Imports: []string{"events", "bus"}, Kit: true},
 		{Package: "rpc", Imports: []string{

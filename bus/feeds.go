@@ -1,0 +1,182 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/hooks"
+)
+
+const (
+	// feedWithin bounds a request about a stream. pullWithin is how long a request for a message waits at the server.
+	feedWithin, pullWithin = 5 * time.Second, 5 * time.Second
+	// feedAckWithin is the time after which the server hands out a message again that nobody has acknowledged.
+	feedAckWithin = 15 * time.Second
+	// feedPending is the number of messages that wait for an acknowledgement, or for their next try, from which a consumer gets no others.
+	feedPending = 64
+)
+
+// Feeds are the streams of an external server that belong to others. It implements hooks.Feeds.
+type Feeds struct{ conn *Conn }
+
+var _ hooks.Feeds = (*Feeds)(nil)
+
+// Feeds returns the streams of the server.
+func (c *Conn) Feeds() *Feeds { return &Feeds{c} }
+
+// Now implements hooks.Feeds.
+func (f *Feeds) Now(ctx context.Context, stream string) (time.Time, error) {
+	ctx, stop := context.WithTimeout(ctx, feedWithin)
+	defer stop()
+	s, err := f.conn.js.Stream(ctx, stream)
+	if err != nil {
+		return time.Time{}, feedFault(err, stream)
+	}
+	return s.CachedInfo().TimeStamp.UTC(), nil
+}
+
+// Open implements hooks.Feeds.
+func (f *Feeds) Open(ctx context.Context, c hooks.Consumer) (hooks.Feed, error) {
+	ctx, stop := context.WithTimeout(ctx, feedWithin)
+	defer stop()
+	consumer, err := f.conn.js.Consumer(ctx, c.Stream, c.Name)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		consumer, err = f.conn.js.CreateConsumer(ctx, c.Stream, feedConfig(c))
+	} else if err == nil && consumer.CachedInfo().Config.FilterSubject != c.Subject {
+		cfg := consumer.CachedInfo().Config
+		cfg.FilterSubject = c.Subject
+		consumer, err = f.conn.js.UpdateConsumer(ctx, c.Stream, cfg)
+	}
+	if err != nil {
+		return nil, feedFault(err, c.Stream)
+	}
+	return &feed{consumer, c.Stream}, nil
+}
+
+func feedConfig(c hooks.Consumer) jetstream.ConsumerConfig {
+	cfg := jetstream.ConsumerConfig{
+		Durable: c.Name, Description: "a hook of orch", FilterSubject: c.Subject,
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: feedAckWithin, MaxDeliver: -1, MaxAckPending: feedPending,
+	}
+	if !c.Since.IsZero() {
+		cfg.DeliverPolicy, cfg.OptStartTime = jetstream.DeliverByStartTimePolicy, &c.Since
+	}
+	return cfg
+}
+
+// Remove implements hooks.Feeds.
+func (f *Feeds) Remove(ctx context.Context, c hooks.Consumer) error {
+	ctx, stop := context.WithTimeout(ctx, feedWithin)
+	defer stop()
+	err := f.conn.js.DeleteConsumer(ctx, c.Stream, c.Name)
+	if err == nil || errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	return feedFault(err, c.Stream)
+}
+
+// Waiting implements hooks.Feeds.
+func (f *Feeds) Waiting(ctx context.Context, c hooks.Consumer) (int, error) {
+	ctx, stop := context.WithTimeout(ctx, feedWithin)
+	defer stop()
+	consumer, err := f.conn.js.Consumer(ctx, c.Stream, c.Name)
+	if err != nil {
+		return 0, feedFault(err, c.Stream)
+	}
+	info := consumer.CachedInfo()
+	return int(info.NumPending) + info.NumAckPending, nil //nolint:gosec // no stream has 2^63 messages
+}
+
+// feedFault returns the error for a stream that cannot be read.
+func feedFault(err error, stream string) error {
+	apiErr, refused := errors.AsType[*jetstream.APIError](err)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return fault.From(err)
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return fault.Wrap(fault.NotFound, err, "the stream "+stream+" does not exist").WithHint("orch takes its messages as soon as it is made")
+	case refused:
+		return fault.Wrap(fault.ValidationError, err, "the NATS server refuses the consumer of the stream "+stream+": "+apiErr.Description).
+			WithHint("a stream with the retention WorkQueue needs --from all and a subject that no other consumer takes")
+	default:
+		return fault.Wrap(fault.Unavailable, err, "the NATS server does not answer for the stream "+stream).
+			WithHint("check that the credential of the node may use it")
+	}
+}
+
+// feed implements hooks.Feed.
+type feed struct {
+	consumer jetstream.Consumer
+	stream   string
+}
+
+// Next implements hooks.Feed.
+func (f *feed) Next(ctx context.Context) (hooks.Arrival, error) {
+	within, stop := context.WithTimeout(ctx, pullWithin)
+	defer stop()
+	m, err := f.consumer.Next(jetstream.FetchContext(within))
+	switch {
+	case ctx.Err() != nil:
+		if err == nil {
+			_ = m.Nak() // if it is lost, the server waits longer
+		}
+		return nil, fault.From(ctx.Err())
+	case errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded), errors.Is(err, jetstream.ErrNoMessages):
+		return nil, nil //nolint:nilnil // as documented
+	case err != nil:
+		return nil, feedFault(err, f.stream)
+	}
+	meta, err := m.Metadata()
+	if err != nil {
+		return nil, feedFault(err, f.stream)
+	}
+	return &feedMessage{m, hooks.Message{
+		Stream: f.stream, Subject: m.Subject(), Position: meta.Sequence.Stream, At: meta.Timestamp, Tries: meta.NumDelivered,
+		Headers: feedHeaders(m.Headers()), Body: m.Data(),
+	}}, nil
+}
+
+// feedHeaders returns headers by their names in lower case. Several of one name are joined.
+func feedHeaders(all nats.Header) hooks.Headers {
+	headers := make(hooks.Headers, len(all))
+	for name, values := range all {
+		headers[strings.ToLower(name)] = strings.Join(values, ", ")
+	}
+	return headers
+}
+
+// feedMessage implements hooks.Arrival.
+type feedMessage struct {
+	msg     jetstream.Msg
+	message hooks.Message
+}
+
+// Message implements hooks.Arrival.
+func (m *feedMessage) Message() *hooks.Message { return &m.message }
+
+// Done implements hooks.Arrival.
+func (m *feedMessage) Done(ctx context.Context) error { return m.fault(m.msg.DoubleAck(ctx)) }
+
+// Refuse implements hooks.Arrival.
+func (m *feedMessage) Refuse(reason string) error { return m.fault(m.msg.TermWithReason(reason)) }
+
+// Later implements hooks.Arrival.
+func (m *feedMessage) Later(after time.Duration) error {
+	if after <= 0 {
+		return m.fault(m.msg.Nak())
+	}
+	return m.fault(m.msg.NakWithDelay(after))
+}
+
+func (m *feedMessage) fault(err error) error {
+	if err == nil {
+		return nil
+	}
+	return feedFault(err, m.message.Stream)
+}
