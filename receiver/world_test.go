@@ -36,6 +36,8 @@ type world struct {
 	failing func(kind string) (err error, lost bool)
 	// checked is the result of Check.
 	checked error
+	// feeds are the streams of others; nil for none.
+	feeds hooks.Feeds
 }
 
 func newWorld(t *testing.T) *world {
@@ -143,7 +145,7 @@ func (w *world) Signal(_ context.Context, r api.SignalRequest) (api.TaskView, er
 func (w *world) start() *receiver.Receiver {
 	w.t.Helper()
 	r := receiver.New(receiver.Config{
-		Tasks: w, Secrets: w, URL: func(name string) string { return "http://node/hooks/" + name },
+		Tasks: w, Secrets: w, Feeds: w.feeds, URL: func(name string) string { return "http://node/hooks/" + name },
 		Clock: func() time.Time {
 			w.mu.Lock()
 			defer w.mu.Unlock()
