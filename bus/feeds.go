@@ -101,6 +101,8 @@ func feedFault(err error, stream string) error {
 		return fault.From(err)
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return fault.Wrap(fault.NotFound, err, "the stream "+stream+" does not exist").WithHint("orch takes its messages as soon as it is made")
+	case errors.Is(err, jetstream.ErrConsumerDeleted), errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, nats.ErrNoResponders):
+		return fault.Wrap(fault.NotFound, err, "the consumer of the stream "+stream+" is gone").WithHint("orch makes another one")
 	case refused:
 		return fault.Wrap(fault.ValidationError, err, "the NATS server refuses the consumer of the stream "+stream+": "+apiErr.Description).
 			WithHint("a stream with the retention WorkQueue needs --from all and a subject that no other consumer takes")

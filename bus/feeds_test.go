@@ -93,7 +93,7 @@ func TestFeedOfAStreamThatIsNotThere(t *testing.T) {
 	require.NoError(t, m.Done(t.Context()))
 	stream.Delete(t)
 	_, err = feed.Next(t.Context())
-	require.Error(t, err)
+	require.True(t, fault.Has(err, fault.NotFound), "%v", err)
 	_, err = feeds.Open(t.Context(), c)
 	require.True(t, fault.Has(err, fault.NotFound), "%v", err)
 	assert.Contains(t, err.Error(), "the stream ORDERS does not exist")

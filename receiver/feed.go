@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// takeWithin bounds the work on a message. After consumers' 15 s without an acknowledgement the server hands a message out again.
+	// takeWithin bounds the work on a message. After 15 s without an acknowledgement the server hands it out again.
 	takeWithin = 10 * time.Second
 	// maxHandled is the number of messages of all streams that are handled at the same time.
 	maxHandled = 32
@@ -102,7 +102,9 @@ func (r *Receiver) pump(ctx context.Context, name string, c hooks.Consumer) {
 		if ctx.Err() != nil {
 			return
 		}
-		r.setProblem(name, err)
+		if feed == nil || !fault.Has(err, fault.NotFound) { // a consumer that is gone is made again, and only if that fails it is a problem
+			r.setProblem(name, err)
+		}
 		if pause.For(ctx, backoff(failed, lastOpen)) != nil {
 			return
 		}

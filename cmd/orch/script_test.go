@@ -32,6 +32,7 @@ func TestMain(m *testing.M) {
 		"asker": func() { os.Exit(asker0()) },
 		"agent": func() { os.Exit(agent0()) },
 		"natsd": func() { os.Exit(natsd0(os.Args[1])) },
+		"natspub": func() { os.Exit(natspub0(os.Args[1:])) },
 		"floor": func() { os.Exit(floor0()) },
 		// the browser commands of the different systems
 		"xdg-open": func() { os.Exit(browser0(os.Args[1])) },
