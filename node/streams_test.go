@@ -96,7 +96,8 @@ func TestMessagesOfAStreamStartOneTaskEach(t *testing.T) {
 	assert.Equal(t, each(n), startedBy(t, r))
 	require.Eventually(t, func() bool { w := viewOf(t, r).Waiting; return w != nil && *w == 0 }, time.Minute, 100*time.Millisecond)
 	v := viewOf(t, r)
-	assert.Equal(t, n, v.Counts[hooks.Accepted]) //  each was recorded once as accepted
+	assert.LessOrEqual(t, v.Counts[hooks.Accepted], n)
+	assert.GreaterOrEqual(t, v.Counts[hooks.Accepted]+v.Counts[hooks.Duplicate], n, "each has an outcome; one whose record was lost came again")
 	assert.Empty(t, v.Problem)
 	page, err := r.List(t.Context(), api.ListRequest{Labels: map[string]string{"hook": "orders"}, Limit: 1})
 	require.NoError(t, err)

@@ -27,13 +27,13 @@ import (
 // TestMain lets the stories run this program itself, and helper programs.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"orch":  main,
-		"exits": func() { os.Exit(exits0(os.Args[1:])) },
-		"asker": func() { os.Exit(asker0()) },
-		"agent": func() { os.Exit(agent0()) },
-		"natsd": func() { os.Exit(natsd0(os.Args[1])) },
+		"orch":    main,
+		"exits":   func() { os.Exit(exits0(os.Args[1:])) },
+		"asker":   func() { os.Exit(asker0()) },
+		"agent":   func() { os.Exit(agent0()) },
+		"natsd":   func() { os.Exit(natsd0(os.Args[1])) },
 		"natspub": func() { os.Exit(natspub0(os.Args[1:])) },
-		"floor": func() { os.Exit(floor0()) },
+		"floor":   func() { os.Exit(floor0()) },
 		// the browser commands of the different systems
 		"xdg-open": func() { os.Exit(browser0(os.Args[1])) },
 		"open":     func() { os.Exit(browser0(os.Args[1])) },
