@@ -81,7 +81,7 @@ type TestHookRequest struct {
 	Delivery string `json:"delivery,omitempty"`
 	// Subject is the subject of a message of a NATS stream. Default: that of the hook, if it takes one alone.
 	Subject string `json:"subject,omitempty"`
-	Actor    string `json:"actor,omitempty"`
+	Actor   string `json:"actor,omitempty"`
 }
 
 // TestHookReply is what a delivery would do.

@@ -22,15 +22,13 @@ const (
 	feedPending = 64
 )
 
-// Feeds are the streams of an external server that belong to others. It implements hooks.Feeds.
+// Feeds are the streams of an external server that belong to others.
 type Feeds struct{ conn *Conn }
-
-var _ hooks.Feeds = (*Feeds)(nil)
 
 // Feeds returns the streams of the server.
 func (c *Conn) Feeds() *Feeds { return &Feeds{c} }
 
-// Now implements hooks.Feeds.
+// Now returns the time of the server that has a stream. Errors: NOT_FOUND while there is no such stream, UNAVAILABLE.
 func (f *Feeds) Now(ctx context.Context, stream string) (time.Time, error) {
 	ctx, stop := context.WithTimeout(ctx, feedWithin)
 	defer stop()
@@ -41,8 +39,9 @@ func (f *Feeds) Now(ctx context.Context, stream string) (time.Time, error) {
 	return s.CachedInfo().TimeStamp.UTC(), nil
 }
 
-// Open implements hooks.Feeds.
-func (f *Feeds) Open(ctx context.Context, c hooks.Consumer) (hooks.Feed, error) {
+// Open opens a consumer, which is created if there is none. One that exists keeps its place. Errors: NOT_FOUND while there is no such
+// stream, VALIDATION_ERROR if the server refuses the consumer, UNAVAILABLE.
+func (f *Feeds) Open(ctx context.Context, c hooks.Consumer) (*Feed, error) {
 	ctx, stop := context.WithTimeout(ctx, feedWithin)
 	defer stop()
 	consumer, err := f.conn.js.Consumer(ctx, c.Stream, c.Name)
@@ -56,7 +55,7 @@ func (f *Feeds) Open(ctx context.Context, c hooks.Consumer) (hooks.Feed, error) 
 	if err != nil {
 		return nil, feedFault(err, c.Stream)
 	}
-	return &feed{consumer, c.Stream}, nil
+	return &Feed{consumer, c.Stream}, nil
 }
 
 func feedConfig(c hooks.Consumer) jetstream.ConsumerConfig {
@@ -70,7 +69,7 @@ func feedConfig(c hooks.Consumer) jetstream.ConsumerConfig {
 	return cfg
 }
 
-// Remove implements hooks.Feeds.
+// Remove removes a consumer, if there is one.
 func (f *Feeds) Remove(ctx context.Context, c hooks.Consumer) error {
 	ctx, stop := context.WithTimeout(ctx, feedWithin)
 	defer stop()
@@ -81,7 +80,7 @@ func (f *Feeds) Remove(ctx context.Context, c hooks.Consumer) error {
 	return feedFault(err, c.Stream)
 }
 
-// Waiting implements hooks.Feeds.
+// Waiting returns the number of messages for a consumer that are not acknowledged.
 func (f *Feeds) Waiting(ctx context.Context, c hooks.Consumer) (int, error) {
 	ctx, stop := context.WithTimeout(ctx, feedWithin)
 	defer stop()
@@ -112,14 +111,14 @@ func feedFault(err error, stream string) error {
 	}
 }
 
-// feed implements hooks.Feed.
-type feed struct {
+// Feed hands out the messages for a consumer.
+type Feed struct {
 	consumer jetstream.Consumer
 	stream   string
 }
 
-// Next implements hooks.Feed.
-func (f *feed) Next(ctx context.Context) (hooks.Arrival, error) {
+// Next returns the next message. It waits for some seconds, and returns nil if none has come. Errors: as Feeds.Open.
+func (f *Feed) Next(ctx context.Context) (*FeedMessage, error) {
 	within, stop := context.WithTimeout(ctx, pullWithin)
 	defer stop()
 	m, err := f.consumer.Next(jetstream.FetchContext(within))
@@ -138,7 +137,7 @@ func (f *feed) Next(ctx context.Context) (hooks.Arrival, error) {
 	if err != nil {
 		return nil, feedFault(err, f.stream)
 	}
-	return &feedMessage{m, hooks.Message{
+	return &FeedMessage{m, hooks.Message{
 		Stream: f.stream, Subject: m.Subject(), Position: meta.Sequence.Stream, At: meta.Timestamp, Tries: meta.NumDelivered,
 		Headers: feedHeaders(m.Headers()), Body: m.Data(),
 	}}, nil
@@ -153,30 +152,30 @@ func feedHeaders(all nats.Header) hooks.Headers {
 	return headers
 }
 
-// feedMessage implements hooks.Arrival.
-type feedMessage struct {
+// FeedMessage is a message that waits for an acknowledgement.
+type FeedMessage struct {
 	msg     jetstream.Msg
 	message hooks.Message
 }
 
-// Message implements hooks.Arrival.
-func (m *feedMessage) Message() *hooks.Message { return &m.message }
+// Message returns the message.
+func (m *FeedMessage) Message() *hooks.Message { return &m.message }
 
-// Done implements hooks.Arrival.
-func (m *feedMessage) Done(ctx context.Context) error { return m.fault(m.msg.DoubleAck(ctx)) }
+// Done acknowledges the message, and returns when the server knows.
+func (m *FeedMessage) Done(ctx context.Context) error { return m.fault(m.msg.DoubleAck(ctx)) }
 
-// Refuse implements hooks.Arrival.
-func (m *feedMessage) Refuse(reason string) error { return m.fault(m.msg.TermWithReason(reason)) }
+// Refuse ends the deliveries of the message.
+func (m *FeedMessage) Refuse(reason string) error { return m.fault(m.msg.TermWithReason(reason)) }
 
-// Later implements hooks.Arrival.
-func (m *feedMessage) Later(after time.Duration) error {
+// Later asks for the message again after a while.
+func (m *FeedMessage) Later(after time.Duration) error {
 	if after <= 0 {
 		return m.fault(m.msg.Nak())
 	}
 	return m.fault(m.msg.NakWithDelay(after))
 }
 
-func (m *feedMessage) fault(err error) error {
+func (m *FeedMessage) fault(err error) error {
 	if err == nil {
 		return nil
 	}

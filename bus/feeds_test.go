@@ -26,7 +26,7 @@ func others(t *testing.T) (*bustest.Stream, *bus.Feeds, string) {
 }
 
 // arrive returns the next message.
-func arrive(t *testing.T, feed hooks.Feed) hooks.Arrival {
+func arrive(t *testing.T, feed *bus.Feed) *bus.FeedMessage {
 	t.Helper()
 	m, err := feed.Next(t.Context())
 	require.NoError(t, err)

@@ -1,7 +1,6 @@
 package hooks
 
 import (
-	"context"
 	"regexp"
 	"strconv"
 	"strings"
@@ -163,34 +162,4 @@ type Consumer struct {
 	Name string
 	// Since is the time of the first message; the zero time for the first message that the stream has.
 	Since time.Time
-}
-
-// Feeds are the streams of the NATS server of a node.
-type Feeds interface {
-	// Now returns the time of the server that has a stream. Errors: NOT_FOUND while there is no such stream, UNAVAILABLE.
-	Now(ctx context.Context, stream string) (time.Time, error)
-	// Open opens a consumer, which is created if there is none. One that exists keeps its place. Errors: NOT_FOUND while there is no
-	// such stream, VALIDATION_ERROR if the server refuses the consumer, UNAVAILABLE.
-	Open(ctx context.Context, c Consumer) (Feed, error)
-	// Remove removes a consumer, if there is one.
-	Remove(ctx context.Context, c Consumer) error
-	// Waiting returns the number of messages for a consumer that are not acknowledged.
-	Waiting(ctx context.Context, c Consumer) (int, error)
-}
-
-// Feed hands out the messages for a consumer.
-type Feed interface {
-	// Next returns the next message. It waits for some seconds, and returns nil if none has come. Errors: as Feeds.Open.
-	Next(ctx context.Context) (Arrival, error)
-}
-
-// Arrival is a message that waits for an acknowledgement.
-type Arrival interface {
-	Message() *Message
-	// Done acknowledges the message, and returns when the server knows.
-	Done(ctx context.Context) error
-	// Refuse ends the deliveries of the message.
-	Refuse(reason string) error
-	// Later asks for the message again after a while.
-	Later(after time.Duration) error
 }

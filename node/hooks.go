@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/hooks"
 	"github.com/orch-dev/orch/httpapi"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/receiver"
@@ -41,9 +42,33 @@ func (h *host) openFeeds(ctx context.Context) error {
 	}
 	c, err := h.connect(ctx, "hooks")
 	if err == nil {
-		h.feeds = c.Feeds()
+		h.feeds = feeds{c.Feeds()}
 	}
 	return err
+}
+
+// feeds are the streams of an external server for the receiver.
+type feeds struct{ *bus.Feeds }
+
+// Open implements receiver.Feeds.
+func (f feeds) Open(ctx context.Context, c hooks.Consumer) (receiver.Feed, error) {
+	one, err := f.Feeds.Open(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return feed{one}, nil
+}
+
+// feed hands out messages to the receiver.
+type feed struct{ *bus.Feed }
+
+// Next implements receiver.Feed.
+func (f feed) Next(ctx context.Context) (receiver.Arrival, error) {
+	m, err := f.Feed.Next(ctx)
+	if m == nil { // a nil pointer in the interface would count as a message
+		return nil, err
+	}
+	return m, nil
 }
 
 // runHooks takes the messages of streams. A temporary node, which ends with a command, leaves that to permanent ones.

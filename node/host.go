@@ -12,7 +12,6 @@ import (
 	"github.com/orch-dev/orch/bus/election"
 	"github.com/orch-dev/orch/classify/secrets"
 	"github.com/orch-dev/orch/holds"
-	"github.com/orch-dev/orch/hooks"
 	"github.com/orch-dev/orch/httpapi/rest"
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/mcp/server"
@@ -44,7 +43,7 @@ type host struct {
 	// receiver takes the deliveries of hooks.
 	receiver *receiver.Receiver
 	// feeds are the streams of an external server, for the receiver; nil with an embedded server, which has none but those of orch.
-	feeds hooks.Feeds
+	feeds receiver.Feeds
 	// lists is the index of lists.
 	lists orchestrator.Lists
 	// feed reports changed tasks to the listeners of the HTTP API; nil if HTTP is not configured.

@@ -2,7 +2,9 @@ package node_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -80,10 +82,11 @@ func TestMessagesOfAStreamStartOneTaskEach(t *testing.T) {
 			if i == n/2 {
 				close(half)
 			}
-			_, err := stream.TryPublish(t.Context(), "orders.eu.created", fmt.Sprintf(`{"n":%d}`, i), "Nats-Msg-Id", fmt.Sprint(i))
-			assert.NoError(t, err)
-			_, err = stream.TryPublish(t.Context(), "orders.eu.paid", `{"n":-1}`)
-			assert.NoError(t, err)
+			_, err := stream.TryPublish(t.Context(), "orders.eu.created", fmt.Sprintf(`{"n":%d}`, i), "Nats-Msg-Id", strconv.Itoa(i))
+			_, other := stream.TryPublish(t.Context(), "orders.eu.paid", `{"n":-1}`)
+			if err = errors.Join(err, other); !assert.NoError(t, err) {
+				return
+			}
 		}
 	})
 	<-half

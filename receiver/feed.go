@@ -21,6 +21,36 @@ const (
 	firstWait, lastTry, lastOpen = time.Second, 5 * time.Minute, 15 * time.Second
 )
 
+// Feeds are the streams of the NATS server of a node.
+type Feeds interface {
+	// Now returns the time of the server that has a stream. Errors: NOT_FOUND while there is no such stream, UNAVAILABLE.
+	Now(ctx context.Context, stream string) (time.Time, error)
+	// Open opens a consumer, which is created if there is none. One that exists keeps its place. Errors: NOT_FOUND while there is no
+	// such stream, VALIDATION_ERROR if the server refuses the consumer, UNAVAILABLE.
+	Open(ctx context.Context, c hooks.Consumer) (Feed, error)
+	// Remove removes a consumer, if there is one.
+	Remove(ctx context.Context, c hooks.Consumer) error
+	// Waiting returns the number of messages for a consumer that are not acknowledged.
+	Waiting(ctx context.Context, c hooks.Consumer) (int, error)
+}
+
+// Feed hands out the messages for a consumer.
+type Feed interface {
+	// Next returns the next message. It waits for some seconds, and returns nil if none has come. Errors: as Feeds.Open.
+	Next(ctx context.Context) (Arrival, error)
+}
+
+// Arrival is a message that waits for an acknowledgement.
+type Arrival interface {
+	Message() *hooks.Message
+	// Done acknowledges the message, and returns when the server knows.
+	Done(ctx context.Context) error
+	// Refuse ends the deliveries of the message.
+	Refuse(reason string) error
+	// Later asks for the message again after a while.
+	Later(after time.Duration) error
+}
+
 // consumer returns the place of the hook in its stream, and whether it has one.
 func (h *hook) consumer() (hooks.Consumer, bool) {
 	d := &h.Definition
@@ -112,7 +142,7 @@ func (r *Receiver) pump(ctx context.Context, name string, c hooks.Consumer) {
 }
 
 // drain takes messages until the stream cannot be read, or ctx ends.
-func (r *Receiver) drain(ctx context.Context, name string, c hooks.Consumer, feed hooks.Feed) error {
+func (r *Receiver) drain(ctx context.Context, name string, c hooks.Consumer, feed Feed) error {
 	for failed := uint64(0); ; {
 		m, err := feed.Next(ctx)
 		if err != nil {
@@ -141,7 +171,7 @@ func backoff(failed uint64, most time.Duration) time.Duration {
 }
 
 // take handles a message and acknowledges it, when its outcome is durable. It returns an error if the message comes again.
-func (r *Receiver) take(ctx context.Context, name string, c hooks.Consumer, m hooks.Arrival) error {
+func (r *Receiver) take(ctx context.Context, name string, c hooks.Consumer, m Arrival) error {
 	if err := r.enter(ctx, name); err != nil {
 		_ = m.Later(0) // if it is lost, the server waits longer
 		return err

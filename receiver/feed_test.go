@@ -60,7 +60,7 @@ func (r *river) wake() {
 	}
 }
 
-// Now implements hooks.Feeds.
+// Now implements receiver.Feeds.
 func (r *river) Now(context.Context, string) (time.Time, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,8 +70,8 @@ func (r *river) Now(context.Context, string) (time.Time, error) {
 	return time.Unix(50, 0).UTC(), nil
 }
 
-// Open implements hooks.Feeds.
-func (r *river) Open(_ context.Context, c hooks.Consumer) (hooks.Feed, error) {
+// Open implements receiver.Feeds.
+func (r *river) Open(_ context.Context, c hooks.Consumer) (receiver.Feed, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.missing {
@@ -81,7 +81,7 @@ func (r *river) Open(_ context.Context, c hooks.Consumer) (hooks.Feed, error) {
 	return r, nil
 }
 
-// Remove implements hooks.Feeds.
+// Remove implements receiver.Feeds.
 func (r *river) Remove(_ context.Context, c hooks.Consumer) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,15 +89,15 @@ func (r *river) Remove(_ context.Context, c hooks.Consumer) error {
 	return nil
 }
 
-// Waiting implements hooks.Feeds.
+// Waiting implements receiver.Feeds.
 func (r *river) Waiting(context.Context, hooks.Consumer) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.waiting), nil
 }
 
-// Next implements hooks.Feed.
-func (r *river) Next(ctx context.Context) (hooks.Arrival, error) {
+// Next implements receiver.Feed.
+func (r *river) Next(ctx context.Context) (receiver.Arrival, error) {
 	for {
 		r.mu.Lock()
 		if len(r.waiting) > 0 {
@@ -122,16 +122,16 @@ func (a *arrival) settle(how string) {
 	a.river.settled[string(a.message.Body)] = how
 }
 
-// Message implements hooks.Arrival.
+// Message implements receiver.Arrival.
 func (a *arrival) Message() *hooks.Message { return &a.message }
 
-// Done implements hooks.Arrival.
+// Done implements receiver.Arrival.
 func (a *arrival) Done(context.Context) error { a.settle("done"); return nil }
 
-// Refuse implements hooks.Arrival.
+// Refuse implements receiver.Arrival.
 func (a *arrival) Refuse(reason string) error { a.settle("refused: " + reason); return nil }
 
-// Later implements hooks.Arrival.
+// Later implements receiver.Arrival.
 func (a *arrival) Later(time.Duration) error {
 	a.river.mu.Lock()
 	defer a.river.mu.Unlock()

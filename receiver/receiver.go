@@ -33,7 +33,7 @@ type Config struct {
 	// Open opens the journal.
 	Open journaled.Open
 	// Feeds are the streams of the NATS server; nil if the node has one of its own, which has none but those of orch.
-	Feeds hooks.Feeds
+	Feeds Feeds
 	// Root is the root of the tasks of definitions without one (api.SubmitRequest); empty for that of the node at the time.
 	Root string
 	// URL returns the URL at which a hook takes deliveries; empty for none. Default: none.

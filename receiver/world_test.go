@@ -37,7 +37,7 @@ type world struct {
 	// checked is the result of Check.
 	checked error
 	// feeds are the streams of others; nil for none.
-	feeds hooks.Feeds
+	feeds receiver.Feeds
 }
 
 func newWorld(t *testing.T) *world {
