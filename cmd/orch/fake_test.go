@@ -181,6 +181,10 @@ func (f *fakeSession) Identity() string            { return "" }
 func (f *fakeSession) Embedded() bool              { return f.embedded }
 func (f *fakeSession) Close(context.Context) error { f.closed = true; return nil }
 
+func (f *fakeSession) Hooks(context.Context, api.HooksRequest) (api.HooksReply, error) {
+	return api.HooksReply{}, nil
+}
+
 func (f *fakeSession) Destinations(context.Context, api.DestinationsRequest) (api.DestinationsReply, error) {
 	return api.DestinationsReply{}, nil
 }
