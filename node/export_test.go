@@ -7,6 +7,7 @@ import (
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/httpapi"
 	"github.com/orch-dev/orch/mcp/gateway"
 	"github.com/orch-dev/orch/mcp/server"
@@ -52,3 +53,8 @@ func ReplyOf(r server.ToolReply) httpapi.Reply { return replyOf(r) }
 
 // Meter returns the face that counts the requests of all faces.
 func (n *Node) Meter() *server.Server { return n.meter.Load() }
+
+// ReadOutput returns an output file of a task, as MCP clients read it.
+func (n *Node) ReadOutput(ctx context.Context, task events.TaskID, name string) ([]byte, error) {
+	return (&Outputs{Tree: n.executor.tree, files: taskFiles{n.host}}).ReadOutput(ctx, task, name)
+}

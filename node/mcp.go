@@ -125,7 +125,7 @@ func (fa *face) faceConfig() server.Config {
 		API: fa.audited(audit.FaceMCP), Catalogue: fa.executor.catalogue,
 		Root: fa.executor.root.Name(), Version: fa.cfg.Version, Logger: fa.cfg.logger(), Key: fa.credentials.faceKey,
 		Stores: server.Stores{
-			Sessions: fa.store, Outputs: fa.executor.tree, Outside: fa.Outside(), Agents: NewAgentFiles(fa.executor.root), Inboxes: fa.mailroom.messages,
+			Sessions: fa.store, Outputs: &Outputs{Tree: fa.executor.tree, files: taskFiles{fa.host}}, Outside: fa.Outside(), Agents: NewAgentFiles(fa.executor.root), Inboxes: fa.mailroom.messages,
 			Subscriptions: NewSubscriptions(fa.asker),
 		},
 		Hooks: server.Hooks{

@@ -83,11 +83,6 @@ func (c *mcpClientCommands) serveMCP(ctx context.Context, o mcpOptions) error {
 	if err != nil {
 		return err
 	}
-	outputs, err := node.OpenOutputs(processNodes{logs: c.err}.config(c.cfg, idle))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = outputs.Close() }()
 	root, err := pathguard.Open(c.cfg.Root)
 	if err != nil {
 		return err
@@ -95,6 +90,11 @@ func (c *mcpClientCommands) serveMCP(ctx context.Context, o mcpOptions) error {
 	defer func() { _ = root.Close() }()
 	log := c.logger()
 	return c.withLasting(ctx, staying, func(s session) error {
+		outputs, err := node.OpenOutputs(processNodes{logs: c.err}.config(c.cfg, idle), s)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = outputs.Close() }()
 		servers := node.NewAdmin(s)
 		stopTools := followTools(ctx, servers, catalogue, log)
 		defer stopTools()
