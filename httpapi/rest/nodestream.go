@@ -17,7 +17,7 @@ type Inbox struct {
 	Approvals int `json:"approvals"`
 	Questions int `json:"questions"`
 	// InDoubt and Dead count the tasks of the dead letter, at most 1,000: those that are blocked because a person has to say the
-	// outcome of a step, and all.
+	// outcome of a step, and the others. A task that an open question blocks is in neither, because the question is counted.
 	InDoubt int `json:"in_doubt"`
 	Dead    int `json:"dead"`
 }
@@ -62,13 +62,16 @@ func countInbox(ctx context.Context, a api.API) (Inbox, error) {
 	if err != nil {
 		return Inbox{}, err
 	}
-	count := Inbox{Approvals: len(approvals.Approvals) + approvals.Omitted, Questions: len(questions.Questions) + questions.Omitted, Dead: len(dead.Tasks)}
+	count := Inbox{Approvals: len(approvals.Approvals) + approvals.Omitted, Questions: len(questions.Questions) + questions.Omitted}
 	asking := map[events.TaskID]bool{}
 	for _, q := range questions.Questions {
 		asking[q.Task] = true
 	}
 	for _, t := range dead.Tasks {
-		if t.State == statemachine.Blocked && t.Block == blockForInput && !asking[t.ID] {
+		switch {
+		case t.State != statemachine.Blocked || t.Block != blockForInput:
+			count.Dead++
+		case !asking[t.ID]:
 			count.InDoubt++
 		}
 	}
