@@ -40,6 +40,7 @@ const routes = [
   ['GET', /^\/approvals\/([^/]+)$/, ([id]) => world.approval(id)],
   ['POST', /^\/approvals\/([^/]+)\/decide$/, ([id], _, body) => world.decide(id, body)],
   ['GET', /^\/questions$/, () => world.questions()],
+  ['GET', /^\/questions\/([^/]+)$/, ([id]) => world.question(id)],
   ['POST', /^\/questions\/([^/]+)\/answer$/, ([id], _, body) => world.answer(id, body)],
   ['GET', /^\/schedules$/, () => schedules(world)],
   ['POST', /^\/schedules\/([^/]+)\/(pause|resume|trigger|delete)$/, ([name, act]) => steer(world, name, act)],

@@ -189,11 +189,17 @@ export class World {
 
   questions() { return { questions: this.questionList.filter((q) => q.status === 'open') } }
 
+  question(id) {
+    const q = this.questionList.find((one) => one.id === id)
+    if (!q) throw new Refusal(404, 'NOT_FOUND', `there is no question ${id}`)
+    return q
+  }
+
   answer(id, body) {
     this.requests.push({ verb: 'answer', id, body })
     const q = this.questionList.find((one) => one.id === id)
     if (q?.status !== 'open') throw new Refusal(409, 'CONFLICT', 'the question was answered')
-    q.status = 'answered'
+    Object.assign(q, { status: 'answered', answered_by: 'user:ada', action: body.declined ? 'decline' : body.response.action, closed_at: new Date().toISOString() })
     const story = this.story(q.task)
     story.at = Date.now()
     story.commit(0, 'user:ada', ['question.answered', { id, by: 'user:ada', at: new Date().toISOString() }], ['task.unblocked', {}], ['step.ready', { step: q.step, attempt: 2, tool: q.tool, effect: 'write' }])
@@ -203,7 +209,7 @@ export class World {
 
   control(verb, body) {
     this.requests.push({ verb, body })
-    this.paused = verb === 'pause' && body.node ? [{ kind: 'node', by: 'user:ada', at: new Date().toISOString() }] : []
+    this.paused = verb === 'pause' && body.node ? [{ kind: 'node', reason: body.reason, by: 'user:ada', at: new Date().toISOString() }] : []
     return { paused: this.paused }
   }
 

@@ -263,6 +263,7 @@ export interface QuestionView {
   answered_by?: string
   action?: string
   reason?: string
+  closed_at?: string
 }
 
 export interface QuestionsReply { questions: QuestionView[] | null; omitted?: number; unread?: number }

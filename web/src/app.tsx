@@ -7,6 +7,7 @@ import { AuditPage } from './pages/audit.tsx'
 import { ComparePage } from './pages/compare.tsx'
 import { InboxPage } from './pages/inbox.tsx'
 import { NodePage } from './pages/node.tsx'
+import { PausedBanner } from './pages/nodepause.tsx'
 import { PolicyPage } from './pages/policy.tsx'
 import { QueuePage } from './pages/queue.tsx'
 import { SchedulesPage } from './pages/schedules.tsx'
@@ -49,6 +50,7 @@ export function App() {
       <Side onHelp={() => setHelp(true)} />
       <main id="main" tabIndex={-1}>
         {away.value && <p class="banner" role="alert">The node is away. What you see may be out of date; the page goes on by itself when the node is back.</p>}
+        <PausedBanner />
         <Boundary key={path.value.startsWith('/tasks/') ? path.value : path.value.split('/')[1]}><Page /></Boundary>
       </main>
       <Announcer />
@@ -116,7 +118,8 @@ function SignedOut() {
     <main id="main" class="signedout">
       <h1>You are not signed in</h1>
       <p>Run <code>orch ui</code> on the machine of the node to open this page. Its link works once, within a minute.
-        Then this page goes on by itself, where you wanted to go.</p>
+        Then this page goes on by itself, where you wanted to go, and has kept the reasons that you were writing.</p>
+      <p class="quiet">A login lasts 12 hours, and ends when the node stops: a restart signs everyone out.</p>
     </main>
   )
 }

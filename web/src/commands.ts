@@ -43,8 +43,8 @@ export const commands = {
     command('orch', 'fork', task, ...(at ? ['--at', at] : []), ...set.flatMap(([k, v]) => ['--set', typeof v === 'string' ? `${k}=${v}` : `${k}:=${JSON.stringify(v)}`]),
       ...(live ? ['--live-from', live] : []), ...(repeat ? ['--repeat', 'all'] : [])),
   undo: (session: string, force: boolean) => command('orch', 'undo', session, ...(force ? ['--force'] : [])),
-  pauseNode: () => command('orch', 'pause', '--node'),
-  resumeNode: () => command('orch', 'resume', '--node'),
+  pauseNode: (reason: string) => command('orch', 'pause', '--node', ...why(reason)),
+  resumePause: (kind: string, name: string, reason: string) => command('orch', 'resume', '--' + kind, ...(kind === 'node' ? [] : [name]), ...why(reason)),
   doctor: () => command('orch', 'doctor'),
   policyShow: (file: string) => command('orch', 'policy', 'show', ...(file ? ['--policy', file] : [])),
   policyExplain: (tool: string, args: Record<string, Json>, by: string, task: string) =>

@@ -44,8 +44,12 @@ function deliver(): void {
   for (const l of listeners) l(batch)
 }
 
+/** statusEvery is how often the status is read while the page can be seen, in milliseconds: no stream has its pauses and workers. */
+const statusEvery = 5000
+
 /** follow opens the stream of the node. */
 export function follow(): void {
+  setInterval(() => { if (!document.hidden && !away.value && !signedOut.value) void readStatus() }, statusEvery)
   setInterval(() => { now.value = Date.now() }, 1000)
   stream('/events', (last) => ({ after: last }), {
     events: {

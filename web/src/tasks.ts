@@ -1,7 +1,7 @@
 // The list of tasks: its filters, which are the query of the address, and its rows.
 import { useEffect, useState } from 'preact/hooks'
 import type { ListReply, Summary, TaskState } from './api.ts'
-import { aborted, get } from './client.ts'
+import { aborted, Fault, get } from './client.ts'
 import { taskStates } from './fold.ts'
 import { matches } from './format.ts'
 import { epoch, onTasks } from './node.ts'
@@ -25,10 +25,16 @@ export type Column = 'state' | 'name' | 'submitter' | 'reason' | 'changed'
 export function filtersOf(q: URLSearchParams): Filters {
   const one = (name: string): string => q.get(name) ?? ''
   return {
-    states: q.getAll('state') as TaskState[], name: one('name'), labels: q.getAll('label'), requestor: one('requestor'), session: one('session'),
+    states: q.getAll('state').filter((s): s is TaskState => (taskStates as readonly string[]).includes(s)), name: one('name'), labels: q.getAll('label'), requestor: one('requestor'), session: one('session'),
     parent: one('parent'), since: one('since'), dead: one('dead') === 'true', sort: one('sort'),
   }
 }
+
+/** globOf makes a name without a wildcard a part of a name. */
+export const globOf = (name: string): string => (name === '' || /[*?[]/.test(name) ? name : `*${name}*`)
+
+/** isTaskID reports whether a text is the whole id of a task. */
+export const isTaskID = (text: string): boolean => /^TASK_[0-9A-Z]{26}$/.test(text)
 
 const byWord = (a = '', b = ''): number => (a < b ? -1 : a > b ? 1 : 0)
 
@@ -66,7 +72,11 @@ export function useTasks(f: Filters): TaskList {
     const abort = new AbortController()
     setReading(true)
     read(f, narrow, limit, abort.signal, setRows)
-      .then((next) => { setCursor(next); setProblem(undefined) }, (e: unknown) => { if (!aborted(e)) setProblem(e) })
+      .then((next) => { setCursor(next); setProblem(undefined) }, (e: unknown) => {
+        if (aborted(e)) return
+        setProblem(e)
+        if (e instanceof Fault && e.status === 400) setRows([]) // the rows of the filters before are not those that were asked for
+      })
       .finally(() => { if (!abort.signal.aborted) setReading(false) })
     return () => abort.abort()
   }, [key, limit, epoch.value])
@@ -81,7 +91,7 @@ async function read(f: Filters, states: TaskState[], limit: number, abort: Abort
   const age = ages[f.since]
   do {
     const page = await get<ListReply>('/tasks', {
-      state: states, name: f.name, label: f.labels, requestor: f.requestor, session: f.session, parent: f.parent, dead: f.dead,
+      state: states, name: globOf(f.name), label: f.labels, requestor: f.requestor, session: f.session, parent: f.parent, dead: f.dead,
       since: age ? new Date(Date.now() - age).toISOString() : undefined, limit: pageSize, cursor,
     }, abort)
     rows.push(...(page.tasks ?? []))
@@ -102,7 +112,7 @@ function merge(have: Summary[], changed: Summary[], f: Filters): Summary[] {
 
 /** fits reports whether a task matches the filters apart from its state. */
 export function fits(t: Summary, f: Filters): boolean {
-  if (f.name ? !matches(f.name, t.name) : t.name.startsWith('orch/')) return false
+  if (f.name ? !matches(globOf(f.name), t.name) : t.name.startsWith('orch/')) return false
   if (f.requestor && t.requestor !== f.requestor) return false
   if (f.session && t.session !== f.session) return false
   if (f.parent && t.parent !== f.parent) return false

@@ -98,13 +98,17 @@ test('a form reaches the plan as it was filled in', async () => {
 test('of two people who decide at once one wins, and the other sees who', async () => {
   const { task, approval } = asked('race', 'Who is first?')
   const pages = { alice: await as('alice', `/inbox/${approval}`), bob: await as('bob', `/inbox/${approval}`) }
+  for (const [name, p] of Object.entries(pages)) await p.getByRole('textbox', { name: /^Reason/ }).fill(`because ${name}`)
   const answers = Object.values(pages).map((p) => p.waitForResponse((r) => r.url().endsWith('/decide')))
   await Promise.all(Object.values(pages).map((p) => p.getByRole('button', { name: 'Approve', exact: true }).click()))
   const [byAlice, byBob] = (await Promise.all(answers)).map((a) => a.status())
   assert.deepEqual([byAlice, byBob].sort(), [200, 409])
   const [winner, other] = byAlice === 200 ? ['alice', 'bob'] : ['bob', 'alice']
   await pages[other].getByText(`user:${winner}`).first().waitFor()
+  await pages[other].getByRole('alert').getByText(/^Your decision to approve was not taken: /).waitFor()
+  await pages[other].getByText(`because ${other}`).waitFor()
   await pages[winner].getByText('Approved.').waitFor()
+  assert.equal(await pages[winner].getByRole('alert').count(), 0)
   real.orch('watch', task)
   const decided = eventsOf(task, 'approval.granted')
   assert.deepEqual(decided.map((e) => e.data.approver), [`user:${winner}`])
@@ -210,13 +214,47 @@ test('filters in the address survive a reload and the way back', async () => {
 
 test('what is typed into a filter stays while the list changes', async () => {
   const page = await real.login('/tasks')
-  await page.getByLabel('Name').pressSequentially('typed-*')
+  await page.getByLabel('Name').pressSequentially('meanwhi')
+  await page.waitForURL(/name=meanwhi$/) // after a pause in typing
   submit('comes-meanwhile', [log('out', 'new')])
   await page.getByRole('link', { name: 'comes-meanwhile' }).waitFor()
-  assert.equal(await page.getByLabel('Name').inputValue(), 'typed-*')
-  await page.getByLabel('Name').press('Enter')
+  assert.equal(await page.getByLabel('Name').evaluate((e) => e === document.activeElement && e.value), 'meanwhi')
+  await page.getByLabel('Name').pressSequentially('x')
   await page.getByText('No task matches.').waitFor()
-  assert.match(page.url(), /name=typed/)
+  assert.match(page.url(), /name=meanwhix/)
+  await real.kit.close(page)
+})
+
+test('the pasted id of a task finds it', async () => {
+  const id = submit('found-by-id', [log('out', 'here')])
+  const page = await real.login('/tasks')
+  await page.getByLabel('Name').fill(id)
+  await page.getByRole('heading', { name: 'found-by-id' }).waitFor()
+  await real.kit.close(page)
+})
+
+test('filters that the node refuses list nothing, and leave nothing to select', async () => {
+  submit('not-armed', [log('out', 'here')])
+  const page = await real.login('/tasks')
+  await page.getByRole('link', { name: 'not-armed' }).waitFor()
+  await page.getByLabel('Select not-armed').check()
+  await page.getByLabel('Label').fill('shop')
+  await page.getByLabel('Label').press('Enter')
+  await page.getByRole('alert').getByText(/KEY=VALUE/).waitFor()
+  await page.getByText('Nothing is listed.').waitFor()
+  assert.equal(await page.getByRole('button', { name: /^Select|Cancel…/ }).count(), 0)
+  await page.getByLabel('Label').fill('')
+  await page.getByRole('link', { name: 'not-armed' }).waitFor()
+  assert.equal(await page.getByLabel('Select not-armed').isChecked(), false)
+  assert.equal(await page.getByRole('alert').count(), 0)
+  await real.kit.close(page)
+})
+
+test('the queue follows what others submit', async () => {
+  const page = await real.login('/queue')
+  await page.getByRole('heading', { name: /^Open tasks/ }).waitFor()
+  asked('queued-elsewhere', 'Does the queue follow?')
+  await page.getByRole('link', { name: 'queued-elsewhere' }).waitFor()
   await real.kit.close(page)
 })
 

@@ -23,6 +23,15 @@ const turn = (page, hidden) => page.evaluate((to) => {
   document.dispatchEvent(new Event('visibilitychange'))
 }, hidden)
 
+/** held waits until the windows of a browser hold so many slots. */
+async function held(page, slots) {
+  const deadline = Date.now() + 15_000
+  for (let n = -1; n !== slots;) {
+    assert.ok(Date.now() < deadline, `${n} slots are held, not ${slots}`)
+    n = await page.evaluate(() => new Promise(requestAnimationFrame).then(() => navigator.locks.query()).then((q) => q.held.length))
+  }
+}
+
 test('twelve windows that are seen at once all load, and all follow what happens', async () => {
   const { task, approval } = asked('many-windows')
   const first = await real.login('/inbox')
@@ -55,10 +64,10 @@ test('a window that is hidden gives its streams to the others, and goes on witho
   }
   await turn(first, true)
   await turn(others[0], true)
-  await first.waitForFunction(async () => (await navigator.locks.query()).held.length === 3) // two that are seen, one that is hidden
+  await held(first, 3) // two that are seen, one that is hidden
   asked('while-hidden')
   await turn(first, false)
   await first.getByRole('link', { name: 'while-hidden' }).waitFor()
-  await first.waitForFunction(async () => (await navigator.locks.query()).held.length === 4)
+  await held(first, 4)
   await real.kit.close(first)
 })

@@ -1,7 +1,9 @@
+import { signal } from '@preact/signals'
 import { useState } from 'preact/hooks'
 import type { ApprovalView } from '../api.ts'
 import { Fault, post } from '../client.ts'
 import { commands } from '../commands.ts'
+import { draft, keepDraft } from '../drafts.ts'
 import { moment, words } from '../format.ts'
 import { useKeys } from '../keys.ts'
 import { record } from '../json.ts'
@@ -23,7 +25,8 @@ type As = 'granted' | 'rejected' | 'revise'
 /** FullApproval reads one approval again, because a list may leave out large arguments. */
 export function FullApproval({ of, onDone }: { of: ApprovalView; onDone: () => void }) {
   const full = useGet<ApprovalView>(`/approvals/${of.id}`)
-  return <><Problem of={full.problem} /><ApprovalCard of={full.data ?? of} onDone={onDone} onStale={full.reload} /></>
+  const stale = () => { full.reload(); onDone() }
+  return <><Problem of={full.problem} /><ApprovalCard of={full.data ?? of} onDone={onDone} onStale={stale} /></>
 }
 
 /** ApprovalCard shows all that a decision needs, and decides. */
@@ -90,7 +93,7 @@ export function mayNot(a: ApprovalView): string {
 
 function Decide({ of: a, onDone, onStale }: { of: ApprovalView; onDone: () => void; onStale: (() => void) | undefined }) {
   const id = `decide-${a.id}`
-  const reason = useReason(id + '-reason')
+  const reason = useReason(id + '-reason', a.id)
   const [form, setForm] = useState<Values>(() => initial(a.form))
   const [opens, setOpens] = useState<string[]>([])
   const [always, setAlways] = useState<string[]>([])
@@ -99,14 +102,15 @@ function Decide({ of: a, onDone, onStale }: { of: ApprovalView; onDone: () => vo
   const decide = async (as: As) => {
     if (as !== 'granted' && !reason.ask()) return
     const body = { as, reason: reason.text, seen_rev: a.task_rev, ...(hasForm && as === 'granted' ? { form } : {}), ...(opens.length ? { opens } : {}), ...(always.length ? { always } : {}) }
-    if (await action.run(() => post(`/approvals/${a.id}/decide`, body))) {
-      announce(done[as])
-      onDone()
-    }
+    if (!(await action.run(() => post(`/approvals/${a.id}/decide`, body).catch((e: unknown) => { noteLost(a.id, as, e); throw e })))) return
+    keepDraft(a.id, '')
+    forgetLost(a.id)
+    announce(done[as])
+    onDone()
   }
   const submit = (e: Event) => { e.preventDefault(); void decide('granted') }
   useKeys([
-    { key: 'a', does: 'Approve what is shown', run: () => (document.getElementById(id) as HTMLFormElement | null)?.requestSubmit() },
+    { key: 'a', does: 'Approve what is shown; unless its risk is low, Enter confirms it', run: () => approveByKey(a, id) },
     { key: 'r', does: 'Write a reason to reject', run: () => document.getElementById(reason.id)?.focus() },
   ], [a.id])
   return (
@@ -129,6 +133,28 @@ function Decide({ of: a, onDone, onStale }: { of: ApprovalView; onDone: () => vo
   )
 }
 
+/** approveByKey approves a call of low risk. For every other one it moves the focus to the button, so that a stray letter decides nothing. */
+function approveByKey(a: ApprovalView, form: string): void {
+  const it = document.getElementById(form) as HTMLFormElement | null
+  if (a.risk === 'low') return it?.requestSubmit()
+  it?.querySelector<HTMLElement>('button.primary')?.focus()
+  announce(`${a.risk ? words(a.risk) : 'Unknown'} risk: Enter approves.`)
+}
+
+/** lost are the decisions of this page that came too late, by approval: what it had chosen, and what the node said. */
+const lost = signal<Record<string, { as: As; why: string }>>({})
+
+function noteLost(id: string, as: As, e: unknown): void {
+  if (!(e instanceof Fault) || e.status !== 409) return
+  lost.value = { ...lost.value, [id]: { as, why: e.message } }
+  announce(`Not taken: ${e.message}`)
+}
+
+function forgetLost(id: string): void {
+  const { [id]: _, ...others } = lost.value
+  lost.value = others
+}
+
 const done: Record<As, string> = { granted: 'Approved.', rejected: 'Rejected.', revise: 'Asked for another version.' }
 
 function Offers(p: { title: string; of: string[] | undefined; chosen: string[]; onChange: (chosen: string[]) => void }) {
@@ -146,8 +172,32 @@ function Offers(p: { title: string; of: string[] | undefined; chosen: string[]; 
 function Settled({ of: a }: { of: ApprovalView }) {
   if (a.status === 'pending') return <p class="note">{mayNot(a)}</p>
   return (
-    <p class="note">
-      {words(a.status)}{a.approver && <> by <Txt>{a.approver}</Txt></>}{a.decided_at && <>, {moment(a.decided_at)}</>}{a.reason && <>: <Txt>{a.reason}</Txt></>}
-    </p>
+    <>
+      <p class="note">
+        {words(a.status)}{a.approver && <> by <Txt>{a.approver}</Txt></>}{a.decided_at && <>, {moment(a.decided_at)}</>}{a.reason && <>: <Txt>{a.reason}</Txt></>}
+      </p>
+      <TooLate of={a.id} />
+    </>
+  )
+}
+
+const chosen: Record<As, string> = { granted: 'approve', rejected: 'reject', revise: 'ask for another version' }
+
+/** TooLate says that a decision of this page was not taken, and keeps the reason that was typed for it. */
+function TooLate({ of: id }: { of: string }) {
+  const [reason, setReason] = useState(draft(id))
+  const mine = lost.value[id]
+  if (!mine && !reason) return null
+  const forget = () => {
+    keepDraft(id, '')
+    setReason('')
+    forgetLost(id)
+  }
+  return (
+    <section class="problem" role="alert">
+      <p>{mine ? <>Your decision to {chosen[mine.as]} was not taken: <Txt>{mine.why}</Txt>.</> : 'It is decided. What you had written here was not sent.'}</p>
+      {reason && <p>You had written: <q><Txt>{reason}</Txt></q> <Copy text={reason} label="Copy your reason">Copy</Copy></p>}
+      <button type="button" class="link" onClick={forget}>Forget it</button>
+    </section>
   )
 }

@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import type { ApprovalView } from '../api.ts'
+import type { ApprovalView, QuestionView } from '../api.ts'
 import { aborted, post } from '../client.ts'
 import { commands } from '../commands.ts'
 import { plural } from '../format.ts'
@@ -41,7 +41,7 @@ export function InboxPage({ id }: { id: string }) {
     { key: 'j', does: 'Next entry', run: () => move(1) },
     { key: 'k', does: 'Previous entry', run: () => move(-1) },
   ], [items])
-  // What was decided stays in view: were the next entry shown in its place, a second click would decide about that.
+  // What is worked on and what was decided stays in view: were the next entry shown in its place, a second click would decide about that.
   const done = () => { inboxRound.value++; if (!id) show(open) }
 
   if (!inbox) return problem ? <Problem of={problem} /> : <Loading />
@@ -60,7 +60,7 @@ export function InboxPage({ id }: { id: string }) {
               row={(i) => <Entry of={i} current={i === open} chosen={chosen.includes(i.id)} onChoose={() => setChosen(toggle(chosen, i.id))} />}
             />}
       </section>
-      <section class="detail" aria-label="Details">
+      <section class="detail" aria-label="Details" onFocusIn={() => { if (!id) show(open) }}>
         {id && <a class="back" href={href('/inbox', { kind: kind ?? undefined })}>← All entries</a>}
         {open ? <Card key={open.id} of={open} onDone={done} /> : id ? <Closed id={id} onDone={done} /> : null}
       </section>
@@ -110,7 +110,9 @@ function Card({ of: i, onDone }: { of: Item; onDone: () => void }) {
 /** Closed shows an entry that is not in the inbox: it was decided, or the address is wrong. */
 function Closed({ id, onDone }: { id: string; onDone: () => void }) {
   const approval = useGet<ApprovalView>(id.startsWith('APR_') ? `/approvals/${id}` : '')
+  const question = useGet<QuestionView>(id.startsWith('ASK_') ? `/questions/${id}` : '')
   if (approval.data) return <ApprovalCard of={approval.data} onDone={onDone} onStale={approval.reload} />
+  if (question.data) return <QuestionCard of={question.data} onDone={onDone} />
   return <Empty title="This entry no longer waits.">It was decided meanwhile, has expired, or its address is wrong.</Empty>
 }
 

@@ -11,7 +11,7 @@ export const isMissing = (problem: unknown): boolean => problem instanceof Fault
 /** Missing says that there is no task with an id, and helps to find the right one. */
 export function Missing({ task }: { task: string }) {
   const [name, setName] = useState('')
-  const search = (e: Event) => { e.preventDefault(); go(href('/tasks', { name: name.includes('*') ? name : `*${name}*` })) }
+  const search = (e: Event) => { e.preventDefault(); go(href('/tasks', { name })) }
   return (
     <div class="scroll">
       <h1>There is no such task</h1>

@@ -1,28 +1,26 @@
 import type { ComponentChildren } from 'preact'
-import { post } from '../client.ts'
 import { commands } from '../commands.ts'
 import { count, moment } from '../format.ts'
-import { readStatus, status, decides, limited } from '../node.ts'
+import { status, limited } from '../node.ts'
 import { Command } from '../ui/copy.tsx'
-import { Loading, Problem } from '../ui/notice.tsx'
+import { Loading } from '../ui/notice.tsx'
 import { Txt } from '../ui/text.tsx'
 import { Ago } from '../ui/time.tsx'
-import { useAction, useTitle } from '../ui/use.ts'
+import { useTitle } from '../ui/use.ts'
 import { Holds } from './holds.tsx'
+import { nodePause, PauseNode } from './nodepause.tsx'
 import { Pauses } from './queue.tsx'
 import { Retention } from './retention.tsx'
 
 /** NodePage describes the node: its health, its store and its pauses. */
 export function NodePage() {
   useTitle('Node')
-  const action = useAction()
   const s = status.value
   if (!s) return <Loading />
-  const paused = (s.paused ?? []).some((p) => p.kind === 'node')
   return (
     <div class="scroll">
       <h1>Node</h1>
-      <p><span class={`state ${s.ready ? 'good' : 'bad'}`}>{s.ready ? 'Ready' : 'Not ready'}</span> <span class="quiet">since <Ago at={s.started_at} /></span></p>
+      <p><span class={`state ${s.ready ? 'good' : 'bad'}`}>{s.ready ? 'Ready' : 'Not ready'}</span>{nodePause() && <> <span class="state off">Paused</span></>} <span class="quiet">since <Ago at={s.started_at} /></span></p>
       {s.refusing && <div class="problem" role="alert"><p><Txt>{s.refusing.message}</Txt> <code>{s.refusing.code}</code></p>{s.refusing.hint && <p class="quiet"><Txt>{s.refusing.hint}</Txt></p>}</div>}
       <Pauses of={s.paused ?? []} />
       <dl class="facts wide">
@@ -36,9 +34,8 @@ export function NodePage() {
         <Fact name="Memory">{s.memory_mib} MiB</Fact>
         <Fact name="Started">{moment(s.started_at)}</Fact>
       </dl>
-      <Problem of={action.problem} />
       <div class="actions">
-        {decides.value && !paused && <span class="pair"><button class="danger" disabled={action.busy} onClick={() => void action.run(() => post('/pause', { node: true })).then(readStatus)}>Pause the node</button><Command text={commands.pauseNode()} /></span>}
+        <PauseNode />
         <span class="withtext">Check every part: <code>{commands.doctor()}</code><Command text={commands.doctor()} /></span>
       </div>
       {!limited.value && <Retention />}

@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks'
 import type { Json, QuestionView } from '../api.ts'
 import { Fault, post } from '../client.ts'
 import { commands } from '../commands.ts'
+import { moment, words } from '../format.ts'
 import { record, text } from '../json.ts'
 import { decides, role } from '../node.ts'
 import { href } from '../route.ts'
@@ -18,7 +19,7 @@ const kinds: Record<QuestionView['kind'], string> = {
   elicitation: 'Question of a call', sampling: 'Asks for an answer of a model', roots: 'Asks which folders are open',
 }
 
-/** QuestionCard shows a question of a running call with the form of its schema, and answers it. */
+/** QuestionCard shows a question of a running call with the form of its schema, and answers it. One that is closed says how it ended. */
 export function QuestionCard({ of: q, onDone }: { of: QuestionView; onDone: () => void }) {
   const params = record(q.params)
   return (
@@ -28,12 +29,20 @@ export function QuestionCard({ of: q, onDone }: { of: QuestionView; onDone: () =
       <dl class="facts">
         <div><dt>Task</dt><dd><a href={href(`/tasks/${q.task}`)}><Txt>{q.task_name || q.task}</Txt></a> · step <code><Txt>{q.step}</Txt></code></dd></div>
         {q.tool && <div><dt>Tool</dt><dd><code><Txt>{q.tool}</Txt></code></dd></div>}
-        <div><dt>Waiting</dt><dd>for <Ago at={q.asked_at} />, expires <Ago at={q.expires_at} /></dd></div>
+        {q.status === 'open' && <div><dt>Waiting</dt><dd>for <Ago at={q.asked_at} />, expires <Ago at={q.expires_at} /></dd></div>}
       </dl>
       {q.kind !== 'elicitation' && <JsonView value={q.params} label="request" />}
-      {decides.value ? <Answer of={q} schema={params?.['requestedSchema']} onDone={onDone} /> : <p class="note">Your role is {role.value}: you can read, not answer.</p>}
+      {q.status !== 'open' ? <p class="note"><Ended of={q} /></p> : decides.value ? <Answer of={q} schema={params?.['requestedSchema']} onDone={onDone} /> : <p class="note">Your role is {role.value}: you can read, not answer.</p>}
     </article>
   )
+}
+
+const actions: Record<string, string> = { accept: 'Answered', decline: 'Declined', cancel: 'Cancelled' }
+
+/** Ended says by whom and when a question was answered, or why it was not. */
+function Ended({ of: q }: { of: QuestionView }) {
+  const how = q.answered_by ? actions[q.action ?? ''] ?? 'Answered' : words(q.status)
+  return <>{how}{q.answered_by && <> by <Txt>{q.answered_by}</Txt></>}{q.closed_at && <>, {moment(q.closed_at)}</>}{q.reason && <>: <Txt>{q.reason}</Txt></>}</>
 }
 
 function Answer({ of: q, schema, onDone }: { of: QuestionView; schema: Json; onDone: () => void }) {

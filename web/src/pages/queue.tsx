@@ -1,20 +1,18 @@
 import type { PauseView, QueueReply, QueuedTask, WorkerView } from '../api.ts'
-import { post } from '../client.ts'
-import { commands } from '../commands.ts'
-import { command, count, nanoseconds, words } from '../format.ts'
-import { readStatus, status, decides } from '../node.ts'
+import { count, nanoseconds, words } from '../format.ts'
+import { status, decides } from '../node.ts'
 import { href } from '../route.ts'
-import { Command } from '../ui/copy.tsx'
 import { Empty, Loading, Problem } from '../ui/notice.tsx'
 import { State } from '../ui/state.tsx'
 import { Line, Txt } from '../ui/text.tsx'
 import { Ago } from '../ui/time.tsx'
-import { useAction, useGet, useTitle } from '../ui/use.ts'
+import { live, useGet, useTitle } from '../ui/use.ts'
+import { ResumeButton } from './nodepause.tsx'
 
 /** QueuePage shows what waits for a worker, the workers, and what is paused. */
 export function QueuePage() {
   useTitle('Queue')
-  const queue = useGet<QueueReply>('/queue', { include_assigned: true, limit: 100 })
+  const queue = useGet<QueueReply>('/queue', { include_assigned: true, limit: 100 }, live)
   if (!queue.data) return queue.problem ? <Problem of={queue.problem} /> : <Loading />
   const { stats } = queue.data
   const tasks = queue.data.tasks ?? []
@@ -29,7 +27,7 @@ export function QueuePage() {
       <Pauses of={status.value?.paused ?? []} />
       <h2>Workers</h2>
       <Workers of={status.value?.workers ?? []} />
-      <h2>Open tasks, the most urgent first <button type="button" class="link" onClick={queue.reload}>Read again</button></h2>
+      <h2>Open tasks, the most urgent first</h2>
       {tasks.length === 0 ? <Empty title="Nothing is open." /> : <Tasks of={tasks} />}
       {stats.total > tasks.length && <p class="quiet">The first {tasks.length} of {count(stats.total)}. <a href={href('/tasks')}>All tasks</a></p>}
     </div>
@@ -38,21 +36,17 @@ export function QueuePage() {
 
 /** Pauses lists the pauses of the node, and ends them. */
 export function Pauses({ of }: { of: PauseView[] }) {
-  const action = useAction()
   if (of.length === 0) return null
-  const target = (p: PauseView) => (p.kind === 'node' ? { node: true } : { [p.kind]: p.name })
-  const flag = (p: PauseView) => (p.kind === 'node' ? commands.resumeNode() : command('orch', 'resume', `--${p.kind}`, p.name ?? ''))
   return (
     <section class="note" aria-label="Pauses">
       <ul class="plainlist">
         {of.map((p) => (
           <li key={p.kind + p.name}>
             <b>{words(p.kind)} {p.name && <code><Txt>{p.name}</Txt></code>} is paused</b> <span class="quiet">by <Txt>{p.by || 'unknown'}</Txt>, <Ago at={p.at} />{p.reason && <>: <Txt>{p.reason}</Txt></>}</span>
-            {decides.value && <span class="pair"><button type="button" disabled={action.busy} onClick={() => void action.run(() => post('/resume', target(p))).then(readStatus)}>Resume</button><Command text={flag(p)} /></span>}
+            {decides.value && <ResumeButton of={p} />}
           </li>
         ))}
       </ul>
-      <Problem of={action.problem} />
     </section>
   )
 }

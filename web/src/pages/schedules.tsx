@@ -9,13 +9,13 @@ import { Empty, Loading, Problem } from '../ui/notice.tsx'
 import { State } from '../ui/state.tsx'
 import { Txt } from '../ui/text.tsx'
 import { Past } from '../ui/time.tsx'
-import { useGet, useTitle } from '../ui/use.ts'
+import { live, useGet, useTitle } from '../ui/use.ts'
 import { ScheduleActions } from './scheduleactions.tsx'
 
 /** SchedulesPage shows the schedules of the node, and one of them. */
 export function SchedulesPage({ name }: { name: string }) {
   useTitle(name || 'Schedules')
-  const list = useGet<SchedulesReply>('/schedules', { upcoming: 3 })
+  const list = useGet<SchedulesReply>('/schedules', { upcoming: 3 }, live)
   const all = list.data?.schedules ?? []
   const chosen = all.find((s) => s.name === name)
   return (

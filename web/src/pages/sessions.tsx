@@ -6,7 +6,7 @@ import { Command } from '../ui/copy.tsx'
 import { Empty, Loading, Problem } from '../ui/notice.tsx'
 import { Txt } from '../ui/text.tsx'
 import { Ago } from '../ui/time.tsx'
-import { useGet, useTitle } from '../ui/use.ts'
+import { live, useGet, useTitle } from '../ui/use.ts'
 import { Undo } from './undo.tsx'
 
 const prefix = 'orch/session/'
@@ -14,7 +14,7 @@ const prefix = 'orch/session/'
 /** SessionsPage lists the sessions of MCP clients, the newest first. */
 export function SessionsPage() {
   useTitle('Sessions')
-  const list = useGet<ListReply>('/tasks', { name: prefix + '*', limit: 200 })
+  const list = useGet<ListReply>('/tasks', { name: prefix + '*', limit: 200 }, live)
   if (!list.data) return list.problem ? <Problem of={list.problem} /> : <Loading />
   const sessions = list.data.tasks ?? []
   return (

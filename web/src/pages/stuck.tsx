@@ -10,6 +10,7 @@ import { Bulk, type Job } from '../ui/bulk.tsx'
 import { Command } from '../ui/copy.tsx'
 import { Fields } from '../ui/json.tsx'
 import { Loading, Problem } from '../ui/notice.tsx'
+import { ReasonField, useReason } from '../ui/reason.tsx'
 import { State } from '../ui/state.tsx'
 import { Txt } from '../ui/text.tsx'
 import { Ago } from '../ui/time.tsx'
@@ -38,13 +39,15 @@ export function StuckCard({ of: t, onDone }: { of: Summary; onDone: () => void }
 /** Resolve decides about a step in doubt. */
 export function Resolve({ task, rev, step, onDone, onStale }: { task: string; rev: number | undefined; step: StepView; onDone: () => void; onStale: () => void }) {
   const [as, setAs] = useState('')
-  const [reason, setReason] = useState('')
+  const why = useReason(`why-${step.key}`, `${task}/${step.key}`)
+  const reason = why.text
   const action = useAction(onStale)
   const folded = useGet<{ task: Json }>(`/tasks/${task}/replay`)
   const args = record(record(record(folded.data?.task)?.['steps'])?.[step.key])?.['args']
   const submit = async (e: Event) => {
     e.preventDefault()
     if (await action.run(() => post(`/tasks/${task}/resolve`, { step: step.key, as, reason, seen_rev: rev }))) {
+      why.set('')
       announce('Resolved.')
       onDone()
     }
@@ -62,7 +65,7 @@ export function Resolve({ task, rev, step, onDone, onStale }: { task: string; re
               <label key={value} class="check"><input type="radio" name={`as-${step.key}`} required checked={as === value} onChange={() => setAs(value)} /> {label}</label>
             ))}
           </fieldset>
-          <div class="field"><label for={`why-${step.key}`}>Reason</label><textarea id={`why-${step.key}`} rows={2} value={reason} onInput={(e) => setReason(e.currentTarget.value)} /></div>
+          <ReasonField of={why} about="stays in the log" />
           <Problem of={action.problem} />
           <div class="actions"><span class="pair"><button class="primary" disabled={action.busy}>Resolve</button>{as && <Command text={commands.resolve(task, step.key, as, reason)} />}</span></div>
         </form>

@@ -1,13 +1,13 @@
-import { useMemo, useState } from 'preact/hooks'
+import { useEffect, useMemo, useState } from 'preact/hooks'
 import type { Summary, TaskState } from '../api.ts'
-import { post } from '../client.ts'
+import { Fault, post } from '../client.ts'
 import { commands } from '../commands.ts'
 import { taskStates, terminal } from '../fold.ts'
 import { count, words } from '../format.ts'
 import { useKeys } from '../keys.ts'
 import { decides, narrow, submits } from '../node.ts'
 import { go, href, query, setQuery } from '../route.ts'
-import { filtersOf, sinceChoices, sorted, useTasks, type Column, type Filters } from '../tasks.ts'
+import { filtersOf, isTaskID, sinceChoices, sorted, useTasks, type Column, type Filters } from '../tasks.ts'
 import { Bulk, type Job } from '../ui/bulk.tsx'
 import { FilterText } from '../ui/filter.tsx'
 import { Empty, Loading, Problem } from '../ui/notice.tsx'
@@ -25,6 +25,9 @@ export function TasksPage() {
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
   const [cursor, setCursor] = useState(-1)
   const all = !list.more && !list.reading
+  const filters = JSON.stringify({ ...f, sort: '' })
+  useEffect(() => { setChosen(new Set()) }, [filters]) // what is selected is always part of the list that is shown
+  const refused = list.problem instanceof Fault && list.problem.status === 400
   const rows = useMemo(
     () => sorted(f.states.length ? list.rows.filter((t) => f.states.includes(t.state)) : list.rows, all ? f.sort : ''),
     [list.rows, f.states.join(), f.sort, all],
@@ -44,13 +47,13 @@ export function TasksPage() {
       <FilterBar f={f} list={list.rows} more={list.more} />
       <Problem of={list.problem} />
       <p class="quiet small sum" role="status">
-        {count(rows.length)}{list.more && '+'} {rows.length === 1 ? 'task' : 'tasks'}{list.reading && ', reading…'}
-        {submits.value && rows.length > 0 && <button type="button" class="link" onClick={() => setChosen(new Set(chosen.size ? [] : rows.map((t) => t.id)))}>{chosen.size ? 'Select none' : `Select all ${count(rows.length)}`}</button>}
+        {count(rows.length)}{list.more && '+'} {rows.length === 1 ? 'task' : 'tasks'}{list.reading && ', reading…'}{refused && ': these filters are refused'}
+        {submits.value && rows.length > 0 && !list.reading && <button type="button" class="link" onClick={() => setChosen(new Set(chosen.size ? [] : rows.map((t) => t.id)))}>{chosen.size ? 'Select none' : `Select all ${count(rows.length)}`}</button>}
       </p>
       {chosen.size > 0 && <BulkBar tasks={list.rows.filter((t) => chosen.has(t.id))} onDone={() => setChosen(new Set())} />}
       {rows.length > 0 && <Heads sort={f.sort} all={all} />}
       {rows.length === 0
-        ? list.reading ? <Loading /> : <Empty title="No task matches.">Change the filters, or submit one: orch submit plan.yaml</Empty>
+        ? list.reading ? <Loading /> : refused ? <Empty title="Nothing is listed.">The node refuses these filters; above is why. Mend or clear them.</Empty> : <Empty title="No task matches.">Change the filters, or submit one: orch submit plan.yaml</Empty>
         : <Virtual
             items={rows} height={narrow.value ? 88 : 40} label="Tasks" class="table" id={(t) => t.id} cursor={cursor} onCursor={setCursor} end={list.next}
             row={(t) => <Entry of={t} chosen={chosen.has(t.id)} onChoose={() => toggle(t.id)} />}
@@ -111,8 +114,8 @@ function FilterBar({ f, list, more }: { f: Filters; list: Summary[]; more: boole
       <details open={!narrow.value || anyFilter(f)}>
         <summary>Filters</summary>
         <div class="row">
-          <FilterText id="filter-name" label="Name" value={f.name} hint="nightly-*" onChange={(name) => setQuery({ name })} />
-          <FilterText id="filter-label" label="Label" value={f.labels.join(' ')} hint="team=core" onChange={(l) => setQuery({ label: l.split(/\s+/) })} />
+          <FilterText id="filter-name" label="Name" value={f.name} hint="nightly, *-eu or TASK_…" onChange={find} />
+          <FilterText id="filter-label" label="Label" value={f.labels.join(' ')} hint="team=core" whole={labels} onChange={(l) => setQuery({ label: l.split(/\s+/) })} />
           <FilterText id="filter-who" label="Submitter" value={f.requestor} hint="user:ada" onChange={(requestor) => setQuery({ requestor })} />
           <div class="field">
             <label for="filter-since">Since</label>
@@ -127,6 +130,11 @@ function FilterBar({ f, list, more }: { f: Filters; list: Summary[]; more: boole
     </form>
   )
 }
+
+/** find opens the task with an id, or filters by name. */
+const find = (text: string): void => (isTaskID(text) ? go(href(`/tasks/${text}`)) : setQuery({ name: text }))
+
+const labels = (text: string): boolean => text.split(/\s+/).every((l) => l === '' || l.includes('='))
 
 const anyFilter = (f: Filters): boolean => f.name + f.labels.join('') + f.requestor + f.since !== '' || f.dead
 

@@ -1,15 +1,19 @@
 import { useState } from 'preact/hooks'
+import { draft, keepDraft } from '../drafts.ts'
 
 /** Reason is a field for a reason, and whether one was missing when it was needed. */
 export interface Reason { id: string; text: string; missing: boolean; set: (text: string) => void; ask: () => boolean }
 
-/** useReason returns an empty reason. ask reports whether there is one; if not, it marks the field and moves the focus there. */
-export function useReason(id: string): Reason {
-  const [text, setText] = useState('')
+/**
+ * useReason returns a reason: what was typed there before and not used yet, if it has the name of a draft. ask reports whether there is one;
+ * if not, it marks the field and moves the focus there.
+ */
+export function useReason(id: string, name = ''): Reason {
+  const [text, setText] = useState(() => draft(name))
   const [missing, setMissing] = useState(false)
   return {
     id, text, missing,
-    set: (t) => { setText(t); setMissing(false) },
+    set: (t) => { setText(t); setMissing(false); keepDraft(name, t) },
     ask: () => {
       const there = text.trim() !== ''
       setMissing(!there)
