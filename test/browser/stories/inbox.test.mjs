@@ -85,7 +85,7 @@ test('a reason that is half typed stays, until it is used', async () => {
   assert.equal(await reason.inputValue(), 'not on a Fri')
   await page.getByRole('button', { name: 'Reject', exact: true }).click()
   await page.getByText('Rejected.').waitFor()
-  await page.getByText('Rejected by user:ada').waitFor()
+  await page.getByText(/^Rejected by user:ada, /).waitFor()
   assert.equal(await page.getByText('You had written').count(), 0)
   assert.equal(await page.evaluate(() => sessionStorage.length), 0)
   await kit.close(page)
@@ -97,7 +97,7 @@ test('an entry that somebody works on stays, also if another one decides about i
   await page.getByRole('textbox', { name: /^Reason/ }).fill('I was about to')
   const headers = { 'Content-Type': 'application/json', 'X-Orch-Request': '1' }
   await fetch(`${kit.origin}/api/v1/approvals/${deployApproval}/decide`, { method: 'POST', headers, body: JSON.stringify({ as: 'rejected', reason: 'faster' }) })
-  await page.getByText('Rejected by user:ada').waitFor()
+  await page.getByText(/^Rejected by user:ada, /).waitFor()
   await page.getByRole('alert').getByText('It is decided. What you had written here was not sent.').waitFor()
   await page.getByText('I was about to').waitFor()
   await page.getByRole('button', { name: 'Copy your reason' }).click()

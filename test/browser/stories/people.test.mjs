@@ -115,6 +115,18 @@ test('of two people who decide at once one wins, and the other sees who', async 
   for (const page of Object.values(pages)) await real.kit.close(page)
 })
 
+test('the loser of two decisions is told on the page of the task, too, and keeps the reason', async () => {
+  const { task, approval } = asked('race-of-task', 'Who is first here?')
+  const page = await as('alice', `/tasks/${task}`)
+  await page.getByRole('textbox', { name: /^Reason/ }).fill('because alice')
+  await page.route('**/decide', async (route) => { real.orch('reject', approval, '--reason', 'faster'); await route.continue() })
+  await page.getByRole('button', { name: 'Approve', exact: true }).click()
+  await page.getByRole('alert').getByText(/^Your decision to approve was not taken: /).waitFor()
+  await page.getByRole('button', { name: 'Approve', exact: true }).waitFor({ state: 'detached' })
+  await page.getByRole('alert').getByText('because alice').waitFor()
+  await real.kit.close(page)
+})
+
 test('what was changed meanwhile is refused, with what it is now', async () => {
   const { task } = asked('stale', 'Still wanted?')
   const page = await as('bob', `/tasks/${task}`)

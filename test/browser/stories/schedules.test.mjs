@@ -36,6 +36,20 @@ test('a viewer sees what is next, what has failed, and the tasks', async () => {
   await kit.close(page)
 })
 
+test('a schedule and the sessions follow what happens elsewhere', async () => {
+  await kit.mock('reset', { tasks: 10, events: 0 })
+  const page = await kit.open('/schedules/nightly')
+  await page.getByRole('button', { name: 'Pause', exact: true }).waitFor()
+  const headers = { 'Content-Type': 'application/json', 'X-Orch-Request': '1' }
+  await fetch(`${kit.origin}/api/v1/schedules/nightly/pause`, { method: 'POST', headers, body: '{}' })
+  await page.getByRole('button', { name: 'Resume', exact: true }).waitFor()
+  await kit.show(page, '/sessions')
+  await settled(page)
+  await kit.mock('change', { name: 'orch/session/late' })
+  await page.getByRole('link', { name: 'late', exact: true }).waitFor()
+  await kit.close(page)
+})
+
 test('an operator triggers, pauses and deletes', async () => {
   await kit.mock('reset', { tasks: 10, events: 0 })
   const page = await kit.open('/schedules/nightly')

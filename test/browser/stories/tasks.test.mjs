@@ -29,6 +29,21 @@ test('filters are in the address', async () => {
   await kit.close(page)
 })
 
+test('a state that does not exist filters nothing, and a part of a name finds its tasks', async () => {
+  const page = await kit.open('/tasks?state=FOO')
+  await settled(page)
+  const sum = page.locator('.sum')
+  const all = await sum.innerText()
+  assert.ok(!all.startsWith('0 '), all)
+  await page.getByLabel('Name').pressSequentially('report')
+  await page.waitForURL(/name=report/) // without Enter
+  await settled(page)
+  const names = await page.locator('.table li a').allTextContents()
+  assert.ok(names.length > 0 && names.every((n) => n.includes('report')), names.join())
+  assert.notEqual(await sum.innerText(), all)
+  await kit.close(page)
+})
+
 test('many tasks are cancelled after a preview; those that ended are left out', async () => {
   const page = await kit.open('/tasks')
   await page.getByLabel('Select reindex-search').check()

@@ -102,7 +102,7 @@ function Decide({ of: a, onDone, onStale }: { of: ApprovalView; onDone: () => vo
   const decide = async (as: As) => {
     if (as !== 'granted' && !reason.ask()) return
     const body = { as, reason: reason.text, seen_rev: a.task_rev, ...(hasForm && as === 'granted' ? { form } : {}), ...(opens.length ? { opens } : {}), ...(always.length ? { always } : {}) }
-    if (!(await action.run(() => post(`/approvals/${a.id}/decide`, body).catch((e: unknown) => { noteLost(a.id, as, e); throw e })))) return
+    if (!(await action.run(() => post(`/approvals/${a.id}/decide`, body).catch((e: unknown) => { noteLost(a, as, e); throw e })))) return
     keepDraft(a.id, '')
     forgetLost(a.id)
     announce(done[as])
@@ -142,11 +142,11 @@ function approveByKey(a: ApprovalView, form: string): void {
 }
 
 /** lost are the decisions of this page that came too late, by approval: what it had chosen, and what the node said. */
-const lost = signal<Record<string, { as: As; why: string }>>({})
+const lost = signal<Record<string, { as: As; why: string; task: string }>>({})
 
-function noteLost(id: string, as: As, e: unknown): void {
+function noteLost({ id, task }: ApprovalView, as: As, e: unknown): void {
   if (!(e instanceof Fault) || e.status !== 409) return
-  lost.value = { ...lost.value, [id]: { as, why: e.message } }
+  lost.value = { ...lost.value, [id]: { as, why: e.message, task } }
   announce(`Not taken: ${e.message}`)
 }
 
@@ -179,6 +179,12 @@ function Settled({ of: a }: { of: ApprovalView }) {
       <TooLate of={a.id} />
     </>
   )
+}
+
+/** LostOf says the same on the page of a task, which shows only the approvals that wait. */
+export function LostOf({ task, waiting }: { task: string; waiting: ApprovalView[] }) {
+  const ids = Object.keys(lost.value).filter((id) => lost.value[id]?.task === task && !waiting.some((a) => a.id === id))
+  return <>{ids.map((id) => <TooLate key={id} of={id} />)}</>
 }
 
 const chosen: Record<As, string> = { granted: 'approve', rejected: 'reject', revise: 'ask for another version' }

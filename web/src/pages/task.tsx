@@ -17,7 +17,7 @@ import { Txt } from '../ui/text.tsx'
 import { Ago } from '../ui/time.tsx'
 import { useAction, useGet, useTitle } from '../ui/use.ts'
 import { useHistory, type Following } from '../useHistory.ts'
-import { FullApproval } from './approval.tsx'
+import { FullApproval, LostOf } from './approval.tsx'
 import { Causes } from './causes.tsx'
 import { Conversation } from './conversation.tsx'
 import { Events } from './events.tsx'
@@ -47,14 +47,16 @@ export function TaskPage({ id }: { id: string }) {
   const asked = Number(query.value.get('rev') ?? 0)
   const past = asked > 0 && asked < history.rev
   const at: Moment = { rev: past ? asked : history.rev, past, task: history.at(past ? asked : history.rev), time: past ? history.timeOf(asked) : NaN }
+  const waiting = (approvals.data?.approvals ?? []).filter((a) => a.status === 'pending')
   return (
     <div class="task">
       <Heading of={t} at={at} last={history.rev} />
       {why.data && !past && <Causes of={why.data} />}
       {!past && <HoldsOf task={t} onChange={reload} />}
+      <LostOf task={id} waiting={waiting} />
       <Problem of={following.problem} />
       <TaskActions of={t} following={following} onChange={reload} />
-      <Body of={t} following={following} at={at} waiting={(approvals.data?.approvals ?? []).filter((a) => a.status === 'pending')} onChange={reload} />
+      <Body of={t} following={following} at={at} waiting={waiting} onChange={reload} />
     </div>
   )
 }
