@@ -127,6 +127,24 @@ test('the loser of two decisions is told on the page of the task, too, and keeps
   await real.kit.close(page)
 })
 
+test('the badge is the number of entries, also with a question, and an answered one says by whom', async () => {
+  submit('asks', [{ id: 'who', tool: 'QUESTION_ASK', with: { question: 'Which branch?' } }])
+  real.orch('reject', asked('fails', 'Shall it fail?').approval, '--reason', 'yes')
+  const page = await real.login('/inbox?kind=question')
+  await page.getByRole('heading', { name: 'Which branch?' }).waitFor()
+  const entries = async () => (await page.getByRole('group', { name: 'Kinds' }).locator('.n').allTextContents()).reduce((sum, n) => sum + Number(n), 0)
+  const agree = async () => {
+    const deadline = Date.now() + 15_000
+    for (let n = -1; await page.title() !== `(${n}) Inbox · orch`; n = await entries()) assert.ok(Date.now() < deadline, `${await page.title()} for ${n} entries`)
+  }
+  await agree()
+  await page.getByRole('textbox', { name: /answer/i }).fill('main')
+  await page.getByRole('button', { name: 'Answer', exact: true }).click()
+  await page.getByText(/^Answered by user:\S+, 20/).waitFor()
+  await agree()
+  await real.kit.close(page)
+})
+
 test('what was changed meanwhile is refused, with what it is now', async () => {
   const { task } = asked('stale', 'Still wanted?')
   const page = await as('bob', `/tasks/${task}`)
