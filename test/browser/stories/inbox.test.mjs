@@ -1,7 +1,7 @@
 // What people do with what waits for them.
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, test } from 'node:test'
-import { settled, start } from '../kit.mjs'
+import { accessible, settled, start } from '../kit.mjs'
 import { deployApproval, ids, question } from '../places.mjs'
 
 let kit
@@ -100,6 +100,7 @@ test('an entry that somebody works on stays, also if another one decides about i
   await page.getByText(/^Rejected by user:ada, /).waitFor()
   await page.getByRole('alert').getByText('It is decided. What you had written here was not sent.').waitFor()
   await page.getByText('I was about to').waitFor()
+  await accessible(page, 'a decision that came too late')
   await page.getByRole('button', { name: 'Copy your reason' }).click()
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'I was about to')
   await page.getByRole('button', { name: 'Forget it' }).click()
@@ -195,6 +196,7 @@ test('the node is paused and resumed with a reason, and every page says so meanw
   await page.getByRole('button', { name: 'Pause the node…' }).click()
   const dialog = page.getByRole('dialog')
   await dialog.getByText('No task of anybody starts a call').waitFor()
+  await accessible(page, 'pause the node')
   assert.equal((await kit.mock('')).length, 0)
   await dialog.getByRole('textbox', { name: /^Reason/ }).fill('the disk is replaced')
   await dialog.getByRole('button', { name: 'Pause', exact: true }).click()
@@ -203,6 +205,14 @@ test('the node is paused and resumed with a reason, and every page says so meanw
     await page.getByText(/^The node is paused: .*the disk is replaced/).waitFor()
   }
   await page.locator('.state', { hasText: /^Paused$/ }).waitFor()
+  for (const [scheme, width] of [['light', 1280], ['dark', 360]]) {
+    const other = await kit.open('/queue', { scheme, width })
+    await other.getByText(/^The node is paused/).waitFor()
+    await settled(other)
+    await accessible(other, `paused, ${scheme}, ${width}`)
+    assert.ok(await other.evaluate(() => document.documentElement.scrollWidth <= innerWidth))
+    await kit.close(other)
+  }
   await page.getByRole('button', { name: 'Resume…' }).click()
   await dialog.getByText(/^Node +was paused by user:ada: the disk is replaced/).waitFor()
   await dialog.getByRole('textbox', { name: /^Reason/ }).fill('it is in')
