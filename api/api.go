@@ -50,6 +50,9 @@ type Tasks interface {
 	Watch(ctx context.Context, r WatchRequest) (WatchReply, error)
 	// History returns the commits of a task, page by page.
 	History(ctx context.Context, r HistoryRequest) (HistoryReply, error)
+	// Value returns a part of a large value of a task, which its history has only by its reference. Errors: NOT_FOUND for an unknown task,
+	// a reference that the task does not have, and a value that is lost; VALIDATION_ERROR for an offset behind the end.
+	Value(ctx context.Context, r ValueRequest) (ValueReply, error)
 	// Replay computes the state of a task from its recorded history, without calling tools, and compares it with the state in the
 	// node.
 	Replay(ctx context.Context, r ReplayRequest) (ReplayReply, error)

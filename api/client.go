@@ -269,3 +269,8 @@ func (c Client) Files(ctx context.Context, r FilesRequest) (FilesReply, error) {
 func (c Client) File(ctx context.Context, r FileRequest) (FileReply, error) {
 	return readFile.send(ctx, c.transport, r)
 }
+
+// Value implements API.
+func (c Client) Value(ctx context.Context, r ValueRequest) (ValueReply, error) {
+	return readValue.send(ctx, c.transport, r)
+}

@@ -140,6 +140,7 @@ var ( //nolint:gochecknoglobals // a constant table
 	queue        = method("queue", Always, API.Queue).reads()
 	watch        = method("watch", Always, API.Watch).parked().reads()
 	history      = method("history", Always, API.History).reads()
+	readValue    = method("value", Always, API.Value).reads()
 	replay       = method("replay", Always, API.Replay).reads()
 	explain      = method("explain", Always, API.Explain).reads()
 	conversation = method("conversation", Always, API.Conversation).reads()
@@ -192,6 +193,6 @@ var ( //nolint:gochecknoglobals // a constant table
 		submit, submitBatch, find, get, result, list, queue, watch, history, replay, explain, conversation, cost, cancel,
 		pause, resume, retry, redrive, fork, diff, signal, say, resolve, call, checkpoint, approvals, decide, questions, answer, archive,
 		exportFile, importFile, retained, hold, releaseHold, listHolds, status, listSchedules, putSchedule, steerSchedule, listActs, auditEntries,
-		listHooks, putHook, steerHook, testHook, listDestinations, putDestination, steerDestination, listFiles, readFile,
+		listHooks, putHook, steerHook, testHook, listDestinations, putDestination, steerDestination, listFiles, readFile, readValue,
 	}
 )

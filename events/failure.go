@@ -21,6 +21,8 @@ type StepError struct {
 	Purpose string `json:"purpose,omitempty"`
 	// Calls is how many calls a part of a for_each has made.
 	Calls int `json:"calls,omitempty"`
+	// Output is the result of a call that the plan did not expect.
+	Output Value `json:"output,omitzero"`
 }
 
 // Retrying is the data of step.retrying: this attempt failed, or its result does not yet satisfy the plan. The next
@@ -42,7 +44,7 @@ type Retrying struct {
 	// is known.
 	KeepsGrant bool `json:"keeps_grant,omitempty"`
 	// Round counts, from 1, the results that did not satisfy the plan; it is 0 when the attempt failed. Output is the
-	// result of this round.
+	// result of this round, or of a call that the plan did not expect.
 	Round  int   `json:"round,omitempty"`
 	Output Value `json:"output,omitzero"`
 }

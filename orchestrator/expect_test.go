@@ -50,15 +50,18 @@ steps:
     as: name
     on_item_error: continue
     do: [{id: call, tool: WRITE, with: {text: "${{ name }}"}, expect: 'output["na" + "me"] == "good"'}]
-outputs: {flaky: "${{ steps.flaky.output.n }}", once: "${{ steps.once.error.message }}"}
+outputs: {flaky: "${{ steps.flaky.output.n }}", once: "${{ steps.once.error.message }}", seen: "${{ steps.once.output ?? 'nothing' }}"}
 `)
 	reply := n.result(id)
 	require.Equal(t, statemachine.Done, reply.State, "%v", reply.Error)
-	assert.JSONEq(t, `{"flaky":3,"once":"the result is not as expected: output.n == 2, but output.n is 1"}`, string(reply.Output))
+	assert.JSONEq(t, `{"flaky":3,"once":"the result is not as expected: output.n == 2, but output.n is 1","seen":"nothing"}`, string(reply.Output))
 	assert.Equal(t, map[string]int{"flaky": 3, "narrowed": 2, "once": 1, "wrong": 1, "good": 1, "bad": 1}, attempts)
 	once := n.step(id, "once")
 	assert.Equal(t, statemachine.StepFailed, once.State)
 	assert.Equal(t, fault.ToolFailed, once.Error.Code)
+	assert.JSONEq(t, `{"name":"once","n":1}`, string(once.Output), "the refused result stays readable")
+	assert.JSONEq(t, `{"name":"flaky","n":3}`, string(n.step(id, "flaky").Output))
+	assert.JSONEq(t, `{"name":"narrowed","n":2}`, string(n.step(id, "narrowed").Output))
 	assert.Equal(t, fault.ValidationError, n.step(id, "wrong").Error.Code)
 	assert.Equal(t, statemachine.StepFailed, n.step(id, "each[1].call").State)
 	n.checkReplay(id)

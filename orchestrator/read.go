@@ -252,6 +252,9 @@ func (t *viewer) stepView(key string, n *plan.Node) api.StepView {
 		return v
 	}
 	v.Output = t.render(s.Output)
+	if s.Output.IsZero() {
+		v.Output = t.render(s.Refused)
+	}
 	return v
 }
 

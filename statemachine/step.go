@@ -104,6 +104,8 @@ type Step struct {
 	Args    events.Value   `json:"args,omitzero"`
 	Worker  string         `json:"worker,omitempty"`
 	Output  events.Value   `json:"output,omitzero"`
+	// Refused is the result of the newest attempt that the plan did not expect. Expressions do not see it.
+	Refused events.Value `json:"refused,omitzero"`
 	// Reads are the files that the step has read, in order.
 	Reads   []events.Read `json:"reads,omitempty"`
 	Error   *fault.Error  `json:"error,omitempty"`
@@ -212,11 +214,16 @@ func (s *Step) apply(at time.Time, p events.Payload) {
 			s.Tool, s.Args, s.Purpose = d.Tool, d.Args, d.Purpose
 		}
 		s.finish(events.Value{}, d.Error, d.Class, d.Duration)
+		s.Refused = d.Output
 		s.countLost(d.Class)
 	case *events.Retrying:
 		s.Error, s.Class, s.Due, s.Duration = d.Error, d.Class, d.At, d.Duration
 		s.For = cmp.Or(d.For, s.For)
 		s.handOver(d)
+		s.Refused = events.Value{}
+		if d.Round == 0 {
+			s.Refused = d.Output
+		}
 		if d.Round > 0 {
 			s.Repeats, s.Failures = d.Round, 0
 			s.dropNote()
@@ -298,7 +305,7 @@ func (s *Step) countLost(class string) {
 
 func (s *Step) finish(output events.Value, err *fault.Error, class string, took time.Duration) {
 	s.Output, s.Error, s.Class, s.Duration, s.Due = output, err, class, took, time.Time{}
-	s.Handover, s.Handed = "", events.Value{}
+	s.Handover, s.Handed, s.Refused = "", events.Value{}, events.Value{}
 	s.dropNote()
 }
 

@@ -21,12 +21,18 @@ func (f *fakeAPI) File(_ context.Context, r api.FileRequest) (api.FileReply, err
 	return api.FileReply{Task: r.ID, Path: r.Path}, nil
 }
 
-// fileCalls returns a request for each route of files.
+func (f *fakeAPI) Value(_ context.Context, r api.ValueRequest) (api.ValueReply, error) {
+	f.record("value", r)
+	return api.ValueReply{Ref: r.Ref}, nil
+}
+
+// fileCalls returns a request for each route of files and values.
 func fileCalls() []call {
 	bot := "/tasks/" + string(botsTask)
 	return []call{
 		{http.MethodGet, bot + "/files?path=outputs&limit=1", "", 200, 404, 200, 200},
 		{http.MethodGet, bot + "/files/outputs/report.md?offset=1", "", 200, 404, 200, 200},
+		{http.MethodGet, bot + "/values/sha256-1?offset=1", "", 200, 404, 200, 200},
 	}
 }
 

@@ -432,6 +432,11 @@ func (s scoped) File(ctx context.Context, r api.FileRequest) (api.FileReply, err
 	return ownOnly(ctx, s, r.ID, r, s.all.File)
 }
 
+// Value implements api.API.
+func (s scoped) Value(ctx context.Context, r api.ValueRequest) (api.ValueReply, error) {
+	return ownOnly(ctx, s, r.ID, r, s.all.Value)
+}
+
 // Status implements api.API. It leaves out what describes the work of others.
 func (s scoped) Status(ctx context.Context, r api.StatusRequest) (api.StatusReply, error) {
 	all, err := s.all.Status(ctx, r)

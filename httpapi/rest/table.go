@@ -114,6 +114,8 @@ func taskRoutes() []route {
 		task(get, "/files", "files", "List a folder of the workspace of a task.", reads, toolStatus, on(api.API.Files)).query("path", "limit", "cursor"),
 		task(get, "/files/{path...}", "file", "Read a part of a file in the workspace of a task.", reads, toolStatus, on(api.API.File)).
 			with(fromPath("path", "path")).query("offset", "limit"),
+		task(get, "/values/{ref}", "value", "Read a part of a large value of a task.", reads, toolStatus, on(api.API.Value)).
+			with(fromPath("ref", "ref")).query("offset", "limit"),
 		task(get, "/plan", "plan", "Read the normalized plan of a task.", reads, toolStatus, then(api.API.History, rawPlan)).streams((*Server).writePlan, ""),
 		task(get, "/export", "export", "Export the history of a task to a signed file.", readsAll, toolStatus, action{in: reflect.TypeFor[exportOf](), out: reflect.TypeFor[struct{}]()}).
 			query("tree").streams((*Server).writeExport, exportType),

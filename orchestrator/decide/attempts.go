@@ -180,7 +180,7 @@ func (t Attempts) recordOutcome(s *statemachine.Step, r *work.Outcome, in Receiv
 func (t Attempts) Succeeded(s *statemachine.Step, output events.Value, raw json.RawMessage, took time.Duration) {
 	if n := t.NodeByKey(s.Key); n != nil && s.Purpose == "" {
 		if err := n.Expected(raw); err != nil {
-			t.unexpected = raw
+			t.unexpected, t.refused = raw, output
 			t.Failed(s, fault.From(t.Rules.redacted(err)), classOfResult(err), took)
 			return
 		}
@@ -212,7 +212,7 @@ func (t Attempts) nextRound(n *plan.Node, s *statemachine.Step, output events.Va
 		return false
 	case err != nil:
 		failure := fault.From(t.Rules.redacted(err))
-		t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: failure, Class: classOfResult(err), Duration: took})
+		t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: failure, Class: classOfResult(err), Duration: took, Output: output})
 	default:
 		t.Emit(events.StepRetrying, &events.Retrying{
 			Step: s.Key, Attempt: s.Attempt, Round: round, Output: output, Duration: took,

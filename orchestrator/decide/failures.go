@@ -39,13 +39,13 @@ func (t Attempts) Failed(s *statemachine.Step, err *fault.Error, class string, t
 		if err.RetryAt.After(at) {
 			at = events.Time(err.RetryAt)
 		}
-		t.Emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Counts: true, Error: err, Class: class, Duration: took, At: at, KeepsGrant: t.keepsGrant(s, class)})
+		t.Emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Counts: true, Error: err, Class: class, Duration: took, At: at, KeepsGrant: t.keepsGrant(s, class), Output: t.refused})
 		return
 	}
 	if interrupted(class) {
 		err = errOutOfDeliveries(s, class, err)
 	}
-	t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took})
+	t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took, Output: t.refused})
 }
 
 // ruleFor returns the retry rule of a call: the rule of the plan, or else the rule that the agent has requested, if the call

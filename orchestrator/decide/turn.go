@@ -50,6 +50,8 @@ type Turn struct {
 	requestedRetry *work.Retry
 	// unexpected is the result of a call that failed because the plan does not expect this result.
 	unexpected json.RawMessage
+	// refused is the same result as the event of the failure records it.
+	refused events.Value
 }
 
 // Decide calls fn, which emits the events of a command or report, and then emits everything that follows from the resulting

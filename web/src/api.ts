@@ -501,3 +501,11 @@ export interface FileReply {
   data?: string
   redacted?: number
 }
+
+export interface ValueReply {
+  ref: string
+  size: number
+  offset: number
+  next?: number
+  text: string
+}

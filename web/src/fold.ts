@@ -178,10 +178,10 @@ const stepEffects: Record<string, ((s: Step, d: EventData) => Partial<Step>) | u
   'step.succeeded': (_, d) => ({ output: d['output'], error: undefined }),
   'step.reused': (_, d) => ({ output: d['output'], error: undefined, reason: 'reused from ' + text(d['from']) }),
   'step.failed': (s, d) => ({
-    output: undefined, error: fault(d['error']), lost: lostBy(s, d), ...(d['tool'] ? { tool: text(d['tool']), args: d['args'] } : {}),
+    output: d['output'], error: fault(d['error']), lost: lostBy(s, d), ...(d['tool'] ? { tool: text(d['tool']), args: d['args'] } : {}),
   }),
   'step.retrying': (s, d) => ({
-    error: fault(d['error']), lost: lostBy(s, d), ...rounds(s, number(d['round']), d['counts'] === true),
+    output: number(d['round']) ? s.output : d['output'], error: fault(d['error']), lost: lostBy(s, d), ...rounds(s, number(d['round']), d['counts'] === true),
   }),
   'step.skipped': (_, d) => ({ reason: text(d['reason']) }),
   'step.cancelled': (_, d) => ({ reason: text(d['reason']) }),

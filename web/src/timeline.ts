@@ -89,7 +89,10 @@ export class Timeline {
     const bars = this.barsOf(step)
     const last = bars.at(-1)
     const end = { endRev: rev, outcome: of(rule.outcome, e) ?? '', took: number(e.data['duration']) / 1e6 }
-    if (last && last.to === Infinity) Object.assign(last, end, { to: Math.max(last.from, time) })
+    if (last && last.to === Infinity) {
+      Object.assign(last, end, { to: Math.max(last.from, time) })
+      measured(last, bars.at(-2))
+    }
     const begins = of(rule.begins, e)
     if (begins) bars.push(bar(step, begins, time, rev, number(e.data['attempt']) || (last?.attempt ?? 0)))
     else if (!last) bars.push({ ...bar(step, 'running', time, rev, 0), ...end, to: time })
@@ -102,6 +105,19 @@ export class Timeline {
     this.steps.set(step, bars)
     return bars
   }
+}
+
+/**
+ * measured puts the bar of a call that has ended where its worker measured it. Of a call that only reads, the node hears with a
+ * heartbeat or at its end, so step.called can be late; and its end waits for the next commit.
+ */
+function measured(b: Bar, before: Bar | undefined): void {
+  if (b.activity !== 'running' || b.took === 0) return
+  if (before?.activity === 'queued') {
+    b.from = Math.max(before.from, Math.min(b.from, b.to - b.took))
+    before.to = Math.min(before.to, b.from)
+  }
+  b.to = Math.min(b.to, b.from + b.took)
 }
 
 const of = <T>(rule: T | ((e: Event) => T), e: Event): T => (typeof rule === 'function' ? (rule as (e: Event) => T)(e) : rule)

@@ -71,3 +71,15 @@ test('idle time is drawn short, and the order of times stays', () => {
   assert.equal(places[6], 1)
   assert.ok((places[4] ?? 1) - (places[2] ?? 0) < 0.1)
 })
+
+test('a call is drawn where its worker measured it, whenever the node heard of its start', () => {
+  const ns = (seconds: number) => seconds * 1e9
+  const late = timeline(commits([0, 'step.ready'], [4, 'step.called'], [21, 'step.failed', { duration: ns(20.75) }]))
+  assert.deepEqual(bars(late), [['queued', 0, 0.25, ''], ['running', 0.25, 21, 'failed']], 'step.called came with a heartbeat')
+  const longer = timeline(commits([0, 'step.ready'], [4, 'step.called'], [21, 'step.failed', { duration: ns(30) }]))
+  assert.deepEqual(bars(longer), [['queued', 0, 0, ''], ['running', 0, 21, 'failed']], 'never before it was ready')
+  const short = timeline(commits([0, 'step.ready'], [1, 'step.called'], [3, 'step.succeeded', { duration: ns(0.5) }]))
+  assert.deepEqual(bars(short), [['queued', 0, 1, ''], ['running', 1, 1.5, 'succeeded']], 'its end was recorded later')
+  const continued = timeline(commits([0, 'step.waiting'], [1, 'step.called'], [3, 'step.succeeded', { duration: ns(2.5) }]))
+  assert.deepEqual(bars(continued), [['waiting', 0, 1, ''], ['running', 1, 3, 'succeeded']], 'a wait is not cut')
+})

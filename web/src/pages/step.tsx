@@ -11,12 +11,12 @@ import { length, look, type Bar } from '../timeline.ts'
 import { announce } from '../ui/announce.tsx'
 import { Command } from '../ui/copy.tsx'
 import { Dialog } from '../ui/dialog.tsx'
-import { Fields } from '../ui/json.tsx'
 import { Problem } from '../ui/notice.tsx'
 import { State } from '../ui/state.tsx'
 import { Txt } from '../ui/text.tsx'
 import { useAction } from '../ui/use.ts'
 import { Resolve } from './stuck.tsx'
+import { Value } from './value.tsx'
 
 interface StepPanelProps { id: string; task: Task; step: Step; bars: Bar[]; live: StepView | undefined; until: number; now: boolean; onClose: () => void; onChange: () => void }
 
@@ -34,11 +34,14 @@ export function StepPanel(p: StepPanelProps) {
       {s.state === 'in_doubt' && p.now && p.live && <Resolve task={p.id} rev={p.task.rev} step={p.live} onDone={p.onChange} onStale={p.onChange} />}
       <Attempts bars={p.bars} until={p.until} />
       {s.worker && <p class="quiet small">Worker <Txt>{s.worker}</Txt></p>}
-      <section><h3>Arguments</h3><Fields value={s.args} label="arguments" /></section>
-      <section><h3>Output</h3><Fields value={s.output} label="output" /></section>
+      <section><h3>Arguments</h3><Value task={p.id} value={s.args} label="arguments" /></section>
+      <section><h3>{refused(s) ? 'Output, which the plan did not expect' : 'Output'}</h3><Value task={p.id} value={s.output} label="output" command={commands.output(p.id, s.key)} /></section>
     </aside>
   )
 }
+
+/** refused reports whether the output of a step is one that the plan did not expect. */
+const refused = (s: Step): boolean => s.state !== 'succeeded' && s.error !== undefined && s.output !== undefined
 
 function Progress({ of }: { of: StepView }) {
   const g = of.progress

@@ -10,7 +10,6 @@ import { go, href, query, setQuery } from '../route.ts'
 import { barsAt } from '../timeline.ts'
 import { announce } from '../ui/announce.tsx'
 import { Command, Copy } from '../ui/copy.tsx'
-import { Fields } from '../ui/json.tsx'
 import { Loading, Problem } from '../ui/notice.tsx'
 import { State } from '../ui/state.tsx'
 import { Txt } from '../ui/text.tsx'
@@ -31,6 +30,7 @@ import { QuestionCard } from './question.tsx'
 import { RetryDialog, StepPanel } from './step.tsx'
 import { CancelButton } from './stuck.tsx'
 import { TimelineView } from './timeline.tsx'
+import { Value } from './value.tsx'
 
 /** TaskPage shows one task: why it does not move, what it did when, and its state at any revision. */
 export function TaskPage({ id }: { id: string }) {
@@ -157,7 +157,7 @@ function Body({ of: t, following, at, waiting, onChange }: PartProps & { at: Mom
           {tab === 'timeline' && <TimelineView history={history} task={task} rev={rev} until={until} collapse={collapse} selected={selected} onSelect={select} />}
           {tab === 'graph' && <Graph task={task} selected={selected} onSelect={select} />}
           {tab === 'events' && <Events history={history} version={version} rev={rev} />}
-          {tab === 'logs' && <Logs history={history} version={version} rev={rev} task={task} />}
+          {tab === 'logs' && <Logs id={t.id} history={history} version={version} rev={rev} task={task} />}
           {tab === 'files' && <Files id={t.id} past={at.past} />}
           {tab === 'data' && <Data of={t} task={task} />}
           {tab === 'conversation' && <Conversation id={t.id} agents={agents} step={selected} rev={rev} live={live} version={version} kept={kept()} />}
@@ -208,10 +208,10 @@ function Data({ of: t, task }: { of: TaskView; task: Task }) {
   return (
     <div class="data">
       {task.error && <section><h2>Error</h2><div class="problem"><p><Txt>{task.error.message}</Txt> <code>{task.error.name}</code></p></div></section>}
-      <section><h2>Inputs</h2><Fields value={t.inputs} label="inputs" /></section>
-      <section><h2>Output</h2><Fields value={task.output} label="output" /></section>
+      <section><h2>Inputs</h2><Value task={t.id} value={t.inputs} label="inputs" /></section>
+      <section><h2>Output</h2><Value task={t.id} value={task.output} label="output" command={commands.result(t.id)} /></section>
       {(t.checkpoints ?? []).length > 0 && <section><h2>Checkpoints</h2><ul class="plainlist">{t.checkpoints?.map((c) => <li key={c.id}><code>{c.id}</code> <Txt>{c.name}</Txt> <span class="quiet"><Ago at={c.at} /></span></li>)}</ul></section>}
-      <section><h2>Plan</h2><Fields value={task.plan} label="plan" /></section>
+      <section><h2>Plan</h2><Value task={t.id} value={task.plan} label="plan" /></section>
     </div>
   )
 }
