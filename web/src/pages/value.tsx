@@ -16,7 +16,7 @@ interface ValueProps { task: string; value: Json; label: string; command?: strin
 /** Value shows a value of a task; a large one, which the history has only by its reference, part by part. */
 export function Value({ task, value, label, command = '' }: ValueProps) {
   const stored = storedOf(value)
-  return stored ? <Large key={stored.ref} task={task} of={stored} label={label} command={command} /> : <Fields value={value} label={label} />
+  return stored ? <Large key={stored.ref} task={task} of={stored} label={label} command={command} /> : <Fields value={value} label={label} command={command} />
 }
 
 function Large({ task, of, label, command }: Omit<ValueProps, 'value'> & { of: Stored }) {

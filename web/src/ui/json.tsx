@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import type { Json } from '../api.ts'
 import { count } from '../format.ts'
 import { pretty, record } from '../json.ts'
-import { Copy } from './copy.tsx'
+import { Command, Copy } from './copy.tsx'
 import { Txt } from './text.tsx'
 
 const most = 20_000
@@ -34,8 +34,8 @@ function Value({ of: v, label }: { of: Json; label: string }) {
   return <Long text={text} label={label} />
 }
 
-/** Fields shows the members of an object one by one, texts with their line breaks; other values as JSON. */
-export function Fields({ value, label }: { value: Json; label: string }) {
+/** Fields shows the members of an object one by one, texts with their line breaks; other values as JSON. command prints the value on the command line. */
+export function Fields({ value, label, command = '' }: { value: Json; label: string; command?: string }) {
   const [raw, setRaw] = useState(false)
   const entries = Object.entries(record(value) ?? {})
   if (entries.length === 0) return value === undefined || value === null ? <p class="quiet">No {label}.</p> : <JsonView value={value} label={label} />
@@ -54,6 +54,7 @@ export function Fields({ value, label }: { value: Json; label: string }) {
       <div class="row small">
         <button type="button" class="link" aria-pressed={raw} onClick={() => setRaw(!raw)}>As JSON</button>
         <Copy text={pretty(value)} label={`Copy ${label}`}>Copy</Copy>
+        {command && <Command text={command} />}
       </div>
     </div>
   )
