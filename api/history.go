@@ -103,7 +103,7 @@ type ExplainReply struct {
 type Cause struct {
 	// Kind is a stable code for programs, one of: over, dependency, paused, node_paused, queue_paused, tool_paused, concurrency,
 	// delay, retry, timer, signal, child, running, in_doubt, no_worker, limit, queued, approval, question, message, blocked, cancelling,
-	// store, deadline, agent, budget, imported. What an agent waits for follows its cause of kind agent. A call with a silent worker is
+	// store, deadline, agent, budget, imported, continued. What an agent waits for follows its cause of kind agent. A call with a silent worker is
 	// also of kind running, and so is a call that was running before the node restarted. Their sentences state when the call will be lost.
 	Kind     string `json:"kind"`
 	Step     string `json:"step,omitempty"`

@@ -32,6 +32,18 @@ type StatusReply struct {
 	// Providers are the providers of models that have failed since their last answer.
 	Providers []ProviderView `json:"providers,omitempty"`
 	MemoryMiB int            `json:"memory_mib"`
+	// Storage is the space that the store uses and has; nil with an external server.
+	Storage *StorageView `json:"storage,omitempty"`
+}
+
+// StorageView describes the space of the store, in bytes.
+type StorageView struct {
+	// Used is the size of all streams before compression, MaxStore its limit; 0 means no limit.
+	Used     int64 `json:"used"`
+	MaxStore int64 `json:"max_store,omitempty"`
+	// Free is the free space on the disk. Below MinFree the log accepts no appends.
+	Free    int64 `json:"free"`
+	MinFree int64 `json:"min_free"`
 }
 
 // ProviderView describes a provider of models that fails.

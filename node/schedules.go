@@ -33,6 +33,18 @@ func (c commands) Retention(ctx context.Context, r api.RetentionRequest) (api.Re
 	return reply, err
 }
 
+// Status implements api.Tasks. It adds the space of the store.
+func (c commands) Status(ctx context.Context, r api.StatusRequest) (api.StatusReply, error) {
+	reply, err := c.Orchestrator.Status(ctx, r)
+	if err != nil || !c.host.cfg.local() {
+		return reply, err
+	}
+	if s, err := c.host.store.Status(ctx); err == nil { // Store says what is wrong with it
+		reply.Storage = &api.StorageView{Used: s.Used, MaxStore: s.MaxStore, Free: s.Free, MinFree: s.MinFree}
+	}
+	return reply, nil
+}
+
 var _ api.API = commands{}
 
 // commands returns the API of the node.

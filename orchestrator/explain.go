@@ -17,6 +17,7 @@ import (
 // Explain implements api.Tasks.
 func (rd *reader) Explain(ctx context.Context, r api.GetRequest) (api.ExplainReply, error) {
 	reply := api.ExplainReply{ID: r.ID}
+	var ended *endedTask
 	refusal := rd.refusal()
 	var who *roster
 	if rd.cfg.Hooks.Agents != nil {
@@ -25,6 +26,7 @@ func (rd *reader) Explain(ctx context.Context, r api.GetRequest) (api.ExplainRep
 	}
 	err := rd.engine.inspect(ctx, r.ID, func(e *entry) error {
 		reply.State = e.task.State
+		ended = retriable(e.task)
 		if e.imported != nil {
 			reply.Causes = []api.Cause{importedCause(e)}
 			return nil
@@ -35,6 +37,11 @@ func (rd *reader) Explain(ctx context.Context, r api.GetRequest) (api.ExplainRep
 		reply.Causes = slices.AppendSeq(reply.Causes, (&explanation{Reading: e.read(), rd: rd, e: e, roster: who}).causes())
 		return nil
 	})
+	if err == nil && ended != nil {
+		if next, err := rd.continued(ctx, ended); err == nil && next != nil { // without it the answer is still true
+			reply.Causes = append(reply.Causes, *next)
+		}
+	}
 	return reply, err
 }
 

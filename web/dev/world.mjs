@@ -42,7 +42,7 @@ export class World {
       version: '0.2.0-mock', identity: 'user:ada', role: this.role, ready: true, durability: 'fsync', syncing: 'group', root: '/srv', open: 2231, finished: 7781, queued: { default: 12 }, running: 3,
       workers: [{ name: 'w1', queues: ['default'], running: 3, seen_at: new Date().toISOString() }, { name: 'gpu-2', queues: ['gpu'], running: 0, seen_at: new Date(Date.now() - 95_000).toISOString(), silent: true }],
       paused: this.paused.length ? this.paused : [{ kind: 'queue', name: 'gpu', reason: 'the driver is being updated', by: 'user:eve', at: new Date(Date.now() - 1_800_000).toISOString() }],
-      store: 'ok', started_at: new Date(this.began - 86_400_000).toISOString(), memory_mib: 131,
+      store: 'ok', storage: { used: 734_003_200, max_store: 21_474_836_480, free: 48_318_382_080, min_free: 1_073_741_824 }, started_at: new Date(this.began - 86_400_000).toISOString(), memory_mib: 131,
     }
   }
 

@@ -29,6 +29,7 @@ export interface Status {
   refusing?: { code: string; message: string; hint?: string; since?: string }
   started_at: string
   memory_mib: number
+  storage?: { used: number; max_store?: number; free: number; min_free: number }
 }
 
 export interface WorkerView { name: string; queues: string[] | null; running: number; seen_at: string; silent?: boolean }

@@ -5,11 +5,13 @@ import { Txt } from '../ui/text.tsx'
 
 /** Causes shows why a task does not move: the most important sentence large, the others below it. */
 export function Causes({ of }: { of: ExplainReply }) {
-  const [first, ...others] = of.causes ?? []
+  const next = of.causes?.find((c) => c.kind === 'continued')
+  const [first, ...others] = (of.causes ?? []).filter((c) => c !== next)
   if (!first) return null
   return (
     <div class="causes">
       <p class="sentence"><One of={first} /></p>
+      {next && <p class="note"><One of={next} /></p>}
       {others.length > 0 && (
         <details><summary>{others.length} more {others.length === 1 ? 'cause' : 'causes'}</summary>
           <ul>{others.map((c, i) => <li key={i}><One of={c} /></li>)}</ul>
