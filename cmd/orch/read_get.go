@@ -78,7 +78,8 @@ func wholeValue(ctx context.Context, s session, id events.TaskID, raw json.RawMe
 		Omitted string `json:"$omitted"`
 		Ref     string `json:"$blob"`
 	}
-	if json.Unmarshal(raw, &left) != nil || left.Omitted == "" || left.Ref == "" {
+	_ = json.Unmarshal(raw, &left) // any other value is whole
+	if left.Omitted == "" || left.Ref == "" {
 		return raw, nil
 	}
 	var whole []byte

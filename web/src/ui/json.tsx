@@ -26,12 +26,40 @@ export function JsonView({ value, label }: { value: Json; label: string }) {
 
 const short = 90
 
-/** Value shows one value: a short one in its line, a text with its line breaks, anything else as JSON. */
-function Value({ of: v, label }: { of: Json; label: string }) {
+const deepest = 3
+const widest = 50
+
+/** Value shows one value: a short one in its line, a text with its line breaks, a list or an object with such texts by its members, anything else as JSON. */
+function Value({ of: v, label, depth = 0 }: { of: Json; label: string; depth?: number }) {
+  if (depth < deepest && typeof v !== 'string' && hasLines(v, deepest - depth)) return <Members of={v} label={label} depth={depth + 1} />
   const text = typeof v === 'string' ? v : pretty(v)
   const flat = typeof v === 'string' ? v : Array.isArray(v) ? `[${v.map((one) => pretty(one)).join(', ')}]` : text
   if (flat.length <= short && !flat.includes('\n') && flat !== '') return <code class="value"><Txt>{flat}</Txt></code>
   return <Long text={text} label={label} />
+}
+
+/** hasLines reports whether a list or an object has a text with line breaks, down to a depth. */
+function hasLines(v: Json, depth: number): boolean {
+  if (typeof v === 'string') return v.includes('\n')
+  const inside = Array.isArray(v) ? v.slice(0, widest) : Object.values(record(v) ?? {})
+  return depth > 0 && inside.some((one) => hasLines(one, depth - 1))
+}
+
+function Members({ of: v, label, depth }: { of: Json; label: string; depth: number }) {
+  const all: [string, Json][] = Array.isArray(v) ? v.map((one, i) => [String(i + 1), one]) : Object.entries(record(v) ?? {})
+  return (
+    <>
+      <dl class="members">
+        {all.slice(0, widest).map(([name, one]) => (
+          <div key={name}>
+            <dt><Txt>{name}</Txt></dt>
+            <dd><Value of={one} label={`${label} ${name}`} depth={depth} /></dd>
+          </div>
+        ))}
+      </dl>
+      {all.length > widest && <p class="quiet small">and {count(all.length - widest)} more: see it as JSON</p>}
+    </>
+  )
 }
 
 /** Fields shows the members of an object one by one, texts with their line breaks; other values as JSON. command prints the value on the command line. */
