@@ -22,10 +22,13 @@ type continuation struct {
 	how  string
 }
 
-// continued returns the newest task that continues a task which has failed or was cancelled: its retry or fork, or that of one of them.
+// successors finds the tasks that continue others.
+type successors struct{ rd *reader }
+
+// newest returns the newest task that continues a task which has failed or was cancelled: its retry or fork, or that of one of them.
 // It looks at the newest tasks with the name of the task, and returns nil if it finds none.
-func (rd *reader) continued(ctx context.Context, t *endedTask) (*api.Cause, error) {
-	all, err := rd.continuations(ctx, t)
+func (su successors) newest(ctx context.Context, t *endedTask) (*api.Cause, error) {
+	all, err := su.named(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -49,16 +52,16 @@ func (rd *reader) continued(ctx context.Context, t *endedTask) (*api.Cause, erro
 	}, nil
 }
 
-// continuations returns the newest tasks with the name of a task that continue any task, the oldest first.
-func (rd *reader) continuations(ctx context.Context, t *endedTask) ([]continuation, error) {
+// named returns the newest tasks with the name of a task that continue any task, the oldest first.
+func (su successors) named(ctx context.Context, t *endedTask) ([]continuation, error) {
 	pattern := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(t.name)
-	page, err := rd.List(ctx, api.ListRequest{Name: pattern, Since: t.created, Limit: maxContinuations})
+	page, err := su.rd.List(ctx, api.ListRequest{Name: pattern, Since: t.created, Limit: maxContinuations})
 	if err != nil {
 		return nil, err
 	}
 	var all []continuation
 	for _, line := range slices.Backward(page.Tasks) {
-		from, how, err := rd.originOf(ctx, line.ID)
+		from, how, err := su.originOf(ctx, line.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -70,8 +73,8 @@ func (rd *reader) continuations(ctx context.Context, t *endedTask) ([]continuati
 }
 
 // originOf returns the task that a task continues, and how; "" for none.
-func (rd *reader) originOf(ctx context.Context, id events.TaskID) (from events.TaskID, how string, err error) {
-	for stored, err := range rd.cfg.Log.Read(ctx, id, 1) {
+func (su successors) originOf(ctx context.Context, id events.TaskID) (from events.TaskID, how string, err error) {
+	for stored, err := range su.rd.cfg.Log.Read(ctx, id, 1) {
 		if err != nil {
 			return "", "", err
 		}

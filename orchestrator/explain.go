@@ -38,7 +38,7 @@ func (rd *reader) Explain(ctx context.Context, r api.GetRequest) (api.ExplainRep
 		return nil
 	})
 	if err == nil && ended != nil {
-		if next, err := rd.continued(ctx, ended); err == nil && next != nil { // without it the answer is still true
+		if next, err := (successors{rd}).newest(ctx, ended); err == nil && next != nil { // without it the answer is still true
 			reply.Causes = append(reply.Causes, *next)
 		}
 	}

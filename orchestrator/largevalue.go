@@ -22,7 +22,7 @@ func (rd *reader) Value(ctx context.Context, r api.ValueRequest) (api.ValueReply
 	if err := rd.readable(ctx, r.ID); err != nil {
 		return api.ValueReply{}, err
 	}
-	known, err := rd.hasValue(ctx, r.ID, r.Ref)
+	known, err := hasValue(ctx, rd.cfg.Log, r.ID, r.Ref)
 	if err == nil && !known {
 		if err = rd.checkExists(ctx, r.ID); err == nil {
 			err = fault.New(fault.NotFound, "the task has no such value").WithField("ref")
@@ -39,11 +39,11 @@ func (rd *reader) Value(ctx context.Context, r api.ValueRequest) (api.ValueReply
 }
 
 // hasValue reports whether an event of a task has a reference.
-func (rd *reader) hasValue(ctx context.Context, id events.TaskID, ref string) (bool, error) {
+func hasValue(ctx context.Context, log events.Log, id events.TaskID, ref string) (bool, error) {
 	if ref == "" {
 		return false, nil
 	}
-	for stored, err := range rd.cfg.Log.Read(ctx, id, 1) {
+	for stored, err := range log.Read(ctx, id, 1) {
 		if err != nil {
 			return false, err
 		}
