@@ -41,7 +41,7 @@ func (n *Node) Expected(output json.RawMessage) error {
 }
 
 // outputTail returns the end of a program's standard error, or else of its standard output, for the error message. It
-// skips a stream that the expression uses. The result is not stored, so only the message remains of it.
+// skips a stream that the expression uses. Logs and lists have only the message.
 func outputTail(output any, expression string) string {
 	const limit = 400
 	object, _ := output.(map[string]any)
