@@ -21,14 +21,9 @@ type lastPart struct {
 
 // lastPart returns the last message of an archived history; nil if the archive does not have the whole history.
 func (ar *archive) lastPart(ctx context.Context, task events.TaskID) (*lastPart, error) {
-	e, err := ar.conn.newest(ctx, ar.archiveLog, archiveSubject(task))
-	switch {
-	case err != nil:
-		return nil, readFault(err)
-	case e == nil:
-		return nil, ar.checkNoParts(ctx, task)
-	case e.header.Get(partHeader) == "":
-		return nil, nil //nolint:nilnil // nil means that the archive does not have the whole history
+	e, err := ar.newestPart(ctx, task)
+	if err != nil || e == nil || e.header.Get(partHeader) == "" {
+		return nil, err
 	}
 	parts, err := strconv.ParseUint(e.header.Get(partHeader), 10, 64)
 	if err != nil {
@@ -46,13 +41,27 @@ func (ar *archive) lastPart(ctx context.Context, task events.TaskID) (*lastPart,
 	return &lastPart{entry: *e, head: head, parts: parts}, nil
 }
 
-// checkNoParts returns DATA_LOSS if the archive has messages of a task although the newest of them cannot be read.
-func (ar *archive) checkNoParts(ctx context.Context, task events.TaskID) error {
-	first, err := ar.conn.next(ctx, archiveStream, archiveSubject(task), 1)
-	if err == nil && first != nil {
-		err = errHole(first.Seq)
+// newestPart returns the newest message of a task in the archive; nil if there is none. It returns DATA_LOSS if there are messages although
+// the newest of them cannot be read.
+func (ar *archive) newestPart(ctx context.Context, task events.TaskID) (*entry, error) {
+	subject := archiveSubject(task)
+	for again := false; ; again = true {
+		e, err := ar.conn.newest(ctx, ar.archiveLog, subject)
+		if err != nil {
+			return nil, readFault(err)
+		}
+		if e != nil {
+			return e, nil
+		}
+		first, err := ar.conn.next(ctx, archiveStream, subject, 1)
+		if err != nil || first == nil {
+			return nil, err
+		}
+		if again {
+			return nil, errHole(first.Seq)
+		}
+		// the task was archived between the two requests, or its messages are damaged
 	}
-	return err
 }
 
 // hasParts reports whether the archive has that many messages of a task.

@@ -1,6 +1,8 @@
 package bus_test
 
 import (
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,4 +65,42 @@ func TestScanLosesMessages(t *testing.T) {
 	}
 	assert.Equal(t, want, got)
 	assert.Zero(t, p.Delay.Load(), "no message was late")
+}
+
+// Histories are whole while they move to the archive, whenever a reader looks.
+func TestReadsWhileTasksMoveToTheArchive(t *testing.T) {
+	t.Parallel()
+	n := bustest.NewNode(t, bus.ServerConfig{Durability: bus.Relaxed})
+	const tasks, commits = 1000, 2
+	var all []*eventstest.Chain
+	for range tasks {
+		c := eventstest.NewChain()
+		c.Grow(t, n, commits)
+		all = append(all, c)
+	}
+	n.Stop(t) // a new store looks for older tasks in the archive first
+	n.Start(t)
+	var moving atomic.Int64
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for at := moving.Load(); at < tasks; at = moving.Load() {
+				count := 0
+				for _, err := range n.Read(t.Context(), all[at].Task, 1) {
+					if err != nil {
+						t.Error(err)
+					}
+					count++
+				}
+				assert.Equal(t, commits, count)
+			}
+		})
+	}
+	for _, c := range all {
+		if err := n.Archive(t.Context(), c.Task); err != nil {
+			t.Error(err)
+		}
+		moving.Add(1)
+	}
+	readers.Wait()
 }

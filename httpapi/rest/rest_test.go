@@ -511,28 +511,6 @@ func TestReferenceBodies(t *testing.T) {
 	}
 }
 
-// All references in the document resolve, and each operation has a name of its own.
-func TestDocumentIsWhole(t *testing.T) {
-	t.Parallel()
-	data, err := rest.OpenAPI()
-	require.NoError(t, err)
-	var document struct {
-		Paths      map[string]map[string]struct{ OperationID string } `json:"paths"`
-		Components map[string]map[string]any                          `json:"components"`
-	}
-	require.NoError(t, json.Unmarshal(data, &document))
-	for _, ref := range regexp.MustCompile(`"\$ref": "#/components/(\w+)/(\w+)"`).FindAllStringSubmatch(string(data), -1) {
-		assert.Contains(t, document.Components[ref[1]], ref[2])
-	}
-	known := map[string]bool{}
-	for _, path := range document.Paths {
-		for _, o := range path {
-			assert.False(t, known[o.OperationID], o.OperationID)
-			known[o.OperationID] = true
-		}
-	}
-}
-
 // HEAD of a stream ends, as it has no body.
 func TestHeadOfStream(t *testing.T) {
 	t.Parallel()

@@ -204,7 +204,7 @@ test('the node is paused and resumed with a reason, and every page says so meanw
     await kit.show(page, path)
     await page.getByText(/^The node is paused: .*the disk is replaced/).waitFor()
   }
-  await page.locator('.state', { hasText: /^Paused$/ }).waitFor()
+  await page.locator('.state', { hasText: /^Paused: no call starts$/ }).waitFor()
   for (const [scheme, width] of [['light', 1280], ['dark', 360]]) {
     const other = await kit.open('/queue', { scheme, width })
     await other.getByText(/^The node is paused/).waitFor()
