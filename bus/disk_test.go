@@ -29,7 +29,7 @@ func mount(t *testing.T, source, kind, dir, options string) {
 	err := syscall.Mount(source, dir, kind, 0, options)
 	need.That(t, "mount", !errors.Is(err, syscall.EPERM))
 	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, syscall.Unmount(dir, 0)) })
+	t.Cleanup(func() { unmountFree(t, dir) })
 }
 
 // smallDisk is a file system of so many bytes.

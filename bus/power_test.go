@@ -3,6 +3,7 @@ package bus_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -210,9 +211,21 @@ func mountImage(t *testing.T, image, dir string) (unmount func()) {
 	out, err := exec.CommandContext(t.Context(), "mount", "-o", "loop,commit=300", image, dir).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	var once sync.Once
-	unmount = func() { once.Do(func() { assert.NoError(t, syscall.Unmount(dir, 0)) }) }
+	unmount = func() { once.Do(func() { unmountFree(t, dir) }) }
 	t.Cleanup(unmount)
 	return unmount
+}
+
+// unmountFree unmounts a file system once it is free. A process that another test starts has the files that are open here until it runs its
+// program.
+func unmountFree(t *testing.T, dir string) {
+	t.Helper()
+	var err error
+	assert.Eventually(t, func() bool {
+		err = syscall.Unmount(dir, 0)
+		return !errors.Is(err, syscall.EBUSY)
+	}, 20*time.Second, 10*time.Millisecond)
+	assert.NoError(t, err)
 }
 
 // cut lets a process run until it has acknowledged least things, and a moment longer. Then it suspends it, takes
