@@ -22,18 +22,5 @@ func (h *host) newSender() (*sender.Sender, error) {
 // readDestinations reads the destinations, before clients can change them.
 func (n *Node) readDestinations(ctx context.Context) error { return n.sender.Start(ctx) }
 
-// runDeliveries delivers events to destinations. A temporary node, which ends with a command, leaves that to permanent ones: the log
-// keeps what they will deliver.
-func (n *Node) runDeliveries(ctx context.Context) error {
-	if n.cfg.Guest != "" {
-		return nil
-	}
-	run, stop := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		n.sender.Run(run)
-	}()
-	n.onStop(func(context.Context) error { stop(); <-ended; return nil })
-	return nil
-}
+// runDeliveries delivers events to destinations. The log keeps what a temporary node does not deliver.
+func (n *Node) runDeliveries(ctx context.Context) error { return n.runService(ctx, n.sender.Run) }

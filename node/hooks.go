@@ -71,20 +71,8 @@ func (f feed) Next(ctx context.Context) (receiver.Arrival, error) {
 	return m, nil
 }
 
-// runHooks takes the messages of streams. A temporary node, which ends with a command, leaves that to permanent ones.
-func (n *Node) runHooks(ctx context.Context) error {
-	if n.cfg.Guest != "" {
-		return nil
-	}
-	run, stop := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		n.receiver.Run(run)
-	}()
-	n.onStop(func(context.Context) error { stop(); <-ended; return nil })
-	return nil
-}
+// runHooks takes the messages of streams.
+func (n *Node) runHooks(ctx context.Context) error { return n.runService(ctx, n.receiver.Run) }
 
 // hookPaths returns the handler of the deliveries.
 func (fa *face) hookPaths() http.Handler {

@@ -64,8 +64,11 @@ func (h *host) newScheduler() *scheduler.Scheduler {
 // readSchedules reads the schedules, before clients can change them.
 func (n *Node) readSchedules(ctx context.Context) error { return n.scheduler.Start(ctx) }
 
-// runSchedules starts tasks when schedules are due. A temporary node, which ends with a command, leaves that to permanent ones.
-func (n *Node) runSchedules(ctx context.Context) error {
+// runSchedules starts tasks when schedules are due.
+func (n *Node) runSchedules(ctx context.Context) error { return n.runService(ctx, n.scheduler.Run) }
+
+// runService runs a service until the node stops. A temporary node, which ends with a command, leaves that to permanent ones.
+func (n *Node) runService(ctx context.Context, service func(context.Context)) error {
 	if n.cfg.Guest != "" {
 		return nil
 	}
@@ -73,7 +76,7 @@ func (n *Node) runSchedules(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		n.scheduler.Run(run)
+		service(run)
 	}()
 	n.onStop(func(context.Context) error { stop(); <-ended; return nil })
 	return nil
