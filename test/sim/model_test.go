@@ -3,6 +3,7 @@ package sim_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/orch-dev/orch/costs"
 	"github.com/orch-dev/orch/events"
@@ -130,8 +131,16 @@ func (w *world) checkTrees(past []*history) {
 	}
 }
 
+// takesOver reports whether a commit takes over the result of a step from another task.
+func takesOver(c *events.Commit, step string) bool {
+	return slices.ContainsFunc(c.Events, func(e events.Event) bool {
+		d, ok := e.Data.(*events.Reused)
+		return ok && d.Step == step
+	})
+}
+
 // checkBudgets checks that no turn of an agent was begun that might have exceeded its budget, and that each turn has one answer at
-// most.
+// most. A turn that a retry takes over was begun under the budget of the task before: it asks nothing again.
 func (w *world) checkBudgets(past []*history) {
 	for _, h := range past {
 		limits, spent, answered := map[string]events.Spent{}, map[string]events.Spent{}, map[string]int{}
@@ -142,7 +151,8 @@ func (w *world) checkBudgets(past []*history) {
 					limits[d.Step], spent[d.Step] = d.Limit, d.Carried
 				case *events.Turn:
 					limit, cost := limits[d.Step], spent[d.Step].Plus(d.Reserved)
-					if limit.NanoUSD > 0 && cost.NanoUSD > limit.NanoUSD || limit.Tokens > 0 && cost.Tokens > limit.Tokens {
+					over := limit.NanoUSD > 0 && cost.NanoUSD > limit.NanoUSD || limit.Tokens > 0 && cost.Tokens > limit.Tokens
+					if over && !takesOver(c, statemachine.ModelKey(d.Step, d.Turn)) {
 						w.fail("turn %d of %s %s may cost %+v of %+v", d.Turn, h.id, d.Step, cost, limit)
 					}
 				case *events.Answered:
