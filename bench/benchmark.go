@@ -184,7 +184,8 @@ func (c Config) scaled(n int) int { return max(int(float64(n)*c.Scale), 1) }
 func (c Config) fresh(name string) (dir string, remove func(), err error) {
 	dir, err = os.MkdirTemp(c.Dir, "orch-bench-"+name+"-*")
 	if err != nil {
-		return "", nil, fault.Wrap(fault.ExecFailed, err, "a directory for the benchmark cannot be made")
+		return "", nil, fault.Wrap(fault.ExecFailed, err, "a directory for the benchmark cannot be made").
+			WithHint("--dir must name a directory that exists")
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
 		return "", nil, fault.Wrap(fault.ExecFailed, err, "a directory for the benchmark cannot be made")
