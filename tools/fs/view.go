@@ -11,6 +11,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -32,10 +33,18 @@ type view struct {
 	key         keyBlock
 }
 
+// readers are buffers for files: most files are much smaller than their buffer.
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 16<<10) }} //nolint:gochecknoglobals // a cache
+
 // scan reads the file to its end.
 func (v *view) scan(ctx context.Context, r io.Reader) error {
 	v.hash = sha256.New()
-	in := bufio.NewReaderSize(r, 16<<10)
+	in := readers.Get().(*bufio.Reader) //nolint:forcetypeassert // nothing else is put there
+	defer func() {
+		in.Reset(nil)
+		readers.Put(in)
+	}()
+	in.Reset(r)
 	var line []byte // the displayable beginning of the current line
 	for started := false; ; {
 		if err := ctx.Err(); err != nil {
