@@ -82,7 +82,7 @@ class Client:
                 if not retry or status < 500 and status != 429:
                     raise error
                 delay = max(delay, error.retry_after or 0)
-            time.sleep(delay * (0.75 + secrets.randbelow(500) / 1000))
+            time.sleep(delay * (1 + secrets.randbelow(500) / 1000))
             delay = min(delay * 2, 5)
 
     def _send(self, verb: str, path: str, text: bytes | None, headers: dict) -> tuple[int, Any]:
@@ -103,13 +103,12 @@ class Call:
     """A call that a handler works on."""
 
     def __init__(self, sent: dict):
-        self.ref = {name: sent[name] for name in ("task", "step", "attempt")}
+        self.ref = self.running = {name: sent[name] for name in ("task", "step", "attempt")}
         self.id, self.key, self.lease = sent["call"], sent["key"], sent["lease"] / SECOND
         self.title, self.requires, self.data = (sent["args"].get(name) for name in ("title", "requires", "data"))
         self.ends = time.monotonic() + sent["left"] / SECOND
         self.handover, self.handover_data = sent.get("handover", ""), sent.get("handover_data")
         self.stopped = threading.Event()  # set when the call was cancelled or has no time left
-        self.running = self.ref
 
     def progress(self, done: float, total: float = 0, message: str = "") -> None:
         """Show how far the call is, with the next request."""
@@ -127,9 +126,8 @@ class Worker:
 
     def __init__(self, url: str, token: str, slots: int = 1, wait: float = 20, drain: float = 10, credential: "Credential | None" = None):
         self.client, self.slots, self.wait, self.drain, self.credential = Client(url, token), slots, wait, drain, credential
-        self.instance = secrets.token_hex(16)
+        self.instance, self._changed = secrets.token_hex(16), threading.Condition()
         self._tools: dict[str, Callable[[Call], Any]] = {}
-        self._changed = threading.Condition()
         self._calls: dict[str, Call] = {}  # until the receipt of their reports
         self._reports: dict[str, dict] = {}  # of calls that have ended
         self._sending: set[str] = set()
@@ -205,7 +203,9 @@ class Worker:
             return bool(self._failure or self._unsent() and (self._stopping or self._polling) or self._stopping and not self._calls)
         while not self._failure:
             with self._changed:
-                self._changed.wait_for(due, min((call.lease for call in self._calls.values()), default=60) / 4)
+                began = time.monotonic()
+                while not due() and (left := began + min((call.lease for call in self._calls.values()), default=60) / 4 - time.monotonic()) > 0:
+                    self._changed.wait(left)
                 if self._stopping and not self._calls:
                     return
             if self._calls:

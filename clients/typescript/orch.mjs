@@ -73,7 +73,7 @@ export class Client {
       } catch (error) {
         if (!retry || error instanceof OrchError) throw error
       }
-      await sleep(pause * (0.75 + Math.random() / 2))
+      await sleep(pause * (1 + Math.random() / 2))
     }
   }
 }
@@ -193,6 +193,7 @@ export class Worker {
         this.#calls.set(call.id, call)
         this.#handle(call)
       }
+      this.#wake()
       this.#polling = this.#stopping
       await new Promise(setImmediate) // what ends at once is reported together
     }
@@ -202,8 +203,9 @@ export class Worker {
   async #report() {
     for (;;) {
       const due = () => this.#failure || (this.#unsent().length > 0 && (this.#polling || this.#stopping)) || (this.#stopping && this.#calls.size === 0)
-      const end = performance.now() + Math.min(60, ...[...this.#calls.values()].map(call => call.lease)) * 250
-      while (!due() && performance.now() < end) await this.#change(end - performance.now())
+      const began = performance.now()
+      const left = () => began + Math.min(60, ...[...this.#calls.values()].map(call => call.lease)) * 250 - performance.now()
+      while (!due() && left() > 0) await this.#change(left())
       if (this.#failure || (this.#stopping && this.#calls.size === 0)) return
       if (this.#calls.size > 0) await this.#ask()
       if (this.credential?.due()) await this.credential.renew(this.client)

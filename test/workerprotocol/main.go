@@ -1,5 +1,5 @@
 // Command workerprotocol checks that a node speaks the worker protocol: it plays the dialogues in the folder dialogues, which also
-// show implementers of workers what is sent. See docs/reference/worker-protocol.md.
+// show implementers of workers what is sent. With -try it checks a worker: it plays the node. See docs/reference/worker-protocol.md.
 package main
 
 import (
@@ -23,12 +23,29 @@ func main() {
 	url := flag.String("url", "http://127.0.0.1:7424", "where the node serves HTTP")
 	operator := flag.String("operator", os.ExpandEnv("$HOME/.orch/data/mcp.token"), "file with the token of an operator")
 	worker := flag.String("worker", "", "file with the secret of a registered agent that has the capability conform")
-	only := flag.String("only", "*", "names of dialogues, as a glob")
+	only := flag.String("only", "*", "names of dialogues or rules, as a glob")
+	try := flag.Bool("try", false, "check the worker that the arguments start: COMMAND [ARG…]")
 	flag.Parse()
-	if err := check(context.Background(), os.Stdout, *url, map[string]string{"operator": *operator, "worker": *worker}, *only); err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1) //nolint:forbidigo // this is main
+	if *try {
+		exit(tryWorker(flag.Args(), *only))
 	}
+	exit(check(context.Background(), os.Stdout, *url, map[string]string{"operator": *operator, "worker": *worker}, *only))
+}
+
+// exit ends the process; with status 1 if there is an error.
+func exit(err error) {
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1) //nolint:forbidigo // main calls this last
+	}
+	os.Exit(0) //nolint:forbidigo // main calls this last
+}
+
+func tryWorker(command []string, only string) error {
+	if len(command) == 0 {
+		return fault.New(fault.RequiredField, "-try needs the command that starts the worker")
+	}
+	return checkWorker(context.Background(), os.Stdout, command, only, usualPatience)
 }
 
 // check plays the dialogues whose names match a glob, with the tokens in files, and writes a line about each of them.

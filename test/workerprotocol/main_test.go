@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -64,5 +66,41 @@ func TestPatterns(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(c.want), &want))
 		require.NoError(t, json.Unmarshal([]byte(c.have), &have))
 		assert.Equal(t, c.problem, values{}.match(want, have, ""), c.want)
+	}
+}
+
+// The clients of this module keep the rules, with one slot and with several.
+func TestClientsConform(t *testing.T) {
+	t.Parallel()
+	var all sync.WaitGroup // the workers wait most of the time
+	defer all.Wait()
+	for _, c := range []struct{ program, script, folder string }{
+		{"python3", "worker.py", "python"}, {"node", "worker.mjs", "typescript"},
+	} {
+		need.Program(t, c.program)
+		folder, err := filepath.Abs(filepath.Join("..", "..", "clients", c.folder))
+		require.NoError(t, err)
+		for _, slots := range []string{"1", "4"} {
+			all.Go(func() {
+				var report bytes.Buffer
+				err := checkWorker(t.Context(), &report, []string{c.program, filepath.Join("testdata", c.script), folder, slots}, "*", usualPatience)
+				assert.NoError(t, err, "%s with %s slots:\n%s", c.folder, slots, &report)
+			})
+		}
+	}
+}
+
+// A worker that breaks the rules is found out: this one says nothing about what it runs, repeats nothing and ends at once.
+func TestKitBites(t *testing.T) {
+	t.Parallel()
+	need.Program(t, "python3")
+	worker := []string{"python3", filepath.Join("testdata", "smallest.py")}
+	for rule, kept := range map[string]bool{
+		"takes-*": true, "loses-no-call-without-answer": true, "repeats-a-report-without-answer": false, "keeps-leases": false, "says-goodbye": false,
+	} {
+		t.Run(rule, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, kept, checkWorker(t.Context(), t.Output(), worker, rule, 4*time.Second) == nil)
+		})
 	}
 }
