@@ -18,6 +18,9 @@ const PartName = events.PartName
 // SessionName is the prefix of the names of the tasks that represent sessions.
 const SessionName = OwnPrefix + "session/"
 
+// UndoPreviewName is the name of the tasks that only report what an undo would put back. A failed one is not in the dead letter.
+const UndoPreviewName = OwnPrefix + "undo-preview"
+
 // SessionEnd is the signal that ends a session.
 const SessionEnd = "session.end"
 

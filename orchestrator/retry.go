@@ -172,7 +172,7 @@ func isDead(line api.Summary, known func(events.TaskID) bool) bool {
 	}
 	switch line.State {
 	case statemachine.Failed: // a part fails its for_each, whose task counts
-		return !strings.HasPrefix(line.Name, api.PartName) && !known(redriveOf(line.ID))
+		return !strings.HasPrefix(line.Name, api.PartName) && line.Name != api.UndoPreviewName && !known(redriveOf(line.ID))
 	case statemachine.Blocked:
 		return line.Block != decide.BlockDependency
 	default:

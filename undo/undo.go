@@ -1,6 +1,8 @@
 // Package undo puts back what a session of an MCP client, or one call of it, has changed in its project.
 //
 // An undo is a task with one call of PROJECT_UNDO. That call always needs an approval, and whoever asks for the undo gives it.
+// The files and what was recorded of them are at a worker, so a dry run is such a task, too. It is an internal one
+// (api.UndoPreviewName): lists leave it out, and nobody takes it for an undo.
 package undo
 
 import (
@@ -74,7 +76,7 @@ func Run(ctx context.Context, a api.API, r Request) (Outcome, error) {
 	}
 	waiting, stop := context.WithTimeout(ctx, wait)
 	defer stop()
-	files, err := Await(waiting, a, id, r.Actor)
+	files, err := Await(waiting, a, id, r)
 	if err != nil && errors.Is(waiting.Err(), context.DeadlineExceeded) {
 		return Outcome{Task: id, Files: Files{Restored: []string{}, Removed: []string{}, Conflicts: []string{}}}, nil
 	}
@@ -92,8 +94,8 @@ func Submit(ctx context.Context, a api.API, t api.TaskView, r Request) (events.T
 		return "", err
 	}
 	request := api.SubmitRequest{Plan: p.JSON(), Actor: r.Actor, Root: t.Root}
-	if !r.DryRun {
-		request.Undoes = t.ID
+	if request.Undoes = t.ID; r.DryRun {
+		request.Undoes, request.Name = "", api.UndoPreviewName
 	}
 	reply, err := a.Submit(ctx, request)
 	return reply.ID, err
@@ -111,33 +113,37 @@ func arguments(t api.TaskView, r Request) (json.RawMessage, error) {
 	return json.Marshal(args)
 }
 
-// Await approves the call of an undo in the name of actor, and returns its result when it has ended.
-func Await(ctx context.Context, a api.API, id events.TaskID, actor string) (Files, error) {
+// Await approves the call of a submitted undo in the name of r.Actor, and returns its result when it has ended.
+func Await(ctx context.Context, a api.API, id events.TaskID, r Request) (Files, error) {
 	for {
-		r, err := a.Result(ctx, api.ResultRequest{ID: id, Wait: round, Attend: true})
+		result, err := a.Result(ctx, api.ResultRequest{ID: id, Wait: round, Attend: true})
 		switch {
 		case err != nil:
 			return Files{}, err
-		case r.Ended:
-			return filesOf(r)
+		case result.Ended:
+			return filesOf(result)
 		case ctx.Err() != nil:
 			return Files{}, fault.From(ctx.Err())
-		case !r.Waits:
+		case !result.Waits:
 			continue
 		}
-		if err := approve(ctx, a, id, actor); err != nil {
+		if err := approve(ctx, a, id, r); err != nil {
 			return Files{}, err
 		}
 	}
 }
 
 // approve grants the approval that the call of an undo waits for.
-func approve(ctx context.Context, a api.API, id events.TaskID, actor string) error {
+func approve(ctx context.Context, a api.API, id events.TaskID, r Request) error {
 	list, err := a.Approvals(ctx, api.ApprovalsRequest{Task: id})
 	if err != nil || len(list.Approvals) == 0 {
 		return err
 	}
-	_, err = a.Decide(ctx, api.DecideRequest{ID: list.Approvals[0].ID, As: "granted", Reason: "orch undo", Actor: actor})
+	reason := "orch undo"
+	if r.DryRun {
+		reason = "orch undo --dry-run"
+	}
+	_, err = a.Decide(ctx, api.DecideRequest{ID: list.Approvals[0].ID, As: "granted", Reason: reason, Actor: r.Actor})
 	return err
 }
 

@@ -94,7 +94,9 @@ func TestRun(t *testing.T) {
 	assert.Equal(t, "/project", f.submitted.Root)
 	assert.Equal(t, "user:ada", f.submitted.Actor)
 	require.Len(t, f.decided, 1)
-	assert.Equal(t, api.DecideRequest{ID: "APR_1", As: "granted", Reason: "orch undo", Actor: "user:ada"}, f.decided[0])
+	assert.Equal(t, api.DecideRequest{ID: "APR_1", As: "granted", Reason: "orch undo --dry-run", Actor: "user:ada"}, f.decided[0])
+	assert.Equal(t, api.UndoPreviewName, f.submitted.Name, "a list never shows a preview as an undo")
+	assert.Empty(t, f.submitted.Undoes)
 }
 
 func TestRunOfSession(t *testing.T) {
@@ -103,6 +105,10 @@ func TestRunOfSession(t *testing.T) {
 	_, err := undo.Run(t.Context(), f, undo.Request{ID: session, Force: true})
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"session":"`+string(session)+`","force":true,"dry_run":false}`, f.arguments(t))
+	assert.Empty(t, f.submitted.Name)
+	assert.Equal(t, session, f.submitted.Undoes)
+	require.Len(t, f.decided, 1)
+	assert.Equal(t, "orch undo", f.decided[0].Reason)
 }
 
 func TestRunFails(t *testing.T) {

@@ -44,11 +44,12 @@ func (c *steerCommands) undo(ctx context.Context, text string, o undoOptions) er
 		if err != nil {
 			return err
 		}
-		task, err := undo.Submit(ctx, s, t, undo.Request{ID: id, Force: o.force, DryRun: o.dryRun, Actor: c.actor()})
+		request := undo.Request{ID: id, Force: o.force, DryRun: o.dryRun, Actor: c.actor()}
+		task, err := undo.Submit(ctx, s, t, request)
 		if err != nil {
 			return err
 		}
-		files, err := undo.Await(ctx, s, task, c.actor())
+		files, err := undo.Await(ctx, s, task, request)
 		if err != nil {
 			return err
 		}

@@ -19,6 +19,7 @@ type projectUndoOut struct {
 	Restored  []string `json:"restored" jsonschema:"Files that have their previous content again"`
 	Removed   []string `json:"removed" jsonschema:"New files that were removed"`
 	Conflicts []string `json:"conflicts" jsonschema:"Files that were changed since and were left as they are"`
+	Preview   bool     `json:"preview,omitempty" jsonschema:"Nothing was changed: the lists say what an undo would do"`
 }
 
 // projectUndo is PROJECT_UNDO. It restores the files of the project that calls of a session have changed.
@@ -43,5 +44,5 @@ var projectUndo = tools.Define(tools.Spec{
 	done, err := env.Undo(ctx, tools.Undo{
 		Session: events.TaskID(in.Session), Task: events.TaskID(in.Task), Force: in.Force, DryRun: in.DryRun,
 	})
-	return projectUndoOut(done), err
+	return projectUndoOut{Restored: done.Restored, Removed: done.Removed, Conflicts: done.Conflicts, Preview: in.DryRun}, err
 })
