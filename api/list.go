@@ -27,8 +27,11 @@ type ListRequest struct {
 	// ChangedSince selects the tasks whose line has changed at this time or later. Since and Until are about the submission.
 	ChangedSince time.Time `json:"changed_since,omitzero"`
 	// Dead selects the dead letter, which is the set of tasks that need a person: failed tasks that were not redriven, and tasks
-	// that are blocked by anything but a dependency.
+	// that are blocked by anything but a dependency. A failed call of a session is not in it: its client has got the error.
 	Dead bool `json:"dead,omitempty"`
+	// Stuck selects the open tasks with a call that has waited for ten seconds, and that no worker takes until a person starts one:
+	// none serves its queue, or none the root of the task. Blocked tasks are in the dead letter instead.
+	Stuck bool `json:"stuck,omitempty"`
 	// Limit is 1 to 1,000, default 50.
 	Limit int `json:"limit,omitempty"`
 	// Cursor is the Next of the previous ListReply.

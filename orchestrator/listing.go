@@ -152,6 +152,9 @@ func (rd *reader) List(ctx context.Context, r api.ListRequest) (api.ListReply, e
 	if err := rd.serving(); err != nil {
 		return api.ListReply{}, err
 	}
+	if r.Stuck {
+		return rd.page(ctx, r, deadLetter{rd}.stuck())
+	}
 	if lists := rd.indexedLists(); lists != nil {
 		return rd.listIndexed(ctx, lists, r)
 	}
@@ -171,7 +174,7 @@ func (rd *reader) listIndexed(ctx context.Context, lists Lists, r api.ListReques
 	case r.Tree != "":
 		reply.Tasks, reply.Omitted = lists.Tree(r.Tree, r.Limit, maxParents)
 	default:
-		reply.Tasks, more = lists.List(r, after, isDead)
+		reply.Tasks, more = lists.List(r, after, deadLetter{rd}.has)
 		reply.Tasks, more = rd.withUnreadable(lists, r, after, reply.Tasks, more)
 	}
 	if more {
@@ -261,6 +264,9 @@ func checkList(r *api.ListRequest) error {
 	if r.Limit < 1 || r.Limit > 1000 {
 		return fault.New(fault.ValidationError, "must be 1 to 1000").WithField("limit")
 	}
+	if r.Stuck && (r.Dead || r.Tree != "") {
+		return fault.New(fault.ValidationError, "does not go with a tree or the dead letter").WithField("stuck")
+	}
 	if r.Tree != "" && r.Cursor != "" {
 		return fault.New(fault.ValidationError, "does not go with a tree, which has one page").WithField("cursor")
 	}
@@ -330,7 +336,7 @@ func (rd *reader) addForgotten(ctx context.Context, lines []api.Summary) ([]api.
 // page sorts, filters and truncates lines. A line from the log's index is completed from the task's history.
 func (rd *reader) page(ctx context.Context, r api.ListRequest, lines []api.Summary) (api.ListReply, error) {
 	if r.Dead {
-		lines = deadLetter(lines)
+		lines = deadLetter{rd}.of(lines)
 	}
 	if r.Tree != "" {
 		return rd.tree(ctx, r, lines)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
@@ -153,31 +152,6 @@ func mayRedrive(e *entry) error {
 	}
 	return fault.New(fault.StateNotAllowed, "task %s is %s: it is not in the dead letter", e.id, e.task.State).
 		WithHint("orch list --dead shows what is; orch explain %s", e.id)
-}
-
-// deadLetter returns the lines of tasks that need a person.
-func deadLetter(lines []api.Summary) []api.Summary {
-	known := make(map[events.TaskID]bool, len(lines))
-	for _, line := range lines {
-		known[line.ID] = true
-	}
-	has := func(id events.TaskID) bool { return known[id] }
-	return slices.DeleteFunc(lines, func(line api.Summary) bool { return !isDead(line, has) })
-}
-
-// isDead reports whether a task needs a person. known reports whether there is a task with an id.
-func isDead(line api.Summary, known func(events.TaskID) bool) bool {
-	if line.Imported {
-		return false
-	}
-	switch line.State {
-	case statemachine.Failed: // a part fails its for_each, whose task counts
-		return !strings.HasPrefix(line.Name, api.PartName) && line.Name != api.UndoPreviewName && !known(redriveOf(line.ID))
-	case statemachine.Blocked:
-		return line.Block != decide.BlockDependency
-	default:
-		return false
-	}
 }
 
 // doubtfulStep returns a step that may have had its effect: a step in doubt, or a call with effects that was cancelled while it

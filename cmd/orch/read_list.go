@@ -22,7 +22,8 @@ type listOptions struct {
 	limit          int
 	cursor         string
 	session        string
-	all, dead      bool
+	all            bool
+	dead, stuck    bool
 }
 
 func newList(c *readCommands) *cobra.Command {
@@ -46,6 +47,7 @@ func newList(c *readCommands) *cobra.Command {
 	f.IntVar(&o.limit, "limit", 50, "tasks of a page, 1 to 1000")
 	f.StringVar(&o.cursor, "cursor", "", "where the page begins, as the page before said")
 	f.BoolVar(&o.dead, "dead", false, "only tasks that need a person: failed and not redriven, or blocked")
+	f.BoolVar(&o.stuck, "stuck", false, "only open tasks with a call that no worker may take: none serves its queue or its root")
 	f.BoolVar(&o.all, "all", false, "all pages")
 	completeFlag(cmd, "state", completeWords(stateNames()))
 	return cmd
@@ -84,7 +86,7 @@ func (c *readCommands) list(ctx context.Context, o listOptions) error {
 }
 
 func (o listOptions) request(now time.Time) (api.ListRequest, error) {
-	r := api.ListRequest{Name: o.name, Limit: o.limit, Cursor: o.cursor, Dead: o.dead}
+	r := api.ListRequest{Name: o.name, Limit: o.limit, Cursor: o.cursor, Dead: o.dead, Stuck: o.stuck}
 	if o.limit < 1 || o.limit > 1000 {
 		return r, fault.New(fault.ValidationError, "%d is not between 1 and 1000", o.limit).WithField("--limit")
 	}

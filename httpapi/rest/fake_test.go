@@ -113,7 +113,9 @@ func (f *fakeAPI) List(_ context.Context, r api.ListRequest) (api.ListReply, err
 		f.record("changed", r)
 		return api.ListReply{Tasks: []api.Summary{{ID: botsTask, Requestor: "agent:bot"}}, Next: f.next}, nil
 	}
-	f.record("list", r)
+	if f.record("list", r); r.Stuck {
+		return api.ListReply{Tasks: []api.Summary{{ID: botsTask, Requestor: "agent:bot"}}}, nil
+	}
 	return api.ListReply{Tasks: []api.Summary{
 		{ID: botsTask, Requestor: "agent:bot"},
 		{ID: noSuchOne, Requestor: "task:" + string(botsTask), Parent: botsTask},

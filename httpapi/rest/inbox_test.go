@@ -24,7 +24,10 @@ func (people) Questions(context.Context, api.QuestionsRequest) (api.QuestionsRep
 	return api.QuestionsReply{Questions: []api.QuestionView{{Task: "TASK_ASKS"}, {Task: "TASK_ASKS"}}}, nil
 }
 
-func (people) List(context.Context, api.ListRequest) (api.ListReply, error) {
+func (people) List(_ context.Context, r api.ListRequest) (api.ListReply, error) {
+	if r.Stuck {
+		return api.ListReply{Tasks: []api.Summary{{ID: "TASK_STUCK", State: statemachine.NeedsAction}}}, nil
+	}
 	blocked := func(id events.TaskID, block string) api.Summary {
 		return api.Summary{ID: id, State: statemachine.Blocked, Block: block}
 	}
@@ -39,5 +42,5 @@ func TestInboxCountsEachEntryOnce(t *testing.T) {
 	t.Parallel()
 	count, err := rest.CountInbox(t.Context(), people{})
 	require.NoError(t, err)
-	assert.Equal(t, rest.Inbox{Approvals: 5, Questions: 2, InDoubt: 1, Dead: 2}, count)
+	assert.Equal(t, rest.Inbox{Approvals: 5, Questions: 2, InDoubt: 1, Dead: 2, Stuck: 1}, count)
 }

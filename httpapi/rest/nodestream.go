@@ -20,6 +20,8 @@ type Inbox struct {
 	// outcome of a step, and the others. A task that an open question blocks is in neither, because the question is counted.
 	InDoubt int `json:"in_doubt"`
 	Dead    int `json:"dead"`
+	// Stuck counts the open tasks that wait for a worker that nobody has started, at most 1,000.
+	Stuck int `json:"stuck"`
 }
 
 // inboxEvery is the shortest time between two counts of the inbox.
@@ -62,7 +64,13 @@ func countInbox(ctx context.Context, a api.API) (Inbox, error) {
 	if err != nil {
 		return Inbox{}, err
 	}
-	count := Inbox{Approvals: len(approvals.Approvals) + approvals.Omitted, Questions: len(questions.Questions) + questions.Omitted}
+	stuck, err := a.List(ctx, api.ListRequest{Stuck: true, Limit: 1000})
+	if err != nil {
+		return Inbox{}, err
+	}
+	count := Inbox{
+		Approvals: len(approvals.Approvals) + approvals.Omitted, Questions: len(questions.Questions) + questions.Omitted, Stuck: len(stuck.Tasks),
+	}
 	asking := map[events.TaskID]bool{}
 	for _, q := range questions.Questions {
 		asking[q.Task] = true
@@ -151,7 +159,8 @@ func (n *nodeStream) follow(ctx context.Context) {
 				return
 			}
 		case <-idle.C:
-			if n.sendPlace() != nil || n.out.Comment() != nil {
+			// the inbox is counted again, because a task becomes stuck without a change
+			if n.sendPlace() != nil || n.sendInbox(ctx) != nil || n.out.Comment() != nil {
 				return
 			}
 		case <-ctx.Done():

@@ -77,7 +77,7 @@ func TestFollowNode(t *testing.T) {
 	all, own := s.stream(rest.Operator, "/events"), s.stream(rest.Agent, "/events")
 	inbox := all.next()
 	assert.Equal(t, "inbox", inbox.name)
-	assert.JSONEq(t, `{"approvals":2,"questions":5,"in_doubt":0,"dead":3}`, inbox.data)
+	assert.JSONEq(t, `{"approvals":2,"questions":5,"in_doubt":0,"dead":3,"stuck":1}`, inbox.data)
 	s.feed.Changed(api.Summary{ID: adasTask, Requestor: "user:ada"})
 	s.feed.Changed(api.Summary{ID: botsTask, Requestor: "agent:bot", Reason: "waits\nfor you"})
 	for _, want := range []events.TaskID{adasTask, botsTask} {

@@ -95,7 +95,7 @@ func taskRoutes() []route {
 		with(fromHeader("Idempotency-Key", "idempotency_key"), fromHeader("Orch-Call", "")).answers(answerSubmitted)
 	submit.created = true
 	list := plain(get, "/tasks", "list", "List tasks, the newest first.", reads, toolList, on(api.API.List)).
-		query("name", "parent", "tree", "session", "requestor", "since", "until", "changed_since", "dead", "limit", "cursor")
+		query("name", "parent", "tree", "session", "requestor", "since", "until", "changed_since", "dead", "stuck", "limit", "cursor")
 	list.params = append(list.params, param{"state", inQuery, "states"}, param{"label", inQuery, "labels"})
 	imports := plain(post, "/import", "import", "Store the tasks of an export file for reading.", operates, anyTool, action{in: reflect.TypeFor[importOf](), out: reflect.TypeFor[api.ImportReply]()}).
 		query("key", "restore").streams((*Server).writeImport, "")

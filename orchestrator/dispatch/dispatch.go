@@ -7,6 +7,7 @@ package dispatch
 
 import (
 	"container/heap"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -258,6 +259,24 @@ func (d *Dispatcher) Waits() map[string]Wait {
 		waits[l.Queue] = w
 	}
 	return waits
+}
+
+// Unserved yields the tasks of calls that have waited for at least a time although no worker may take them: no online worker serves
+// their queue, or none their root. It leaves out calls for agents, and what is paused. A task may come more than once.
+func (d *Dispatcher) Unserved(atLeast time.Duration) iter.Seq[events.TaskID] {
+	before := d.cfg.Now().Add(-atLeast)
+	return func(yield func(events.TaskID) bool) {
+		for l, q := range d.lanes {
+			if l.Agents != "" || d.Served(l.Queue, l.Root) || d.cfg.Owner.Paused(l) {
+				continue
+			}
+			for _, t := range *q {
+				if !t.Since.After(before) && !yield(t.Task) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Leftovers returns the sizes of the internal tables that must be empty when no call is queued or leased. A size above 0 is then

@@ -1,7 +1,7 @@
 // The pages of which there are screenshots, and which axe looks at.
 import { taskID } from '../../web/dev/fixtures.mjs'
 
-export const ids = { done: taskID(10_020), failed: taskID(10_021), deploy: taskID(10_022), asks: taskID(10_023), doubt: taskID(10_024), running: taskID(10_025), hostile: taskID(10_026), review: taskID(10_027), long: taskID(10_040) }
+export const ids = { done: taskID(10_020), failed: taskID(10_021), deploy: taskID(10_022), asks: taskID(10_023), doubt: taskID(10_024), running: taskID(10_025), hostile: taskID(10_026), review: taskID(10_027), stuck: taskID(10_028), long: taskID(10_040) }
 export const deployApproval = `APR_${ids.deploy.slice(5)}_DEPLOYAA`
 export const question = `ASK_${ids.asks.slice(5)}_QUESTION`
 
@@ -11,6 +11,7 @@ export const places = {
   question: `/inbox/${question}`,
   doubt: `/inbox/${ids.doubt}`,
   dead: `/inbox/${ids.failed}`,
+  stuck: `/inbox/${ids.stuck}`,
   tasks: '/tasks',
   'tasks-filtered': '/tasks?state=FAILED&label=team%3Dcore',
   'task-done': `/tasks/${ids.done}`,

@@ -81,8 +81,8 @@ export class Story {
   }
 
   summary() {
-    const { id, name, state, block, paused, priority, labels, requestor, session, parent, reason, created_at, updated_at } = this.view
-    return { id, name, state, block, paused, priority, labels, requestor, session, parent, reason, created_at, updated_at }
+    const { id, name, state, block, paused, priority, labels, requestor, session, parent, reason, created_at, updated_at, stuck } = this.view
+    return { id, name, state, block, paused, priority, labels, requestor, session, parent, reason, created_at, updated_at, stuck: stuck && state === 'NEEDS_ACTION' }
   }
 }
 
@@ -182,8 +182,11 @@ export function named() {
     parkFor(story, request(approval), 'waits for approval')
     return { story, approval }
   })
+  const stuck = new Story(10_028, 'train-model', 33 * minute, { plan: reportPlan, queue: 'gpu', stuck: true })
+    .commit(5, 'node', ['step.ready', { step: 'status', attempt: 1, tool: 'GIT_STATUS', effect: 'read' }])
+  stuck.view.reason = 'Step status is ready, but no worker serves queue gpu.'
   return {
-    stories: [done, failed, waits, asks, doubt, running, hostile, ...small.map((s) => s.story), review()],
+    stories: [done, failed, waits, asks, doubt, running, hostile, ...small.map((s) => s.story), review(), stuck],
     approvals: [deploy, evil, ...small.map((s) => s.approval)], questions: [question],
   }
 }

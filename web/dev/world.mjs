@@ -71,8 +71,8 @@ export class World {
       (!states.length || states.includes(t.state)) && (glob ? glob.test(t.name) : !t.name.startsWith('orch/')) && (!q.get('requestor') || t.requestor === q.get('requestor')) &&
       (!q.get('session') || t.session === q.get('session')) && (!q.get('since') || t.created_at >= q.get('since')) &&
       q.getAll('label').every((l) => t.labels?.[l.split('=')[0]] === l.split('=')[1]) &&
-      (!q.get('dead') || (t.state === 'FAILED' && !t.redriven) || (t.state === 'BLOCKED' && t.block !== 'dependency'))
-    const dead = q.get('dead') && !q.get('name') ? (t) => !this.filler.includes(t) : () => true
+      (!q.get('stuck') || t.stuck) && (!q.get('dead') || (t.state === 'FAILED' && !t.redriven) || (t.state === 'BLOCKED' && t.block !== 'dependency'))
+    const dead = (q.get('dead') || q.get('stuck')) && !q.get('name') ? (t) => !this.filler.includes(t) : () => true
     const all = this.summaries().filter((t) => wants(t) && dead(t))
     const from = Number(q.get('cursor') ?? 0)
     const limit = Number(q.get('limit') ?? 50)
@@ -93,7 +93,7 @@ export class World {
     const causes = {
       DONE: { kind: 'over', sentence: 'The task is done.' }, FAILED: { kind: 'over', sentence: `The task has failed: ${view.error?.message ?? view.reason}.`, next: `orch retry ${id}` },
       CANCELLED: { kind: 'over', sentence: 'The task was cancelled.' }, IN_PROGRESS: { kind: 'running', sentence: 'Step report runs on worker w1 for 2m 40s.', step: 'report' },
-      NEEDS_ACTION: { kind: 'queued', sentence: 'Step status waits for a free worker; 12 calls are before it.' },
+      NEEDS_ACTION: view.stuck ? { kind: 'no_worker', step: 'status', sentence: 'Step status is ready, but no worker serves queue gpu.', next: 'orch worker --queue gpu' } : { kind: 'queued', sentence: 'Step status waits for a free worker; 12 calls are before it.' },
       AWAITING_APPROVAL: { kind: 'approval', sentence: `Step report waits for an approval: ${approval?.description ?? ''}`, approval: approval?.id, next: `orch approvals ${approval?.id}` },
       BLOCKED: { kind: 'in_doubt', sentence: `${view.reason}.`, next: `orch resolve ${id} report` },
     }
@@ -236,6 +236,7 @@ export class World {
     return {
       approvals: this.approvals().approvals.length, questions: this.questions().questions.length,
       in_doubt: stuck.filter((v) => v.steps.some((s) => s.state === 'in_doubt')).length, dead: stuck.filter((v) => v.state === 'FAILED' && !v.redriven).length,
+      stuck: stuck.filter((v) => v.stuck && !terminal.has(v.state)).length,
     }
   }
 

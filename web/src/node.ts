@@ -5,13 +5,13 @@ import { get, signedOut } from './client.ts'
 import { stream } from './stream.ts'
 
 export const status = signal<Status | undefined>(undefined)
-export const counts = signal<InboxCounts>({ approvals: 0, questions: 0, in_doubt: 0, dead: 0 })
+export const counts = signal<InboxCounts>({ approvals: 0, questions: 0, in_doubt: 0, dead: 0, stuck: 0 })
 /** away is true while there is no connection to the node. */
 export const away = signal(false)
 /** epoch changes when what was read before may be out of date. */
 export const epoch = signal(0)
 /** waiting counts what waits for people. */
-export const waiting = computed(() => counts.value.approvals + counts.value.questions + counts.value.in_doubt + counts.value.dead)
+export const waiting = computed(() => counts.value.approvals + counts.value.questions + counts.value.in_doubt + counts.value.dead + counts.value.stuck)
 /** role is the role of the identity of the page, or '' as long as it is not known. */
 export const role = computed(() => status.value?.role ?? '')
 /** decides reports whether it may decide about tasks, approvals and questions. */

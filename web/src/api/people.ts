@@ -60,4 +60,4 @@ export interface QuestionView {
 }
 
 export interface QuestionsReply { questions: QuestionView[] | null; omitted?: number; unread?: number }
-export interface InboxCounts { approvals: number; questions: number; in_doubt: number; dead: number }
+export interface InboxCounts { approvals: number; questions: number; in_doubt: number; dead: number; stuck: number }

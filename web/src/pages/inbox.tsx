@@ -54,7 +54,7 @@ export function InboxPage({ id }: { id: string }) {
         {inbox.omitted + inbox.unread > 0 && <p class="note">{plural(inbox.omitted, 'entry')} left out, {plural(inbox.unread, 'task')} unreadable.</p>}
         {chosen.length > 0 && <BulkBar of={items} chosen={chosen} onDone={() => { setChosen([]); inboxRound.value++ }} />}
         {items.length === 0
-          ? <Empty title="Nothing waits for you.">Approvals, questions, calls in doubt and failed tasks appear here by themselves.</Empty>
+          ? <Empty title="Nothing waits for you.">Approvals, questions, calls in doubt, failed tasks and tasks that wait for a worker that nobody has started appear here by themselves.</Empty>
           : <Virtual
               items={items} height={68} label="Inbox entries" id={(i) => i.id} cursor={at} onCursor={(i) => show(items[i])}
               row={(i) => <Entry of={i} current={i === open} chosen={chosen.includes(i.id)} onChoose={() => setChosen(toggle(chosen, i.id))} />}
@@ -83,8 +83,8 @@ function Kinds({ of, kind }: { of: Item[]; kind: Kind | null }) {
   )
 }
 
-const marks: Record<Kind, string> = { approval: 'person', question: 'person', doubt: 'block', dead: 'bad' }
-const single: Record<Kind, string> = { approval: 'Approval', question: 'Question', doubt: 'In doubt', dead: 'Failed or blocked' }
+const marks: Record<Kind, string> = { approval: 'person', question: 'person', doubt: 'block', dead: 'bad', stuck: 'block' }
+const single: Record<Kind, string> = { approval: 'Approval', question: 'Question', doubt: 'In doubt', dead: 'Failed or blocked', stuck: 'Needs action' }
 
 function Entry({ of: i, current, chosen, onChoose }: { of: Item; current: boolean; chosen: boolean; onChoose: () => void }) {
   const risk = i.kind === 'approval' ? i.approval.risk : ''
@@ -103,7 +103,7 @@ function Card({ of: i, onDone }: { of: Item; onDone: () => void }) {
   switch (i.kind) {
     case 'approval': return <FullApproval of={i.approval} onDone={onDone} />
     case 'question': return <QuestionCard of={i.question} onDone={onDone} />
-    default: return <StuckCard of={i.summary} onDone={onDone} />
+    default: return <StuckCard of={i.summary} waits={i.kind === 'stuck'} onDone={onDone} />
   }
 }
 

@@ -17,22 +17,36 @@ import { Ago } from '../ui/time.tsx'
 import { useAction, useGet } from '../ui/use.ts'
 import { Causes } from './causes.tsx'
 
-/** StuckCard shows a task that only a person can bring further: in doubt, blocked or failed. */
-export function StuckCard({ of: t, onDone }: { of: Summary; onDone: () => void }) {
+/** StuckCard shows a task that only a person can bring further: in doubt, blocked or failed, or one that waits for a worker that nobody has started. */
+export function StuckCard({ of: t, waits, onDone }: { of: Summary; waits: boolean; onDone: () => void }) {
   const task = useGet<TaskView>(`/tasks/${t.id}`)
   const why = useGet<ExplainReply>(`/tasks/${t.id}/explain`)
   const reload = () => { task.reload(); why.reload() }
   const doubtful = (task.data?.steps ?? []).filter((s) => s.state === 'in_doubt')
   return (
     <article class="card" aria-labelledby={t.id}>
-      <p class="kicker">{doubtful.length ? 'In doubt' : 'Dead letter'}</p>
+      <p class="kicker">{doubtful.length ? 'In doubt' : waits ? 'Needs action' : 'Dead letter'}</p>
       <h2 id={t.id}><a href={href(`/tasks/${t.id}`)}><Txt>{t.name || t.id}</Txt></a></h2>
       <p><State of={t.state} paused={t.paused} /> <span class="quiet">since <Ago at={t.updated_at} />, submitted by <Txt>{t.requestor}</Txt></span></p>
       <Problem of={task.problem} />
       {why.data ? <Causes of={why.data} /> : <Loading />}
       {doubtful.map((s) => <Resolve key={s.key} task={t.id} rev={task.data?.rev} step={s} onDone={onDone} onStale={reload} />)}
-      {doubtful.length === 0 && <Continue of={t} rev={task.data?.rev} onDone={onDone} onStale={reload} />}
+      {waits && <WhatToDo of={why.data} />}
+      {doubtful.length === 0 && <Continue of={t} rev={task.data?.rev} waits={waits} onDone={onDone} onStale={reload} />}
     </article>
+  )
+}
+
+/** WhatToDo names the commands that let a task go on. */
+function WhatToDo({ of }: { of: ExplainReply | undefined }) {
+  const all = [...new Set((of?.causes ?? []).filter((c) => c.kind === 'no_worker' && c.next).map((c) => c.next ?? ''))]
+  if (all.length === 0) return null
+  return (
+    <section>
+      <h3>What to do</h3>
+      <p>Start a worker on a machine that has what the calls need; the task goes on by itself. Or cancel the task.</p>
+      <ul class="plainlist">{all.map((c) => <li key={c} class="withtext"><code><Txt>{c}</Txt></code><Command text={c} /></li>)}</ul>
+    </section>
   )
 }
 
@@ -86,7 +100,8 @@ export function CancelButton({ of: t, off = false, onDone }: { of: Pick<Summary,
   return <Bulk verb="Cancel" off={off} danger reason="optional" jobs={(reason) => [job(reason)]} onDone={onDone} />
 }
 
-function Continue({ of: t, rev, onDone, onStale }: { of: Summary; rev: number | undefined; onDone: () => void; onStale: () => void }) {
+/** Continue lets a failed or blocked task go on. One that waits for a worker can only be cancelled. */
+export function Continue({ of: t, rev, waits = false, onDone, onStale }: { of: Pick<Summary, 'id' | 'name' | 'state'>; rev: number | undefined; waits?: boolean; onDone: () => void; onStale: () => void }) {
   const action = useAction(onStale)
   const run = async (what: 'redrive' | 'resume') => {
     let id = t.id
@@ -102,7 +117,7 @@ function Continue({ of: t, rev, onDone, onStale }: { of: Summary; rev: number | 
     <>
       <Problem of={action.problem} />
       <div class="actions">
-        {decides.value && (failed
+        {decides.value && !waits && (failed
           ? <span class="pair"><button class="primary" disabled={action.busy} onClick={() => void run('redrive')}>Redrive</button><Command text={commands.redrive(t.id)} /></span>
           : <span class="pair"><button class="primary" disabled={action.busy} onClick={() => void run('resume')}>Resume</button><Command text={commands.resume(t.id)} /></span>)}
         {!failed && <span class="pair"><CancelButton of={{ ...t, ...(rev ? { rev } : {}) }} onDone={onDone} /><Command text={commands.cancel(t.id)} /></span>}

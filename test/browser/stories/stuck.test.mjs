@@ -1,0 +1,55 @@
+// Tasks that nothing can go on with until a person does something.
+import assert from 'node:assert/strict'
+import { after, before, beforeEach, test } from 'node:test'
+import { start } from '../kit.mjs'
+import { ids } from '../places.mjs'
+import { Real } from '../real.mjs'
+
+let kit
+before(async () => { kit = await start() })
+after(() => kit.stop())
+beforeEach(() => kit.mock('reset', { events: 0, tasks: 50 }))
+
+test('a task without a worker is in the inbox, with its reason and what to do', async () => {
+  const page = await kit.open('/inbox')
+  await page.getByRole('button', { name: 'Needs action 1' }).click()
+  await page.getByRole('link', { name: /no worker serves queue gpu/ }).click()
+  await page.getByRole('heading', { name: 'train-model' }).waitFor()
+  await page.getByText('Step status is ready, but no worker serves queue gpu.').last().waitFor()
+  await page.getByRole('button', { name: 'Copy as command: orch worker --queue gpu' }).last().click()
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'orch worker --queue gpu')
+  assert.equal(await page.getByRole('button', { name: 'Resume', exact: true }).count(), 0)
+  await page.getByRole('button', { name: 'Cancel…' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Cancel 1' }).click()
+  await page.waitForFunction(() => document.title.startsWith('(9)'))
+  assert.equal((await kit.mock(''))[0].id, ids.stuck)
+  await kit.close(page)
+})
+
+const farPlan = `orch: v1
+name: far
+steps:
+  - {id: train, tool: BASH_EXECUTE, queue: gpu, with: {command: 'true'}}
+`
+
+test('on a real node, the badge counts it until a worker comes, and a refused call of a session is not there', async () => {
+  const real = await Real.start({}, { 'far.yaml': farPlan })
+  try {
+    real.orch('submit', 'far.yaml', '--detach')
+    const page = await real.login('/inbox')
+    await page.getByRole('link', { name: /no worker serves queue gpu/ }).waitFor({ timeout: 60_000 })
+    await page.waitForFunction(() => document.title === '(1) Inbox · orch')
+    await page.getByRole('heading', { name: 'What to do' }).waitFor()
+    assert.match(real.orch('list', '--stuck', '-o', 'name'), /^TASK_\w+$/)
+    const worker = real.start('worker', '--queue', 'gpu')
+    try {
+      await page.getByText('Nothing waits for you.').waitFor({ timeout: 30_000 })
+      await page.waitForFunction(() => document.title === 'Inbox · orch')
+    } finally {
+      await worker.stop()
+    }
+    await real.kit.close(page)
+  } finally {
+    await real.stop()
+  }
+})
