@@ -1,14 +1,16 @@
 // The pages of which there are screenshots, and which axe looks at.
 import { taskID } from '../../web/dev/fixtures.mjs'
 
-export const ids = { done: taskID(10_020), failed: taskID(10_021), deploy: taskID(10_022), asks: taskID(10_023), doubt: taskID(10_024), running: taskID(10_025), hostile: taskID(10_026), review: taskID(10_027), stuck: taskID(10_028), long: taskID(10_040) }
+export const ids = { done: taskID(10_020), failed: taskID(10_021), deploy: taskID(10_022), asks: taskID(10_023), doubt: taskID(10_024), running: taskID(10_025), hostile: taskID(10_026), review: taskID(10_027), stuck: taskID(10_028), late: taskID(10_029), long: taskID(10_040) }
 export const deployApproval = `APR_${ids.deploy.slice(5)}_DEPLOYAA`
+export const expiredApproval = `APR_${ids.late.slice(5)}_EXPIRED0`
 export const question = `ASK_${ids.asks.slice(5)}_QUESTION`
 
 export const places = {
   inbox: '/inbox',
   approval: `/inbox/${deployApproval}`,
   question: `/inbox/${question}`,
+  expired: `/inbox/${expiredApproval}`,
   doubt: `/inbox/${ids.doubt}`,
   dead: `/inbox/${ids.failed}`,
   stuck: `/inbox/${ids.stuck}`,

@@ -76,6 +76,13 @@ export class Real {
     assert.match(said, /its page is at/)
   }
 
+  /** background starts a command that goes on, and returns what ends it. */
+  background(...args) {
+    const child = spawn(program, ['--data-dir', join(this.root, 'data'), ...args], { cwd: this.project, env: this.env, stdio: 'ignore' })
+    const ended = once(child, 'exit')
+    return async () => { child.kill('SIGTERM'); await ended }
+  }
+
   async kill(signal) {
     const ended = once(this.node, 'exit')
     this.node.kill(signal)

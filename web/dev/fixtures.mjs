@@ -13,7 +13,7 @@ export const taskID = (n) => `TASK_01M8CYRB0K${base32(n * 7919 + 33_554_432, 8)}
 const taskTo = {
   'task.started': 'IN_PROGRESS', 'task.approval_requested': 'AWAITING_APPROVAL', 'task.approved': 'IN_PROGRESS', 'task.rejected': 'FAILED',
   'task.blocked': 'BLOCKED', 'task.unblocked': 'IN_PROGRESS', 'task.finished': 'DONE', 'task.failed': 'FAILED', 'task.cancelled': 'CANCELLED',
-  'task.revised': 'NEEDS_ACTION',
+  'task.revised': 'NEEDS_ACTION', 'task.expired': 'BLOCKED', 'task.resumed': 'IN_PROGRESS',
 }
 const stepTo = {
   'step.ready': 'ready', 'step.called': 'running', 'step.parked': 'parked', 'step.succeeded': 'succeeded', 'step.failed': 'failed',
@@ -182,12 +182,19 @@ export function named() {
     parkFor(story, request(approval), 'waits for approval')
     return { story, approval }
   })
+  const late = report(10_029, 'publish-site', 3 * 60 * minute)
+  const expired = approvalOf(late, 'EXPIRED0', {
+    step: 'publish', tool: 'GIT_PUSH', description: 'Publish the site?', status: 'expired', requested_at: later(-170 * minute), expires_at: later(-160 * minute), task_state: 'BLOCKED',
+  })
+  parkFor(late, request(expired), 'waits for approval')
+  late.commit(10 * minute, 'node', ['approval.expired', { id: expired.id }], ['task.expired', { block: 'expired', reason: 'Nobody decided about the approval in time' }])
+
   const stuck = new Story(10_028, 'train-model', 33 * minute, { plan: reportPlan, queue: 'gpu', stuck: true })
     .commit(5, 'node', ['step.ready', { step: 'status', attempt: 1, tool: 'GIT_STATUS', effect: 'read' }])
   stuck.view.reason = 'Step status is ready, but no worker serves queue gpu.'
   return {
-    stories: [done, failed, waits, asks, doubt, running, hostile, ...small.map((s) => s.story), review(), stuck],
-    approvals: [deploy, evil, ...small.map((s) => s.approval)], questions: [question],
+    stories: [done, failed, waits, asks, doubt, running, hostile, ...small.map((s) => s.story), review(), stuck, late],
+    approvals: [deploy, evil, ...small.map((s) => s.approval), expired], questions: [question],
   }
 }
 

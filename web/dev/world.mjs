@@ -95,7 +95,7 @@ export class World {
       CANCELLED: { kind: 'over', sentence: 'The task was cancelled.' }, IN_PROGRESS: { kind: 'running', sentence: 'Step report runs on worker w1 for 2m 40s.', step: 'report' },
       NEEDS_ACTION: view.stuck ? { kind: 'no_worker', step: 'status', sentence: 'Step status is ready, but no worker serves queue gpu.', next: 'orch worker --queue gpu' } : { kind: 'queued', sentence: 'Step status waits for a free worker; 12 calls are before it.' },
       AWAITING_APPROVAL: { kind: 'approval', sentence: `Step report waits for an approval: ${approval?.description ?? ''}`, approval: approval?.id, next: `orch approvals ${approval?.id}` },
-      BLOCKED: { kind: 'in_doubt', sentence: `${view.reason}.`, next: `orch resolve ${id} report` },
+      BLOCKED: view.block === 'expired' ? { kind: 'approval', sentence: 'Step publish waits for an approval, about which nobody decided.', approval: this.approvalList.find((a) => a.task === id)?.id, next: `orch resume ${id}` } : { kind: 'in_doubt', sentence: `${view.reason}.`, next: `orch resolve ${id} report` },
     }
     const paused = { kind: 'queue_paused', sentence: 'The queue gpu is paused by user:eve.', next: 'orch resume --queue gpu' }
     return { id, state: view.state, causes: view.state === 'IN_PROGRESS' ? [causes.IN_PROGRESS, paused] : [causes[view.state]] }
@@ -122,6 +122,7 @@ export class World {
     const events = { cancel: [['task.cancelled', { reason: 'cancelled by user:ada' }]], pause: [['task.paused', {}]], resume: [['task.resumed', {}]], resolve: [['step.resolved', { step: body.step, as: body.as, by: 'user:ada' }], ['task.unblocked', {}]] }
     story.at = Date.now()
     story.commit(0, 'user:ada', ...events[verb])
+    for (const a of this.approvalList) if (a.task === id) a.task_state = story.view.state
     this.changed(story)
     return story.view
   }
@@ -235,7 +236,7 @@ export class World {
     const stuck = [...this.stories.values()].map((s) => s.view)
     return {
       approvals: this.approvals().approvals.length, questions: this.questions().questions.length,
-      in_doubt: stuck.filter((v) => v.steps.some((s) => s.state === 'in_doubt')).length, dead: stuck.filter((v) => v.state === 'FAILED' && !v.redriven).length,
+      in_doubt: stuck.filter((v) => v.steps.some((s) => s.state === 'in_doubt')).length, dead: stuck.filter((v) => (v.state === 'FAILED' && !v.redriven) || v.block === 'expired').length,
       stuck: stuck.filter((v) => v.stuck && !terminal.has(v.state)).length,
     }
   }

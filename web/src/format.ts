@@ -30,6 +30,12 @@ export function ago(at: number, now: number): string {
   return `${sign}${Math.floor(t / day)}d`
 }
 
+/** span formats how long something still takes, with its largest unit: 40s, 4m, 3h, 6d. */
+export function span(ms: number): string {
+  for (const [size, unit] of [[day, 'd'], [hour, 'h'], [minute, 'm']] as const) if (ms >= size) return `${Math.floor(ms / size)}${unit}`
+  return `${Math.max(0, Math.floor(ms / second))}s`
+}
+
 /** clock formats a time of day with milliseconds, in UTC. */
 export const clock = (at: number): string => (Number.isFinite(at) ? new Date(at).toISOString().slice(11, 23) : '–')
 

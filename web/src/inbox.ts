@@ -4,7 +4,8 @@ import type { ApprovalView, ApprovalsReply, ListReply, QuestionView, QuestionsRe
 import { get } from './client.ts'
 import { record, text } from './json.ts'
 
-interface Base { id: string; task: string; title: string; taskName: string; since: string }
+/** until is when it is too late for an answer. */
+interface Base { id: string; task: string; title: string; taskName: string; since: string; until?: string }
 export type Item =
   | (Base & { kind: 'approval'; approval: ApprovalView })
   | (Base & { kind: 'question'; question: QuestionView })
@@ -37,10 +38,10 @@ export async function readInbox(abort: AbortSignal): Promise<Inbox> {
 }
 
 const ofApproval = (a: ApprovalView): Item =>
-  ({ kind: 'approval', id: a.id, task: a.task, title: a.description, taskName: a.task_name, since: a.requested_at, approval: a })
+  ({ kind: 'approval', id: a.id, task: a.task, title: a.description, taskName: a.task_name, since: a.requested_at, until: a.expires_at, approval: a })
 
 const ofQuestion = (q: QuestionView): Item =>
-  ({ kind: 'question', id: q.id, task: q.task, title: text(record(q.params)?.['message']) || `${q.kind} of ${q.step}`, taskName: q.task_name, since: q.asked_at, question: q })
+  ({ kind: 'question', id: q.id, task: q.task, title: text(record(q.params)?.['message']) || `${q.kind} of ${q.step}`, taskName: q.task_name, since: q.asked_at, until: q.expires_at, question: q })
 
 const ofStuck = (t: Summary): Item =>
   ({ kind: 'stuck', id: t.id, task: t.id, title: t.reason || 'No worker takes a call of this task', taskName: t.name, since: t.updated_at, summary: t })

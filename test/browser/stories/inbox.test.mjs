@@ -11,9 +11,9 @@ beforeEach(() => kit.mock('reset', { events: 0, tasks: 50 }))
 
 test('the title of every page counts what waits', async () => {
   const page = await kit.open('/tasks')
-  await page.waitForFunction(() => document.title === '(10) Tasks · orch')
+  await page.waitForFunction(() => document.title === '(11) Tasks · orch')
   await page.getByRole('link', { name: /Inbox/ }).click()
-  await page.waitForFunction(() => document.title === '(10) Inbox · orch')
+  await page.waitForFunction(() => document.title === '(11) Inbox · orch')
   await kit.close(page)
 })
 
@@ -31,7 +31,7 @@ test('a person reads the exact arguments, fills the form in and approves', async
   await page.getByText('Approved.').waitFor()
   const [sent] = await kit.mock('')
   assert.deepEqual(sent, { verb: 'decide', id: deployApproval, body: { as: 'granted', reason: 'as planned', form: { canary: 10, window: 'tonight', notify: true } } })
-  await page.waitForFunction(() => document.title.startsWith('(9)'))
+  await page.waitForFunction(() => document.title.startsWith('(10)'))
   await page.getByRole('button', { name: 'Approve', exact: true }).waitFor({ state: 'detached' }) // a second click decides nothing else
   await page.getByRole('heading', { name: 'Deploy shop 1.4.2 to production?' }).waitFor()
   await kit.close(page)
@@ -145,7 +145,7 @@ test('several approvals are granted at once, after a preview', async () => {
   await dialog.getByRole('button', { name: 'Approve 2' }).click()
   await dialog.getByRole('button', { name: 'Close' }).last().click()
   assert.equal((await kit.mock('')).length, 2)
-  await page.waitForFunction(() => document.title.startsWith('(8)'))
+  await page.waitForFunction(() => document.title.startsWith('(9)'))
   await kit.close(page)
 })
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, test } from 'node:test'
 import { start } from '../kit.mjs'
-import { ids } from '../places.mjs'
+import { deployApproval, expiredApproval, ids } from '../places.mjs'
 import { Real } from '../real.mjs'
 
 let kit
@@ -21,8 +21,25 @@ test('a task without a worker is in the inbox, with its reason and what to do', 
   assert.equal(await page.getByRole('button', { name: 'Resume', exact: true }).count(), 0)
   await page.getByRole('button', { name: 'Cancel…' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Cancel 1' }).click()
-  await page.waitForFunction(() => document.title.startsWith('(9)'))
+  await page.waitForFunction(() => document.title.startsWith('(10)'))
   assert.equal((await kit.mock(''))[0].id, ids.stuck)
+  await kit.close(page)
+})
+
+test('the list says how much time is left, and an expired approval has a way out', async () => {
+  const page = await kit.open(`/inbox/${deployApproval}`)
+  await page.locator('.entry', { hasText: 'Deploy shop' }).getByText(/^5[34]m left$/).waitFor()
+  await page.locator('.entry', { hasText: 'Which account' }).getByText(/^5[56]m left$/).waitFor()
+  await kit.show(page, `/tasks/${ids.late}`)
+  await page.getByRole('link', { name: 'What to do' }).click()
+  await page.getByRole('heading', { name: 'Publish the site?' }).waitFor()
+  await page.getByText(/^2h ago, expired 2h ago$/).waitFor()
+  await page.getByRole('button', { name: `Copy as command: orch resume ${ids.late}` }).waitFor()
+  await page.getByRole('button', { name: 'Resume', exact: true }).click()
+  await page.getByText('has gone on since: in progress').waitFor()
+  const [sent] = await kit.mock('')
+  assert.deepEqual([sent.verb, sent.id], ['resume', ids.late])
+  assert.ok(page.url().endsWith(expiredApproval))
   await kit.close(page)
 })
 
@@ -32,7 +49,7 @@ steps:
   - {id: train, tool: BASH_EXECUTE, queue: gpu, with: {command: 'true'}}
 `
 
-test('on a real node, the badge counts it until a worker comes, and a refused call of a session is not there', async () => {
+test('on a real node, the badge counts it until a worker comes', async () => {
   const real = await Real.start({}, { 'far.yaml': farPlan })
   try {
     real.orch('submit', 'far.yaml', '--detach')
@@ -41,12 +58,12 @@ test('on a real node, the badge counts it until a worker comes, and a refused ca
     await page.waitForFunction(() => document.title === '(1) Inbox · orch')
     await page.getByRole('heading', { name: 'What to do' }).waitFor()
     assert.match(real.orch('list', '--stuck', '-o', 'name'), /^TASK_\w+$/)
-    const worker = real.start('worker', '--queue', 'gpu')
+    const stop = real.background('worker', '--queue', 'gpu')
     try {
       await page.getByText('Nothing waits for you.').waitFor({ timeout: 30_000 })
       await page.waitForFunction(() => document.title === 'Inbox · orch')
     } finally {
-      await worker.stop()
+      await stop()
     }
     await real.kit.close(page)
   } finally {

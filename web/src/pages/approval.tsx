@@ -16,9 +16,10 @@ import { Fields } from '../ui/json.tsx'
 import { Problem } from '../ui/notice.tsx'
 import { ReasonField, useReason } from '../ui/reason.tsx'
 import { Txt } from '../ui/text.tsx'
-import { Ago } from '../ui/time.tsx'
+import { Ago, Past } from '../ui/time.tsx'
 import { useAction, useGet } from '../ui/use.ts'
 import { Covered } from './covered.tsx'
+import { Continue } from './stuck.tsx'
 
 type As = 'granted' | 'rejected' | 'revise'
 
@@ -33,7 +34,7 @@ export function FullApproval({ of, onDone }: { of: ApprovalView; onDone: () => v
 export function ApprovalCard({ of: a, onDone, onStale }: { of: ApprovalView; onDone: () => void; onStale?: () => void }) {
   return (
     <article class="card split" aria-labelledby={a.id}>
-      {a.status === 'pending' && !mayNot(a) ? <Decide of={a} onDone={onDone} onStale={onStale} /> : <div class="cardbody"><Facts of={a} /><Settled of={a} /></div>}
+      {a.status === 'pending' && !mayNot(a) ? <Decide of={a} onDone={onDone} onStale={onStale} /> : <div class="cardbody"><Facts of={a} /><Settled of={a} /><WayOut of={a} onDone={onDone} onStale={onStale ?? onDone} /></div>}
     </article>
   )
 }
@@ -55,7 +56,9 @@ function About({ of: a }: { of: ApprovalView }) {
     <dl class="facts">
       <div><dt>Task</dt><dd><a href={href(`/tasks/${a.task}`)}><Txt>{a.task_name || a.task}</Txt></a>{a.step && <> · step <code><Txt>{a.step}</Txt></code></>}</dd></div>
       <div><dt>Requested by</dt><dd><Txt>{a.caller || a.requester}</Txt>, for <Txt>{a.submitter}</Txt></dd></div>
-      <div><dt>Waiting</dt><dd>for <Ago at={a.requested_at} />, expires <Ago at={a.expires_at} /> (then: {words(a.on_expiry).toLowerCase()})</dd></div>
+      {a.status === 'pending'
+        ? <div><dt>Waiting</dt><dd>for <Ago at={a.requested_at} />, expires <Ago at={a.expires_at} /> (then: {words(a.on_expiry).toLowerCase()})</dd></div>
+        : <div><dt>Asked</dt><dd><Past at={a.requested_at} />{a.status === 'expired' && <>, expired <Past at={a.expires_at} /></>}</dd></div>}
       {a.quorum ? <div><dt>Quorum</dt><dd>{a.votes?.length ?? 0} of {a.quorum} agree {a.votes?.length ? <>(<Txt>{a.votes.join(', ')}</Txt>)</> : null}</dd></div> : null}
       {a.from?.length ? <div><dt>May decide</dt><dd><Txt>{a.from.join(', ')}</Txt></dd></div> : null}
     </dl>
@@ -178,6 +181,21 @@ function Settled({ of: a }: { of: ApprovalView }) {
       </p>
       <TooLate of={a.id} />
     </>
+  )
+}
+
+/** WayOut lets a task go on that an approval without a decision has blocked or ended, as the command does that orch explain names. */
+function WayOut({ of: a, onDone, onStale }: { of: ApprovalView; onDone: () => void; onStale: () => void }) {
+  if (a.status !== 'expired') return null
+  const [blocked, failed] = [a.task_state === 'BLOCKED', a.task_state === 'FAILED']
+  if (!blocked && !failed) return <p class="quiet">Nobody decided in time. <a href={href(`/tasks/${a.task}`)}>The task</a> has gone on since: {words(a.task_state).toLowerCase()}.</p>
+  const after = () => { onStale(); onDone() }
+  return (
+    <section>
+      <h3>What to do</h3>
+      <p>{blocked ? 'Nobody decided in time, and the task waits. Resume it, and the call asks again.' : 'Nobody decided in time, and the task has failed. A redrive begins it anew with the results that it has, and the call asks again.'}</p>
+      <Continue of={{ id: a.task, name: a.task_name, state: a.task_state }} rev={a.task_rev} onDone={after} onStale={onStale} />
+    </section>
   )
 }
 

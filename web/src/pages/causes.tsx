@@ -25,7 +25,7 @@ function One({ of: c }: { of: Cause }) {
   return (
     <>
       <Txt>{c.sentence}</Txt>{' '}
-      {c.approval && <a href={href(`/inbox/${c.approval}`)}>Decide</a>}{' '}
+      {c.approval && <a href={href(`/inbox/${c.approval}`)}>{c.next?.startsWith('orch resume') ? 'What to do' : 'Decide'}</a>}{' '}
       {c.task && <a href={href(`/tasks/${c.task}`)}>Open {c.kind === 'dependency' ? 'the dependency' : 'the task'}</a>}{' '}
       {c.next?.startsWith('orch ') && <Command text={c.next} />}
     </>

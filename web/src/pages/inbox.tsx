@@ -10,7 +10,7 @@ import { go, href, path, query, setQuery } from '../route.ts'
 import { Bulk, type Job } from '../ui/bulk.tsx'
 import { Empty, Loading, Problem } from '../ui/notice.tsx'
 import { Line } from '../ui/text.tsx'
-import { Ago } from '../ui/time.tsx'
+import { Ago, Left } from '../ui/time.tsx'
 import { useGet, useTitle } from '../ui/use.ts'
 import { Virtual } from '../ui/virtual.tsx'
 import { ApprovalCard, FullApproval, mayNot } from './approval.tsx'
@@ -93,7 +93,7 @@ function Entry({ of: i, current, chosen, onChoose }: { of: Item; current: boolea
       {decides.value && (i.kind === 'approval' || i.kind === 'dead' ? <input type="checkbox" checked={chosen} onChange={onChoose} aria-label={`Select ${i.title}`} /> : <span class="space" />)}
       <a href={href(`/inbox/${i.id}`, { kind: query.value.get('kind') ?? undefined })} aria-current={current ? 'true' : undefined}>
         <span class="title"><Line>{i.title}</Line></span>
-        <span class="meta"><span class={`state ${marks[i.kind]}`}>{single[i.kind]}</span>{risk && <span class={`risk ${risk}`}>{risk} risk</span>}<span class="cut"><Line>{i.taskName}</Line></span><Ago at={i.since} /></span>
+        <span class="meta"><span class={`state ${marks[i.kind]}`}>{single[i.kind]}</span>{risk && <span class={`risk ${risk}`}>{risk} risk</span>}<span class="cut"><Line>{i.taskName}</Line></span>{i.until ? <Left at={i.until} /> : <Ago at={i.since} />}</span>
       </a>
     </div>
   )

@@ -1,4 +1,4 @@
-import { ago, moment } from '../format.ts'
+import { ago, moment, span } from '../format.ts'
 import { now } from '../node.ts'
 
 /** Ago shows how long ago a time was, and the time itself as its title. */
@@ -13,4 +13,14 @@ export function Past({ at }: { at: string | undefined }) {
   const t = Date.parse(at ?? '')
   const text = ago(t, now.value)
   return <time dateTime={at} title={moment(t)}>{text === 'now' ? 'just now' : `${text} ago`}</time>
+}
+
+/** soon is from when on a time that is left is marked, in milliseconds. */
+const soon = 10 * 60_000
+
+/** Left shows how much time is left until a time: 52m left, expired. */
+export function Left({ at }: { at: string }) {
+  const t = Date.parse(at)
+  const left = t - now.value
+  return <time dateTime={at} class={left < soon ? 'soon' : undefined} title={`until ${moment(t)}`}>{left <= 0 ? 'expired' : `${span(left)} left`}</time>
 }
