@@ -110,6 +110,8 @@ type Cause struct {
 	Sentence string `json:"sentence"`
 	// Next is a command that removes the cause, if there is one.
 	Next string `json:"next,omitempty"`
+	// Until is when the cause ends by itself, if that is known: the time in the sentence.
+	Until time.Time `json:"until,omitzero"`
 	// Approval is the approval that the task waits for, Task the child task.
 	Approval string        `json:"approval,omitempty"`
 	Task     events.TaskID `json:"task,omitempty"`

@@ -212,9 +212,11 @@ func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 	case t.e.waitsForResume(s, t.Now):
 		return nil // the pause is the cause
 	case s.State == statemachine.StepPending && !s.Due.IsZero() && s.Repeats > 0 && s.Error == nil:
-		c.Kind, c.Sentence = "retry", fmt.Sprintf("Step %s is called again at %s: its result was not as awaited in round %d.", s.Key, decide.Clock(s.Due), s.Repeats)
+		c.Kind, c.Until = "retry", s.Due
+		c.Sentence = fmt.Sprintf("Step %s is called again at %s: its result was not as awaited in round %d.", s.Key, decide.Clock(s.Due), s.Repeats)
 	case s.State == statemachine.StepPending && !s.Due.IsZero():
-		c.Kind, c.Sentence = "retry", fmt.Sprintf("Step %s is tried again at %s%s.", s.Key, decide.Clock(s.Due), inParentheses(errorText(s)))
+		c.Kind, c.Until = "retry", s.Due
+		c.Sentence = fmt.Sprintf("Step %s is tried again at %s%s.", s.Key, decide.Clock(s.Due), inParentheses(errorText(s)))
 	case s.State == statemachine.StepInDoubt:
 		t.becauseInDoubt(s, c)
 	case decide.WaitsForAnswers(s):
@@ -226,6 +228,7 @@ func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 	case s.State == statemachine.StepReady:
 		t.becauseReady(s, c)
 		if at := t.rd.engine.queue.startBy(t.e.calls.Queued[s.Key]); !at.IsZero() {
+			c.Until = at
 			c.Sentence += fmt.Sprintf(" It is given up at %s when nobody has taken it.", decide.Clock(at))
 		}
 	case s.State != statemachine.StepRunning || s.Items != nil || s.Divided != nil:
@@ -243,9 +246,10 @@ func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 		c.Task = s.Child
 	case s.Signal != "":
 		c.Kind, c.Sentence = "signal", fmt.Sprintf("Step %s waits for the signal %q%s.", s.Key, s.Signal, untilText(s.Due))
-		c.Next = fmt.Sprintf("orch signal %s %s", t.Task.ID, s.Signal)
+		c.Next, c.Until = fmt.Sprintf("orch signal %s %s", t.Task.ID, s.Signal), s.Due
 	case s.Tool == "":
-		c.Kind, c.Sentence = "timer", fmt.Sprintf("Step %s waits until %s.", s.Key, decide.Clock(s.Due))
+		c.Kind, c.Until = "timer", s.Due
+		c.Sentence = fmt.Sprintf("Step %s waits until %s.", s.Key, decide.Clock(s.Due))
 	case t.e.calls.Leases[s.Key].Silent(t.Now):
 		t.becauseSilent(s, c)
 	default:
@@ -283,7 +287,7 @@ func (t *explanation) becauseParked(s *statemachine.Step, c *api.Cause) {
 		return
 	}
 	c.Sentence = fmt.Sprintf("Step %s waits for approval %s until %s: %s%s.", s.Key, a.ID, decide.Clock(a.ExpiresAt), strings.TrimSuffix(a.Description, "."), inParentheses(a.Rationale))
-	c.Next = "orch approvals " + a.ID
+	c.Next, c.Until = "orch approvals "+a.ID, a.ExpiresAt
 }
 
 // becauseQuestions fills in c for a step that waits for answers.
@@ -301,7 +305,7 @@ func (t *explanation) becauseApproval() *api.Cause {
 		switch {
 		case a.Step != "" || t.Newest(a.ID) != a:
 		case a.Status == statemachine.ApprovalPending:
-			return &api.Cause{Kind: "approval", Approval: a.ID, Sentence: fmt.Sprintf("It asked for approval %s (%s), pending until %s.", a.ID, strings.TrimSuffix(a.Description, "."), decide.Clock(a.ExpiresAt)), Next: "orch approvals " + a.ID}
+			return &api.Cause{Kind: "approval", Approval: a.ID, Sentence: fmt.Sprintf("It asked for approval %s (%s), pending until %s.", a.ID, strings.TrimSuffix(a.Description, "."), decide.Clock(a.ExpiresAt)), Next: "orch approvals " + a.ID, Until: a.ExpiresAt}
 		case a.Status == statemachine.ApprovalExpired && t.Task.Block == decide.BlockExpired:
 			return &api.Cause{Kind: "approval", Approval: a.ID, Sentence: fmt.Sprintf("Nobody decided about approval %s by %s.", a.ID, decide.Clock(a.ExpiresAt)), Next: "orch resume " + string(t.Task.ID)}
 		}

@@ -90,6 +90,24 @@ func TestExplainPassedTimer(t *testing.T) {
 	})
 }
 
+// A cause that ends by itself says when, so that programs need not read its sentence.
+func TestCausesSayWhenTheyEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}))
+		for plan, until := range map[string]time.Time{
+			"orch: v1\nsteps: [{id: g, wait: {signal: go, timeout: 1h}}]\n": time.Now().Add(time.Hour),
+			"orch: v1\nsteps: [{id: g, wait: {for: 2h}}]\n":                 time.Now().Add(2 * time.Hour),
+			"orch: v1\nsteps: [{id: g, wait: {signal: go}}]\n":              {},
+		} {
+			e, err := n.Explain(n.ctx(), api.GetRequest{ID: n.submit(plan)})
+			require.NoError(t, err)
+			require.Len(t, e.Causes, 1)
+			assert.Equal(t, until.UTC(), e.Causes[0].Until.UTC(), plan)
+		}
+	})
+}
+
 // A list says what open tasks wait for.
 func TestListReasons(t *testing.T) {
 	t.Parallel()

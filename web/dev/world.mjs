@@ -94,7 +94,7 @@ export class World {
       DONE: { kind: 'over', sentence: 'The task is done.' }, FAILED: { kind: 'over', sentence: `The task has failed: ${view.error?.message ?? view.reason}.`, next: `orch retry ${id}` },
       CANCELLED: { kind: 'over', sentence: 'The task was cancelled.' }, IN_PROGRESS: { kind: 'running', sentence: 'Step report runs on worker w1 for 2m 40s.', step: 'report' },
       NEEDS_ACTION: view.stuck ? { kind: 'no_worker', step: 'status', sentence: 'Step status is ready, but no worker serves queue gpu.', next: 'orch worker --queue gpu' } : { kind: 'queued', sentence: 'Step status waits for a free worker; 12 calls are before it.' },
-      AWAITING_APPROVAL: { kind: 'approval', sentence: `Step report waits for an approval: ${approval?.description ?? ''}`, approval: approval?.id, next: `orch approvals ${approval?.id}` },
+      AWAITING_APPROVAL: { kind: 'approval', sentence: `Step report waits for an approval: ${approval?.description ?? ''}`, approval: approval?.id, next: `orch approvals ${approval?.id}`, until: approval?.expires_at },
       BLOCKED: view.block === 'expired' ? { kind: 'approval', sentence: 'Step publish waits for an approval, about which nobody decided.', approval: this.approvalList.find((a) => a.task === id)?.id, next: `orch resume ${id}` } : { kind: 'in_doubt', sentence: `${view.reason}.`, next: `orch resolve ${id} report` },
     }
     const paused = { kind: 'queue_paused', sentence: 'The queue gpu is paused by user:eve.', next: 'orch resume --queue gpu' }

@@ -1,6 +1,7 @@
 // Requests to the API of the node that serves the page.
 import { signal } from '@preact/signals'
 import type { FaultView } from './api.ts'
+import { learnTime } from './clock.ts'
 import { parse } from './json.ts'
 
 const base = '/api/v1'
@@ -53,7 +54,9 @@ export const post = <T>(path: string, body: unknown = {}): Promise<T> =>
   })
 
 async function send<T>(url: string, init: RequestInit): Promise<T> {
+  const asked = Date.now()
   const response = await fetch(url, { credentials: 'same-origin', ...init }).catch((e: unknown) => { throw unreachable(e) })
+  learnTime(response.headers.get('Date'), asked, Date.now())
   const body = await response.text()
   if (response.status === 401) signedOut.value = true
   if (!response.ok) throw refusal(response.status, body)

@@ -2,6 +2,7 @@
 import { computed, signal } from '@preact/signals'
 import type { InboxCounts, Status, Summary } from './api.ts'
 import { get, signedOut } from './client.ts'
+import { nodeTime } from './clock.ts'
 import { stream } from './stream.ts'
 
 export const status = signal<Status | undefined>(undefined)
@@ -20,8 +21,8 @@ export const decides = computed(() => role.value === 'operator')
 export const submits = computed(() => role.value !== '' && role.value !== 'viewer')
 /** limited reports whether it sees only its own tasks, and nothing of the node that others use as well. */
 export const limited = computed(() => submits.value && !decides.value)
-/** now is the current time, once a second. */
-export const now = signal(Date.now())
+/** now is the current time of the node, once a second. */
+export const now = signal(nodeTime())
 
 type Listener = (changed: Summary[]) => void
 const listeners = new Set<Listener>()
@@ -50,7 +51,7 @@ const statusEvery = 5000
 /** follow opens the stream of the node. */
 export function follow(): void {
   setInterval(() => { if (!document.hidden && !away.value && !signedOut.value) void readStatus() }, statusEvery)
-  setInterval(() => { now.value = Date.now() }, 1000)
+  setInterval(() => { now.value = nodeTime() }, 1000)
   stream('/events', (last) => ({ after: last }), {
     events: {
       task: collect,

@@ -2,6 +2,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { ListReply, Summary, TaskState } from './api.ts'
 import { aborted, Fault, get } from './client.ts'
+import { nodeTime } from './clock.ts'
 import { taskStates } from './fold.ts'
 import { matches } from './format.ts'
 import { epoch, onTasks } from './node.ts'
@@ -92,7 +93,7 @@ async function read(f: Filters, states: TaskState[], limit: number, abort: Abort
   do {
     const page = await get<ListReply>('/tasks', {
       state: states, name: globOf(f.name), label: f.labels, requestor: f.requestor, session: f.session, parent: f.parent, dead: f.dead,
-      since: age ? new Date(Date.now() - age).toISOString() : undefined, limit: pageSize, cursor,
+      since: age ? new Date(nodeTime() - age).toISOString() : undefined, limit: pageSize, cursor,
     }, abort)
     rows.push(...(page.tasks ?? []))
     show([...rows])

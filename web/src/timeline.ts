@@ -133,31 +133,35 @@ export const barsAt = (bars: Bar[], rev: number): Bar[] =>
 /** Gap is idle time that the scale draws short. */
 export interface Gap { from: number; to: number }
 
-/** Scale maps times to the range from 0 to 1. Gaps take a small fixed part each. */
+/** Scale maps times to the range from 0 to 1. Gaps take a small fixed part each, one that lasts until the end a larger one. */
 export interface Scale { gaps: Gap[]; place: (time: number) => number }
 
 const idleAtLeast = 2000
 const gapShare = 0.06
+/** lastShare is the share of a wait that goes on, lonelyShare that of one of a task which has hardly done anything else, mostShare that of all gaps. */
+const [lastShare, lonelyShare, mostShare] = [0.25, 0.6, 0.72]
 const mostGaps = 12
 
 /** scale returns a linear scale, with idle time collapsed if that is asked for. */
 export function scale(from: number, to: number, busy: Gap[]): Scale {
   const gaps = idle(from, to, busy)
   const skipped = gaps.reduce((sum, g) => sum + g.to - g.from, 0)
-  const worked = Math.max(1, to - from - skipped)
-  const perGap = (worked * gapShare) / (1 - gapShare * Math.min(gaps.length, mostGaps))
-  const total = worked + perGap * gaps.length
-  return { gaps, place: (time) => Math.min(1, Math.max(0, drawn(time, from, gaps, perGap) / total)) }
+  const worked = Math.max(0, to - from - skipped)
+  const shares = gaps.map((g) => (g.to < to ? gapShare : worked < idleAtLeast ? lonelyShare : lastShare))
+  const wanted = shares.reduce((sum, s) => sum + s, 0)
+  const total = worked > 0 ? worked / (1 - Math.min(wanted, mostShare)) : 1
+  const lengths = shares.map((s) => (wanted > 0 ? ((total - worked) * s) / wanted : 0))
+  return { gaps, place: (time) => Math.min(1, Math.max(0, drawn(time, from, gaps, lengths) / total)) }
 }
 
 /** drawn returns how much of the axis lies before a time. */
-function drawn(time: number, from: number, gaps: Gap[], perGap: number): number {
+function drawn(time: number, from: number, gaps: Gap[], lengths: number[]): number {
   let length = time - from
-  for (const g of gaps) {
-    if (time <= g.from) break
+  gaps.forEach((g, i) => {
+    if (time <= g.from) return
     const part = (Math.min(time, g.to) - g.from) / (g.to - g.from)
-    length += part * (perGap - (g.to - g.from))
-  }
+    length += part * ((lengths[i] ?? 0) - (g.to - g.from))
+  })
   return length
 }
 

@@ -2,6 +2,7 @@ import { useEffect, useMemo, useState } from 'preact/hooks'
 import type { AuditReply } from './api.ts'
 import { newer, older, queryOf, type Acts, type Filters } from './audit.ts'
 import { aborted, get } from './client.ts'
+import { nodeTime } from './clock.ts'
 import { epoch } from './node.ts'
 import { later, live, mayPass, share } from './ui/use.ts'
 
@@ -13,7 +14,7 @@ const none: Acts = { list: [], next: 0 }
 /** useActs reads the newest acts that match, again and again, and older ones when it is asked for. */
 export function useActs(f: Filters): ActList {
   const key = JSON.stringify(f)
-  const query = useMemo(() => queryOf(f, Date.now()), [key])
+  const query = useMemo(() => queryOf(f, nodeTime()), [key])
   const [acts, setActs] = useState(none)
   const [problem, setProblem] = useState<unknown>()
   const [reading, setReading] = useState(true)

@@ -72,6 +72,17 @@ test('idle time is drawn short, and the order of times stays', () => {
   assert.ok((places[4] ?? 1) - (places[2] ?? 0) < 0.1)
 })
 
+test('a wait that goes on is no stub, and the axis reaches its end', () => {
+  const worked = timeline(commits([0, 'step.ready'], [1, 'step.called'], [10, 'step.parked', { approval: 'A' }]))
+  const late = t0 + 3610_000
+  const s = scale(worked.from, late, busyTimes(worked.steps.values(), late))
+  assert.deepEqual([0, 10, 1810, 3610].map((at) => Number(s.place(t0 + at * 1000).toFixed(3))), [0, 0.75, 0.875, 1])
+
+  const idle = timeline(commits([0, 'step.ready'], [0, 'step.parked', { approval: 'A' }]))
+  const alone = scale(idle.from, late, busyTimes(idle.steps.values(), late))
+  assert.deepEqual([0, 1805, 3610].map((at) => alone.place(t0 + at * 1000)), [0, 0.5, 1])
+})
+
 test('a call is drawn where its worker measured it, whenever the node heard of its start', () => {
   const ns = (seconds: number) => seconds * 1e9
   const late = timeline(commits([0, 'step.ready'], [4, 'step.called'], [21, 'step.failed', { duration: ns(20.75) }]))

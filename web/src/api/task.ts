@@ -109,7 +109,7 @@ export interface Commit {
 }
 
 export interface HistoryReply { commits: Commit[] | null; next?: number }
-export interface Cause { kind: string; step?: string; sentence: string; next?: string; approval?: string; task?: string }
+export interface Cause { kind: string; step?: string; sentence: string; next?: string; until?: string; approval?: string; task?: string }
 export interface ExplainReply { id: string; state: TaskState; causes: Cause[] | null }
 export interface SubmitReply { id: string; state: TaskState; existing?: boolean; reused?: number }
 

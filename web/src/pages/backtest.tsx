@@ -1,6 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { BacktestReport, ChangedCall } from '../api.ts'
 import { post } from '../client.ts'
+import { nodeTime } from '../clock.ts'
 import { commands } from '../commands.ts'
 import { count, plural } from '../format.ts'
 import { href } from '../route.ts'
@@ -28,7 +29,7 @@ export function Backtest({ text }: { text: string }) {
   const [key, value] = split(label)
   const test = (e: Event) => {
     e.preventDefault()
-    const from = new Date(Date.now() - parseInt(since, 10) * 3_600_000).toISOString()
+    const from = new Date(nodeTime() - parseInt(since, 10) * 3_600_000).toISOString()
     void action.run(async () => setReport(await post<BacktestReport>('/policy/backtest', {
       policy, since: from, ...(tool.trim() ? { tool: tool.trim() } : {}), ...(state ? { states: [state] } : {}), ...(key ? { labels: { [key]: value } } : {}),
     })))

@@ -2,6 +2,7 @@ import type { Cause, ExplainReply } from '../api.ts'
 import { href } from '../route.ts'
 import { Command } from '../ui/copy.tsx'
 import { Txt } from '../ui/text.tsx'
+import { Until } from '../ui/time.tsx'
 
 /** Causes shows why a task does not move: the most important sentence large, the others below it. */
 export function Causes({ of }: { of: ExplainReply }) {
@@ -24,7 +25,7 @@ export function Causes({ of }: { of: ExplainReply }) {
 function One({ of: c }: { of: Cause }) {
   return (
     <>
-      <Txt>{c.sentence}</Txt>{' '}
+      <Txt>{c.sentence}</Txt>{c.until && <span class="quiet"> (<Until at={c.until} />)</span>}{' '}
       {c.approval && <a href={href(`/inbox/${c.approval}`)}>{c.next?.startsWith('orch resume') ? 'What to do' : 'Decide'}</a>}{' '}
       {c.task && <a href={href(`/tasks/${c.task}`)}>Open {c.kind === 'dependency' ? 'the dependency' : 'the task'}</a>}{' '}
       {c.next?.startsWith('orch ') && <Command text={c.next} />}

@@ -90,11 +90,12 @@ const marks = 5
 
 /** Axis shows times since the start. */
 function Axis({ of: axis, from, to }: { of: Scale; from: number; to: number }) {
-  const times = Array.from({ length: marks }, (_, i) => find(axis, i / marks, from, to))
+  const ticks = Array.from({ length: marks }, (_, i) => ({ at: (i * 100) / marks, label: i ? `+${duration(find(axis, i / marks, from, to) - from)}` : '0' }))
+  const told = ticks.filter((t, i) => t.label !== ticks[i - 1]?.label)
   return (
     <div class="axis" aria-hidden="true">
       <span class="track">
-        {times.map((t, i) => <span key={i} class="tick" style={{ left: `${(i * 100) / marks}%` }}>{i ? `+${duration(t - from)}` : '0'}</span>)}
+        {told.map((t) => <span key={t.at} class="tick" style={{ left: `${t.at}%` }}>{t.label}</span>)}
       </span>
     </div>
   )

@@ -1,0 +1,44 @@
+// Times on the page: those of the node, whatever the clock of the browser says.
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { start } from '../kit.mjs'
+import { deployApproval, ids } from '../places.mjs'
+
+let kit
+before(async () => {
+  kit = await start()
+  await kit.mock('reset', { events: 0, tasks: 50 })
+})
+after(() => kit.stop())
+
+for (const hours of [-3, 3]) {
+  test(`ages are right when the clock of the browser is ${hours} hours off`, async () => {
+    const page = await kit.open('/nowhere')
+    await page.addInitScript((ms) => { const now = Date.now; Date.now = () => now() + ms }, hours * 3_600_000)
+    await kit.show(page, `/inbox/${deployApproval}`)
+    await page.getByText(/^for 6m, expires in 5[34]m /).waitFor()
+    await kit.show(page, `/tasks/${ids.running}`)
+    await page.getByText(/^began 3m ago$/).waitFor()
+    await page.getByText(/^for 3m\d\ds$/).waitFor()
+    await kit.show(page, '/tasks?since=1h')
+    await page.getByRole('link', { name: 'deploy-shop' }).waitFor()
+    await kit.close(page)
+  })
+}
+
+test('a time in a sentence says how long it still takes', async () => {
+  const page = await kit.open(`/tasks/${ids.deploy}`)
+  await page.getByText(/\(in 5[34]m\d\ds\)/).waitFor()
+  await kit.close(page)
+})
+
+test('the axis of a task that waits has a time at each mark', async () => {
+  const page = await kit.open(`/tasks/${ids.late}`)
+  await page.locator('.tick').first().waitFor()
+  const ticks = await page.locator('.tick').allTextContents()
+  assert.equal(new Set(ticks).size, ticks.length, ticks.join(' '))
+  const wait = page.locator('.track .bar.approval').last()
+  const [bar, track] = await Promise.all([wait.boundingBox(), wait.locator('..').boundingBox()])
+  assert.ok(bar.width > track.width / 6, `${bar.width} of ${track.width}`)
+  await kit.close(page)
+})
