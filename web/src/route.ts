@@ -11,7 +11,7 @@ export const path = computed(() => here.value.pathname.replace(base, '').replace
 export const query = computed(() => here.value.searchParams)
 
 /** href returns the address of a page. */
-export function href(to: string, params: Record<string, string | string[] | undefined> = {}): string {
+export function href(to: string, params: Params = {}): string {
   const search = new URLSearchParams()
   for (const [name, value] of Object.entries(params)) {
     for (const v of Array.isArray(value) ? value : [value]) if (v) search.append(name, v)
@@ -20,21 +20,59 @@ export function href(to: string, params: Record<string, string | string[] | unde
   return base + to + (text && '?' + text)
 }
 
-/** go opens an address that href returned. */
+/** go opens an address that href returned. The entry of something open above the page becomes that of the address. */
 export function go(address: string, replace = false): void {
-  if (replace) history.replaceState(null, '', address)
+  if (replace || over()) history.replaceState(null, '', address)
   else history.pushState(null, '', address)
   here.value = read()
 }
 
+/** over is the name of what is open above the page at this entry of the history of the browser, or ''. */
+const over = (): string => (history.state as { over?: string } | null)?.over ?? ''
+
+let opened = 0
+
+/**
+ * openOver adds an entry to the history of the browser for something that opens above the page, such as a dialog: Back closes it.
+ * The returned function is to be called when it is closed, and takes the entry away again.
+ */
+export function openOver(close: () => void): () => void {
+  const mine = `${performance.timeOrigin}-${++opened}`
+  history.pushState({ over: mine }, '')
+  const left = () => { if (over() !== mine) close() }
+  addEventListener('popstate', left)
+  return () => {
+    removeEventListener('popstate', left)
+    setTimeout(() => { if (over() === mine) history.back() }) // not if another address was opened with the end
+  }
+}
+
+type Params = Record<string, string | string[] | undefined>
+
 /** setQuery replaces parameters of the address and leaves the others. */
-export function setQuery(params: Record<string, string | string[] | undefined>): void {
+export function setQuery(params: Params): void { go(changed(params), true) }
+
+function changed(params: Params): string {
   const url = read()
   for (const [name, value] of Object.entries(params)) {
     url.searchParams.delete(name)
     for (const v of Array.isArray(value) ? value : [value]) if (v) url.searchParams.append(name, v)
   }
-  go(url.pathname + url.search, true)
+  return url.pathname + url.search
+}
+
+const byAddress = 'address'
+
+/** openQuery opens something above the page that has an address: its parameters. Back closes it. */
+export function openQuery(params: Params): void {
+  history.pushState({ over: byAddress }, '', changed(params))
+  here.value = read()
+}
+
+/** closeQuery closes what openQuery, or a link, has opened. */
+export function closeQuery(params: Params): void {
+  if (over() === byAddress) history.back()
+  else setQuery(params)
 }
 
 /** navigate makes links to pages of this program open without a load. */

@@ -8,6 +8,7 @@ import { Command } from '../ui/copy.tsx'
 import { Empty, Loading, Problem } from '../ui/notice.tsx'
 import { Txt } from '../ui/text.tsx'
 import { useGet, useTitle } from '../ui/use.ts'
+import { Pick } from './comparepick.tsx'
 
 /** ComparePage shows what differs between two tasks: plan, inputs, steps, outputs, durations. */
 export function ComparePage() {
@@ -29,10 +30,17 @@ export function ComparePage() {
 function Choose({ a, b }: { a: string; b: string }) {
   const [one, setOne] = useState(a)
   const [two, setTwo] = useState(b)
+  const choose = (a: string, b: string) => (a && b ? setQuery({ a, b }) : (setOne(a), setTwo(b)))
   return (
-    <form class="row" onSubmit={(e) => { e.preventDefault(); setQuery({ a: one.trim(), b: two.trim() }) }}>
-      <div class="field grow"><label for="compare-a">Task A</label><input id="compare-a" class="code" required value={one} placeholder="TASK_…" onInput={(e) => setOne(e.currentTarget.value)} /></div>
-      <div class="field grow"><label for="compare-b">Task B</label><input id="compare-b" class="code" required value={two} placeholder="TASK_…" onInput={(e) => setTwo(e.currentTarget.value)} /></div>
+    <form class="row top" onSubmit={(e) => { e.preventDefault(); setQuery({ a: one.trim(), b: two.trim() }) }}>
+      <div class="side-of">
+        <div class="field"><label for="compare-a">Task A</label><input id="compare-a" class="code" required value={one} placeholder="TASK_…" onInput={(e) => setOne(e.currentTarget.value)} /></div>
+        <Pick id="pick-a" other={two.trim()} onPick={(id) => choose(id, two.trim())} />
+      </div>
+      <div class="side-of">
+        <div class="field"><label for="compare-b">Task B</label><input id="compare-b" class="code" required value={two} placeholder="TASK_…" onInput={(e) => setTwo(e.currentTarget.value)} /></div>
+        <Pick id="pick-b" other={one.trim()} onPick={(id) => choose(one.trim(), id)} />
+      </div>
       <span class="pair"><button class="primary">Compare</button>{one && two && <Command text={commands.diff(one, two)} />}</span>
     </form>
   )

@@ -34,12 +34,11 @@ export function ForkDialog({ task, at: from, steps, live: first, onClose }: Fork
     let id = ''
     if (!(await action.run(async () => { id = (await post<SubmitReply>(`/tasks/${task.id}/fork`, body)).id }))) return
     announce('Forked.')
-    onClose()
     go(href(`/tasks/${id}`))
   }
   const change = (f: () => void) => { f(); setDry(undefined) }
   return (
-    <Dialog title="Fork this task" onClose={onClose} wide>
+    <Dialog title="Fork this task" onClose={onClose} wide routed>
       <p class="quiet">A fork is a new task of the same plan. It takes the recorded results before the cut, and runs live after it. What had effects is not repeated silently.</p>
       <form class="decide" onSubmit={preview}>
         <div class="row top">

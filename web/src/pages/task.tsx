@@ -6,7 +6,7 @@ import { terminal, type Task } from '../fold.ts'
 import { count, duration, moment, plural } from '../format.ts'
 import { useKeys } from '../keys.ts'
 import { decides, limited, now, submits } from '../node.ts'
-import { go, href, query, setQuery } from '../route.ts'
+import { closeQuery, go, href, openQuery, query, setQuery } from '../route.ts'
 import { barsAt } from '../timeline.ts'
 import { announce } from '../ui/announce.tsx'
 import { Command, Copy } from '../ui/copy.tsx'
@@ -100,7 +100,7 @@ function TaskActions({ of: t, following, onChange }: PartProps) {
   const fork = query.value.get('fork')
   const over = terminal(t.state)
   const run = (what: string) => action.run(() => post(`/tasks/${t.id}/${what}`, { seen_rev: t.rev })).then((ok) => { if (ok) { announce('Done.'); onChange() } })
-  const closeFork = () => setQuery({ fork: undefined })
+  const closeFork = () => closeQuery({ fork: undefined })
   const decide = decides.value
   return (
     <>
@@ -110,7 +110,7 @@ function TaskActions({ of: t, following, onChange }: PartProps) {
           ? <span class="pair"><button disabled={action.busy} onClick={() => void run('resume')}>Resume</button><Command text={commands.resume(t.id)} /></span>
           : <span class="pair"><button disabled={action.busy} onClick={() => void run('pause')}>Pause</button><Command text={commands.pause(t.id)} /></span>)}
         {submits.value && <span class="pair"><CancelButton of={t} off={over} onDone={onChange} />{!over && <Command text={commands.cancel(t.id)} />}</span>}
-        {decide && <span class="pair"><button onClick={() => setQuery({ fork: query.value.get('rev') ?? String(t.rev) })}>Fork…</button><Command text={commands.fork(t.id, query.value.get('rev') ?? '')} /></span>}
+        {decide && <span class="pair"><button onClick={() => openQuery({ fork: query.value.get('rev') ?? String(t.rev) })}>Fork…</button><Command text={commands.fork(t.id, query.value.get('rev') ?? '')} /></span>}
         {decide && <HoldButton task={t.id} onChange={onChange} />}
         <span class="pair"><a class="button" href={href('/compare', { a: t.retry_of || t.fork_of || t.id, b: t.retry_of || t.fork_of ? t.id : undefined })}>Compare</a></span>
         {!limited.value && <span class="pair"><a class="button" href={address(`/tasks/${t.id}/export`)} download>Export</a><Command text={commands.export(t.id)} /></span>}

@@ -9,6 +9,7 @@ import { decides, narrow, submits } from '../node.ts'
 import { go, href, query, setQuery } from '../route.ts'
 import { filtersOf, isTaskID, sinceChoices, sorted, useTasks, type Column, type Filters } from '../tasks.ts'
 import { Bulk, type Job } from '../ui/bulk.tsx'
+import { Command } from '../ui/copy.tsx'
 import { FilterText } from '../ui/filter.tsx'
 import { Empty, Loading, Problem } from '../ui/notice.tsx'
 import { State } from '../ui/state.tsx'
@@ -147,6 +148,11 @@ const verbs: Verb[] = [
   { verb: 'Redrive', path: 'redrive', skip: (t) => (t.state === 'FAILED' ? '' : 'it has not failed'), command: (id) => commands.redrive(id) },
 ]
 
+/** Pair compares two tasks, the older one first. */
+const Pair = ({ of: [a = '', b = ''] }: { of: string[] }) => (
+  <span class="pair"><a class="button" href={href('/compare', { a, b })}>Compare</a><Command text={commands.diff(a, b)} /></span>
+)
+
 function BulkBar({ tasks, onDone }: { tasks: Summary[]; onDone: () => void }) {
   const jobs = (v: Verb): Job[] => tasks.map((t) => ({
     id: t.id, title: t.name || t.id, detail: words(t.state), skip: v.skip(t), command: v.command(t.id), run: () => post(`/tasks/${t.id}/${v.path}`),
@@ -154,6 +160,7 @@ function BulkBar({ tasks, onDone }: { tasks: Summary[]; onDone: () => void }) {
   return (
     <div class="bulkbar" role="group" aria-label="Selected tasks">
       <span>{count(tasks.length)} selected</span>
+      {tasks.length === 2 && <Pair of={tasks.map((t) => t.id).sort()} />}
       {verbs.filter((v) => v.all || decides.value).map((v) => <Bulk key={v.verb} verb={v.verb} danger={v.danger ?? false} jobs={() => jobs(v)} onDone={onDone} />)}
     </div>
   )

@@ -1,8 +1,12 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useRef } from 'preact/hooks'
+import { openOver } from '../route.ts'
 
-/** Dialog is a modal window. Escape and its button close it. The focus is on its first field, or on its title if it has none. */
-export function Dialog({ title, onClose, children, wide = false }: { title: string; onClose: () => void; children: ComponentChildren; wide?: boolean }) {
+/** DialogProps are those of a dialog. One that is routed has an address, which opens and closes it. */
+interface DialogProps { title: string; onClose: () => void; children: ComponentChildren; wide?: boolean; routed?: boolean }
+
+/** Dialog is a modal window. Escape, its button and Back close it. The focus is on its first field, or on its title if it has none. */
+export function Dialog({ title, onClose, children, wide = false, routed = false }: DialogProps) {
   const box = useRef<HTMLDialogElement>(null)
   const id = useId()
   useEffect(() => {
@@ -10,7 +14,11 @@ export function Dialog({ title, onClose, children, wide = false }: { title: stri
     box.current?.showModal()
     const first = box.current?.querySelector<HTMLElement>('input, select, textarea') ?? box.current?.querySelector<HTMLElement>('h2')
     first?.focus()
-    return () => { if (before instanceof HTMLElement) before.focus() }
+    const closed = routed ? () => {} : openOver(() => box.current?.close())
+    return () => {
+      closed()
+      if (before instanceof HTMLElement) before.focus()
+    }
   }, [])
   return (
     <dialog ref={box} aria-labelledby={id} class={wide ? 'wide' : ''} onClose={onClose}>
