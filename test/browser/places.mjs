@@ -41,6 +41,8 @@ export const places = {
   hook: '/webhooks/hook/deploy',
   destination: '/webhooks/destination/pager',
   agents: '/agents',
+  costs: '/costs',
+  'costs-label': '/costs?by=label&label=team',
   mcp: '/mcp',
   'mcp-server': '/mcp/files',
   policy: '/policy',

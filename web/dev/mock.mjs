@@ -5,6 +5,7 @@ import { createServer } from 'node:http'
 import { extname, join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { audit, happens } from './audit.mjs'
+import { costs } from './costs.mjs'
 import { file, files } from './files.mjs'
 import { conversation } from './fixtures.mjs'
 import { backtest, explain, policy } from './policy.mjs'
@@ -55,6 +56,7 @@ const routes = [
   ['POST', /^\/holds$/, (_, __, body) => hold(world, body)],
   ['POST', /^\/holds\/release$/, (_, __, body) => release(world, body)],
   ['GET', /^\/audit$/, (_, q) => audit(world, q)],
+  ['GET', /^\/costs$/, (_, q) => costs(world, q)],
   ['GET', /^\/agents$/, () => agents(world)],
   ['GET', /^\/mcp\/servers$/, () => mcpServers(world)],
   ['GET', /^\/mcp\/servers\/([^/]+)\/tools$/, ([name]) => mcpTools(world, name)],

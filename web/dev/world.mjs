@@ -69,7 +69,7 @@ export class World {
     const glob = q.get('name') && new RegExp(`^${q.get('name').replace(/[.+^${}()|[\]\\]/g, '\\$&').replaceAll('*', '.*')}$`)
     const wants = (t) =>
       (!states.length || states.includes(t.state)) && (glob ? glob.test(t.name) : !t.name.startsWith('orch/')) && (!q.get('requestor') || t.requestor === q.get('requestor')) &&
-      (!q.get('session') || t.session === q.get('session')) && (!q.get('since') || t.created_at >= q.get('since')) &&
+      (!q.get('session') || t.session === q.get('session')) && (!q.get('since') || t.created_at >= q.get('since')) && (!q.get('changed_since') || t.updated_at >= q.get('changed_since')) &&
       q.getAll('label').every((l) => t.labels?.[l.split('=')[0]] === l.split('=')[1]) &&
       (!q.get('stuck') || t.stuck) && (!q.get('dead') || (t.state === 'FAILED' && !t.redriven) || (t.state === 'BLOCKED' && t.block !== 'dependency'))
     const dead = (q.get('dead') || q.get('stuck')) && !q.get('name') ? (t) => !this.filler.includes(t) : () => true

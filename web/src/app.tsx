@@ -5,6 +5,7 @@ import { away, counts, limited, role, status, waiting } from './node.ts'
 import { AgentsPage } from './pages/agents.tsx'
 import { AuditPage } from './pages/audit.tsx'
 import { ComparePage } from './pages/compare.tsx'
+import { CostsPage } from './pages/costs.tsx'
 import { InboxPage } from './pages/inbox.tsx'
 import { NodePage } from './pages/node.tsx'
 import { PausedBanner } from './pages/nodepause.tsx'
@@ -28,7 +29,7 @@ import { setWaiting } from './ui/use.ts'
 
 /** places are the entries of the navigation, with the key that follows g. */
 const places: [string, string, string][] = [
-  ['/inbox', 'Inbox', 'i'], ['/tasks', 'Tasks', 't'], ['/queue', 'Queue', 'q'], ['/sessions', 'Sessions', 's'], ['/compare', 'Compare', 'c'], ['/schedules', 'Schedules', 'h'], ['/webhooks', 'Webhooks', 'w'], ['/agents', 'Agents', 'a'], ['/mcp', 'MCP servers', 'm'], ['/policy', 'Policy', 'p'], ['/audit', 'Audit', 'u'], ['/node', 'Node', 'n'],
+  ['/inbox', 'Inbox', 'i'], ['/tasks', 'Tasks', 't'], ['/queue', 'Queue', 'q'], ['/sessions', 'Sessions', 's'], ['/compare', 'Compare', 'c'], ['/schedules', 'Schedules', 'h'], ['/webhooks', 'Webhooks', 'w'], ['/agents', 'Agents', 'a'], ['/costs', 'Costs', 'o'], ['/mcp', 'MCP servers', 'm'], ['/policy', 'Policy', 'p'], ['/audit', 'Audit', 'u'], ['/node', 'Node', 'n'],
 ]
 
 /** shared are the places that only identities see who see the tasks of all. */
@@ -68,6 +69,7 @@ function Page() {
     case 'sessions': return <SessionsPage />
     case 'compare': return <ComparePage />
     case 'agents': return <AgentsPage />
+    case 'costs': return <CostsPage />
     case 'schedules': return <SchedulesPage name={decodeURIComponent(id)} />
     case 'webhooks': return <WebhooksPage kind={id} name={decodeURIComponent(part)} />
     case 'mcp': return <ServersPage name={decodeURIComponent(id)} />

@@ -45,6 +45,7 @@ export const commands = {
   undo: (session: string, force: boolean) => command('orch', 'undo', session, ...(force ? ['--force'] : [])),
   pauseNode: (reason: string) => command('orch', 'pause', '--node', ...why(reason)),
   resumePause: (kind: string, name: string, reason: string) => command('orch', 'resume', '--' + kind, ...(kind === 'node' ? [] : [name]), ...why(reason)),
+  costs: (by: string, since: string) => command('orch', 'costs', ...(by === 'day' ? [] : ['--by', by]), '--since', since),
   doctor: () => command('orch', 'doctor'),
   policyShow: (file: string) => command('orch', 'policy', 'show', ...(file ? ['--policy', file] : [])),
   policyExplain: (tool: string, args: Record<string, Json>, by: string, task: string) =>

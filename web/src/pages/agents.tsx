@@ -19,7 +19,7 @@ export function AgentsPage() {
   return (
     <div class="scroll">
       <h1>Agents</h1>
-      <p class="quiet">Agents register at the node and take calls of AGENT_TASK. Workers run all other calls.</p>
+      <p class="quiet">Agents register at the node and take calls of AGENT_TASK. Workers run all other calls. What agents with a language model spend: <a href={href('/costs', { by: 'agent' })}>Costs</a>.</p>
       <Problem of={list.problem} />
       {!list.data && !list.problem && <Loading />}
       {list.data && <h2>{plural(agents.length, 'registered agent')} <Command text={commands.agents()} /> <button type="button" class="link" onClick={list.reload}>Read again</button></h2>}

@@ -12,6 +12,7 @@ import { useTitle } from '../ui/use.ts'
 import { Holds } from './holds.tsx'
 import { nodePause, PauseNode } from './nodepause.tsx'
 import { Pauses } from './queue.tsx'
+import { Rates } from './rates.tsx'
 import { Retention } from './retention.tsx'
 
 /** NodePage describes the node: its health, its store and its pauses. */
@@ -38,6 +39,7 @@ export function NodePage() {
         <Fact name="Memory">{s.memory_mib} MiB</Fact>
         <Fact name="Started">{moment(s.started_at)}</Fact>
       </dl>
+      <Rates />
       <div class="actions">
         <PauseNode />
         <span class="withtext">Check every part: <code>{commands.doctor()}</code><Command text={commands.doctor()} /></span>
