@@ -29,7 +29,7 @@ export const commands = {
   accept,
   decline: (id: string) => command('orch', 'answer', id, '--decline'),
   resolve: (task: string, step: string, as: string, reason: string) => command('orch', 'resolve', task, step, '--as', as, ...why(reason)),
-  cancel: (...tasks: string[]) => command('orch', 'cancel', ...tasks),
+  cancel: (task: string, reason = '') => command('orch', 'cancel', task, ...why(reason)),
   pause: (task: string) => command('orch', 'pause', task),
   resume: (task: string) => command('orch', 'resume', task),
   retry: (task: string, from = '') => command('orch', 'retry', task, ...(from ? ['--from', from] : [])),

@@ -76,6 +76,50 @@ test('two tasks that are ticked are compared', async () => {
   await kit.close(page)
 })
 
+test('all, none and a range are chosen, and a bulk act tells its tasks apart', async () => {
+  const page = await kit.open('/tasks?name=rotate-key')
+  const tick = (n) => page.getByLabel(`Select rotate-key-${n}`)
+  await tick(1).click()
+  await tick(3).click({ modifiers: ['Shift'] })
+  await page.getByText('3 selected').waitFor()
+  await page.getByRole('button', { name: 'Select all 4' }).click()
+  await page.getByText('4 selected').waitFor()
+  await page.getByRole('button', { name: 'Select none' }).click()
+  await tick(2).check()
+  await page.getByRole('button', { name: 'Cancel…' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByText(/^Awaiting approval · team=ops · submitted 20.* UTC · …[0-9A-Z]{6}$/).waitFor()
+  await dialog.getByLabel(/^Reason/).fill('not needed')
+  await dialog.getByRole('button', { name: 'Cancel 1' }).click()
+  await dialog.getByText('done', { exact: true }).waitFor()
+  await dialog.getByText(/^team=ops · submitted/).waitFor() // the state before is not shown as that of now
+  assert.deepEqual((await kit.mock(''))[0].body, { reason: 'not needed' })
+  await kit.close(page)
+})
+
+test('at 360 pixels events have their time and steps how long they took', async () => {
+  const page = await kit.open(`/tasks/${ids.done}?tab=events`, { width: 360, height: 740 })
+  const time = page.locator('.log time').first()
+  await time.waitFor()
+  assert.match(await time.innerText(), /^\d\d:\d\d:\d\d\.\d{3}$/)
+  await page.getByRole('link', { name: 'Timeline' }).click()
+  await page.locator('.took', { hasText: '5.2s' }).waitFor()
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= 360))
+  await kit.close(page)
+})
+
+test('a fork that would be refused cannot be started', async () => {
+  const page = await kit.open(`/tasks/${ids.failed}?fork=5`)
+  const dialog = page.getByRole('dialog')
+  await dialog.getByRole('button', { name: 'Preview' }).click()
+  const fork = dialog.getByRole('button', { name: 'Fork', exact: true })
+  await fork.waitFor()
+  assert.equal(await fork.isDisabled(), true)
+  await dialog.getByLabel('Allow calls with effects').check()
+  assert.equal(await fork.isDisabled(), false)
+  await kit.close(page)
+})
+
 test('the other side of a comparison is chosen from retries, forks and runs of the same plan', async () => {
   const page = await kit.open(`/tasks/${ids.failed}`)
   await page.getByRole('button', { name: 'Retry…' }).click()

@@ -2,6 +2,7 @@ import { useMemo, useState } from 'preact/hooks'
 import { text } from '../json.ts'
 import { clock, count, moment } from '../format.ts'
 import { detail, rowsUntil, type History, type Row } from '../history.ts'
+import { narrow } from '../node.ts'
 import { JsonView } from '../ui/json.tsx'
 import { Empty } from '../ui/notice.tsx'
 import { Line, Txt } from '../ui/text.tsx'
@@ -26,7 +27,7 @@ export function Events({ history, version, rev }: EventsProps) {
         <p class="quiet small sum" role="status">{count(rows.length)} {rows.length === 1 ? 'event' : 'events'}</p>
       </div>
       {rows.length === 0 ? <Empty title="No event matches." /> : (
-        <Virtual items={rows} height={28} label="Events" class="table log" cursor={cursor} onCursor={setCursor} row={(r, i) => <EventRow of={r} selected={i === cursor} onOpen={() => setCursor(i === cursor ? -1 : i)} />} />
+        <Virtual items={rows} height={narrow.value ? 48 : 28} label="Events" class="table log" cursor={cursor} onCursor={setCursor} row={(r, i) => <EventRow of={r} selected={i === cursor} onOpen={() => setCursor(i === cursor ? -1 : i)} />} />
       )}
       {open && (
         <section class="eventdetail" aria-label="Selected event">

@@ -62,7 +62,7 @@ export function ForkDialog({ task, at: from, steps, live: first, onClose }: Fork
         <div class="actions">
           {dry === undefined
             ? <button class="primary" disabled={action.busy}>Preview</button>
-            : <button type="button" class="primary" disabled={action.busy} onClick={() => void start()}>Fork</button>}
+            : <button type="button" class="primary" disabled={action.busy || ((dry.repeats ?? []).length > 0 && !repeat)} onClick={() => void start()}>Fork</button>}
           <Command text={commands.fork(task.id, at, changed, live, repeat)} />
         </div>
       </form>
@@ -79,7 +79,7 @@ function Described({ of, allowed }: { of: ForkReply; allowed: boolean }) {
       <dl class="facts lines">
         {forkLines(of).map((l) => <div key={l.what}><dt>{l.what}</dt><dd><Txt>{l.names.join(', ')}</Txt> <span class="quiet small">{l.means}</span></dd></div>)}
       </dl>
-      {(of.repeats ?? []).length > 0 && !allowed && <p class="note">The node refuses this fork until you allow those calls to happen again.</p>}
+      {(of.repeats ?? []).length > 0 && !allowed && <p class="note">The node refuses this fork until you allow those calls to happen again, above.</p>}
     </section>
   )
 }

@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import type { Task } from '../fold.ts'
+import { terminal, type Task } from '../fold.ts'
 import { drawn, mostNodes, nodes, place, size, type Drawing, type Place } from '../graph.ts'
 import { words } from '../format.ts'
 import { Empty } from '../ui/notice.tsx'
@@ -30,7 +30,7 @@ function Picture({ of, task, selected, onSelect }: GraphProps & { of: (width: nu
     <div ref={box} class="graph" role="region" aria-label="Graph of the steps" tabIndex={0}>
       <div style={{ width: `${d.width}px`, height: `${d.height}px` }}>
         <svg width={d.width} height={d.height} aria-hidden="true">{d.edges.map((e) => <path key={e} d={e} />)}</svg>
-        {d.places.map((p) => <NodeView key={p.node.id} at={p} state={task.steps.get(p.node.id)?.state ?? 'pending'} selected={p.node.id === selected} onSelect={onSelect} />)}
+        {d.places.map((p) => <NodeView key={p.node.id} at={p} state={task.steps.get(p.node.id)?.state ?? 'pending'} over={terminal(task.state)} selected={p.node.id === selected} onSelect={onSelect} />)}
       </div>
     </div>
   )
@@ -40,7 +40,12 @@ const looks: Record<string, string> = {
   pending: 'wait', ready: 'wait', running: 'run', succeeded: 'good', failed: 'bad', skipped: 'off', parked: 'person', in_doubt: 'block', cancelled: 'off',
 }
 
-function NodeView({ at, state, selected, onSelect }: { at: Place; state: string; selected: boolean; onSelect: (step: string) => void }) {
+/** wordFor is the word for the state of a step; what has not begun in a task that is over never will. */
+const wordFor = (state: string, over: boolean): string => (over && state === 'pending' ? 'Not run' : words(state))
+
+interface NodeProps { at: Place; state: string; over: boolean; selected: boolean; onSelect: (step: string) => void }
+
+function NodeView({ at, state, over, selected, onSelect }: NodeProps) {
   const n = at.node
   return (
     <button
@@ -48,7 +53,7 @@ function NodeView({ at, state, selected, onSelect }: { at: Place; state: string;
       style={{ left: `${at.x}px`, top: `${at.y}px`, width: `${size.width}px`, height: `${size.height}px` }}
     >
       <span class="cut strong"><Line>{n.id}</Line></span>
-      <span class={`state ${looks[state]}`}>{words(state)}{n.kind && ` · ${n.kind.replace('_', ' ')}`}</span>
+      <span class={`state ${looks[state]}`}>{wordFor(state, over)}{n.kind && ` · ${n.kind.replace('_', ' ')}`}</span>
     </button>
   )
 }

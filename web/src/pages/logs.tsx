@@ -4,6 +4,7 @@ import type { Step, Task } from '../fold.ts'
 import { clock, plural } from '../format.ts'
 import { rowsUntil, type History } from '../history.ts'
 import { text } from '../json.ts'
+import { narrow } from '../node.ts'
 import { href } from '../route.ts'
 import { Empty } from '../ui/notice.tsx'
 import { Line, Txt } from '../ui/text.tsx'
@@ -19,20 +20,20 @@ export function Logs({ id, history, version, rev, task }: LogsProps) {
   return (
     <>
       <Parts of={task} />
-    <Virtual
-      items={rows} height={28} label="Logs" class="table log"
-      row={(r) => {
-        const level = text(r.event.data['level'])
-        return (
-          <>
-            <span class={`level ${level.toLowerCase()}`}>{level}</span>
-            <time>{clock(r.at)}</time>
-            <b class="cut"><Line>{text(r.event.data['step'])}</Line></b>
-            <span class="cut" title={text(r.event.data['message'])}><Line>{text(r.event.data['message'])}</Line></span>
-          </>
-        )
-      }}
-    />
+      <Virtual
+        items={rows} height={narrow.value ? 48 : 28} label="Logs" class="table log"
+        row={(r) => {
+          const level = text(r.event.data['level'])
+          return (
+            <>
+              <span class={`level ${level.toLowerCase()}`}>{level}</span>
+              <time>{clock(r.at)}</time>
+              <b class="cut"><Line>{text(r.event.data['step'])}</Line></b>
+              <span class="cut" title={text(r.event.data['message'])}><Line>{text(r.event.data['message'])}</Line></span>
+            </>
+          )
+        }}
+      />
     </>
   )
 }

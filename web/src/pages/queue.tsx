@@ -24,6 +24,7 @@ export function QueuePage() {
     <div class="scroll">
       <h1>Queue</h1>
       <dl class="figures">{figures.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
+      <p class="quiet small">Pending are the tasks that need action, Blocked those that are blocked or wait for an approval. What no worker can take is in the <a href={href('/inbox', { kind: 'stuck' })}>inbox</a>.</p>
       <Pauses of={status.value?.paused ?? []} />
       <h2>Workers</h2>
       <Workers of={status.value?.workers ?? []} />

@@ -24,7 +24,7 @@ export function SessionsPage() {
       {sessions.length === 0 ? <Empty title="There was no session yet.">Connect a client: orch mcp --help</Empty> : (
         <div class="tablebox" tabIndex={0} role="region" aria-label="Sessions">
           <table>
-            <thead><tr><th>State</th><th>Session</th><th>Client</th><th>Last change</th><th>Tasks</th><th>Undo</th></tr></thead>
+            <thead><tr><th>State</th><th>Client</th><th>Works for</th><th>Last change</th><th>Tasks</th><th>Undo</th></tr></thead>
             <tbody>
               {sessions.map((s) => (
                 <tr key={s.id}>

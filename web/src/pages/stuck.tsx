@@ -95,7 +95,7 @@ const choices: [string, string][] = [
 /** CancelButton cancels one task after a confirmation, because a cancelled task cannot go on. */
 export function CancelButton({ of: t, off = false, onDone }: { of: Pick<Summary, 'id' | 'name' | 'state'> & { rev?: number }; off?: boolean; onDone: () => void }) {
   const job = (reason: string): Job => ({
-    id: t.id, title: t.name || t.id, detail: 'with its children and its running calls', skip: '', command: commands.cancel(t.id), run: () => post(`/tasks/${t.id}/cancel`, { reason, seen_rev: t.rev }),
+    id: t.id, title: t.name || t.id, detail: 'with its children and its running calls', skip: '', command: commands.cancel(t.id, reason.trim()), run: () => post(`/tasks/${t.id}/cancel`, { reason, seen_rev: t.rev }),
   })
   return <Bulk verb="Cancel" off={off} danger reason="optional" jobs={(reason) => [job(reason)]} onDone={onDone} />
 }
@@ -123,6 +123,7 @@ export function Continue({ of: t, rev, waits = false, onDone, onStale }: { of: P
         {!failed && <span class="pair"><CancelButton of={{ ...t, ...(rev ? { rev } : {}) }} onDone={onDone} /><Command text={commands.cancel(t.id)} /></span>}
         <a class="button" href={href(`/tasks/${t.id}`)}>Open the task</a>
       </div>
+      {failed && decides.value && <p class="quiet small">A redrive continues the task as a new one, once: it keeps the results of the steps that have succeeded, and takes the task out of the dead letter. A retry, on the page of the task, can begin earlier and as often as you like.</p>}
     </>
   )
 }

@@ -1,13 +1,14 @@
-import { useEffect, useMemo, useState } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { Summary, TaskState } from '../api.ts'
 import { Fault, post } from '../client.ts'
 import { commands } from '../commands.ts'
 import { taskStates, terminal } from '../fold.ts'
-import { count, words } from '../format.ts'
+import { count, moment, words } from '../format.ts'
 import { useKeys } from '../keys.ts'
 import { decides, narrow, submits } from '../node.ts'
 import { go, href, query, setQuery } from '../route.ts'
 import { filtersOf, isTaskID, sinceChoices, sorted, useTasks, type Column, type Filters } from '../tasks.ts'
+import { ticked } from '../ticked.ts'
 import { Bulk, type Job } from '../ui/bulk.tsx'
 import { Command } from '../ui/copy.tsx'
 import { FilterText } from '../ui/filter.tsx'
@@ -33,7 +34,12 @@ export function TasksPage() {
     () => sorted(f.states.length ? list.rows.filter((t) => f.states.includes(t.state)) : list.rows, all ? f.sort : ''),
     [list.rows, f.states.join(), f.sort, all],
   )
-  const toggle = (id: string) => setChosen((c) => { const next = new Set(c); if (!next.delete(id)) next.add(id); return next })
+  const last = useRef('')
+  const toggle = (id: string, range = false) => {
+    const from = range ? last.current : ''
+    setChosen((c) => ticked(c, rows, id, from))
+    last.current = id
+  }
   const at = rows[cursor]
   useKeys([
     { key: 'j', does: 'Next task', run: () => setCursor((c) => Math.min(rows.length - 1, c + 1)) },
@@ -49,7 +55,8 @@ export function TasksPage() {
       <Problem of={list.problem} />
       <p class="quiet small sum" role="status">
         {count(rows.length)}{list.more && '+'} {rows.length === 1 ? 'task' : 'tasks'}{list.reading && ', reading…'}{refused && ': these filters are refused'}
-        {submits.value && rows.length > 0 && !list.reading && <button type="button" class="link" onClick={() => setChosen(new Set(chosen.size ? [] : rows.map((t) => t.id)))}>{chosen.size ? 'Select none' : `Select all ${count(rows.length)}`}</button>}
+        {submits.value && !list.reading && chosen.size < rows.length && <button type="button" class="link" onClick={() => setChosen(new Set(rows.map((t) => t.id)))}>Select all {count(rows.length)}</button>}
+        {chosen.size > 0 && <button type="button" class="link" onClick={() => setChosen(new Set())}>Select none</button>}
       </p>
       {chosen.size > 0 && <BulkBar tasks={list.rows.filter((t) => chosen.has(t.id))} onDone={() => setChosen(new Set())} />}
       {rows.length > 0 && <Heads sort={f.sort} all={all} />}
@@ -57,16 +64,16 @@ export function TasksPage() {
         ? list.reading ? <Loading /> : refused ? <Empty title="Nothing is listed.">The node refuses these filters; above is why. Mend or clear them.</Empty> : <Empty title="No task matches.">Change the filters, or submit one: orch submit plan.yaml</Empty>
         : <Virtual
             items={rows} height={narrow.value ? 88 : 40} label="Tasks" class="table" id={(t) => t.id} cursor={cursor} onCursor={setCursor} end={list.next}
-            row={(t) => <Entry of={t} chosen={chosen.has(t.id)} onChoose={() => toggle(t.id)} />}
+            row={(t) => <Entry of={t} chosen={chosen.has(t.id)} onChoose={(range) => toggle(t.id, range)} />}
           />}
     </div>
   )
 }
 
-function Entry({ of: t, chosen, onChoose }: { of: Summary; chosen: boolean; onChoose: () => void }) {
+function Entry({ of: t, chosen, onChoose }: { of: Summary; chosen: boolean; onChoose: (range: boolean) => void }) {
   return (
     <>
-      {submits.value && <input type="checkbox" checked={chosen} onChange={onChoose} aria-label={`Select ${t.name || t.id}`} />}
+      {submits.value && <input type="checkbox" checked={chosen} onClick={(e) => onChoose(e.shiftKey)} aria-label={`Select ${t.name || t.id}`} />}
       <State of={t.state} paused={t.paused} />
       <a class="cut" href={href(`/tasks/${t.id}`)} title={t.id}><Line>{t.name || t.id}</Line></a>
       <span class="who cut" data-label="Submitter"><Line>{t.requestor}</Line></span>
@@ -140,10 +147,10 @@ const labels = (text: string): boolean => text.split(/\s+/).every((l) => l === '
 const anyFilter = (f: Filters): boolean => f.name + f.labels.join('') + f.requestor + f.since !== '' || f.dead
 
 /** Verb is what can be done to many tasks: by all who submit tasks, or by those who decide. skip says why it cannot be done to one. */
-interface Verb { verb: string; path: string; danger?: boolean; all?: boolean; skip: (t: Summary) => string; command: (id: string) => string }
+interface Verb { verb: string; path: string; danger?: boolean; all?: boolean; reason?: 'optional'; skip: (t: Summary) => string; command: (id: string, reason: string) => string }
 
 const verbs: Verb[] = [
-  { verb: 'Cancel', path: 'cancel', danger: true, all: true, skip: (t) => (terminal(t.state) ? 'it has ended' : ''), command: (id) => commands.cancel(id) },
+  { verb: 'Cancel', path: 'cancel', danger: true, all: true, reason: 'optional', skip: (t) => (terminal(t.state) ? 'it has ended' : ''), command: (id, reason) => commands.cancel(id, reason) },
   { verb: 'Retry', path: 'retry', skip: (t) => (t.state === 'FAILED' || t.state === 'CANCELLED' ? '' : 'it has not failed'), command: (id) => commands.retry(id) },
   { verb: 'Redrive', path: 'redrive', skip: (t) => (t.state === 'FAILED' ? '' : 'it has not failed'), command: (id) => commands.redrive(id) },
 ]
@@ -153,15 +160,19 @@ const Pair = ({ of: [a = '', b = ''] }: { of: string[] }) => (
   <span class="pair"><a class="button" href={href('/compare', { a, b })}>Compare</a><Command text={commands.diff(a, b)} /></span>
 )
 
+/** about tells tasks of one name apart: their labels, when they were submitted, and the end of their ids. */
+const about = (t: Summary): string =>
+  [...Object.entries(t.labels ?? {}).map(([k, v]) => `${k}=${v}`), `submitted ${moment(t.created_at)}`, `…${t.id.slice(-6)}`].join(' · ')
+
 function BulkBar({ tasks, onDone }: { tasks: Summary[]; onDone: () => void }) {
-  const jobs = (v: Verb): Job[] => tasks.map((t) => ({
-    id: t.id, title: t.name || t.id, detail: words(t.state), skip: v.skip(t), command: v.command(t.id), run: () => post(`/tasks/${t.id}/${v.path}`),
+  const jobs = (v: Verb, reason: string): Job[] => tasks.map((t) => ({
+    id: t.id, title: t.name || t.id, detail: about(t), before: words(t.state), skip: v.skip(t), command: v.command(t.id, reason), run: () => post(`/tasks/${t.id}/${v.path}`, reason ? { reason } : {}),
   }))
   return (
     <div class="bulkbar" role="group" aria-label="Selected tasks">
       <span>{count(tasks.length)} selected</span>
       {tasks.length === 2 && <Pair of={tasks.map((t) => t.id).sort()} />}
-      {verbs.filter((v) => v.all || decides.value).map((v) => <Bulk key={v.verb} verb={v.verb} danger={v.danger ?? false} jobs={() => jobs(v)} onDone={onDone} />)}
+      {verbs.filter((v) => v.all || decides.value).map((v) => <Bulk key={v.verb} verb={v.verb} danger={v.danger ?? false} {...(v.reason ? { reason: v.reason } : {})} jobs={(reason) => jobs(v, reason.trim())} onDone={onDone} />)}
     </div>
   )
 }

@@ -8,8 +8,8 @@ import { Fields } from './json.tsx'
 import { ReasonField, useReason } from './reason.tsx'
 import { Txt } from './text.tsx'
 
-/** Job is what a bulk action does to one entry. A job with a skip is shown and not run; open is where it can be decided alone. */
-export interface Job { id: string; title: string; detail: string; skip: string; open?: string; args?: Json; command: string; run: () => Promise<unknown> }
+/** Job is what a bulk action does to one entry, which was in the state before. A job with a skip is shown and not run; open is where it can be decided alone. */
+export interface Job { id: string; title: string; detail: string; before?: string; skip: string; open?: string; args?: Json; command: string; run: () => Promise<unknown> }
 
 interface BulkProps {
   verb: string
@@ -62,7 +62,7 @@ function Preview(p: BulkProps & { onClose: () => void }) {
       <ul class="preview">
         {jobs.slice(0, shown).map((j) => (
           <li key={j.id}>
-            <span class="title"><Txt>{j.title}</Txt></span> <span class="quiet"><Txt>{j.detail}</Txt></span>
+            <span class="title"><Txt>{j.title}</Txt></span> <span class="quiet"><Txt>{[phase === 'preview' ? j.before : '', j.detail].filter(Boolean).join(' · ')}</Txt></span>
             <span class="result">{results[j.id] ?? (j.skip ? `left out: ${j.skip}` : verb)}{j.skip && j.open && <>. <a href={j.open} onClick={p.onClose}>Open it</a></>}</span>
             {j.args !== undefined && <details><summary>Arguments</summary><Fields value={j.args} label="arguments" /></details>}
           </li>

@@ -34,7 +34,8 @@ function Value({ of: v, label, depth = 0 }: { of: Json; label: string; depth?: n
   if (depth < deepest && typeof v !== 'string' && hasLines(v, deepest - depth)) return <Members of={v} label={label} depth={depth + 1} />
   const text = typeof v === 'string' ? v : pretty(v)
   const flat = typeof v === 'string' ? v : Array.isArray(v) ? `[${v.map((one) => pretty(one)).join(', ')}]` : text
-  if (flat.length <= short && !flat.includes('\n') && flat !== '') return <code class="value"><Txt>{flat}</Txt></code>
+  if (flat === '') return <span class="quiet">empty text</span>
+  if (flat.length <= short && !flat.includes('\n')) return <code class="value"><Txt>{flat}</Txt></code>
   return <Long text={text} label={label} />
 }
 
