@@ -7,6 +7,7 @@ import { inboxRound, kindNames, readInbox, type Inbox, type Item, type Kind } fr
 import { useKeys } from '../keys.ts'
 import { epoch, decides } from '../node.ts'
 import { go, href, path, query, setQuery } from '../route.ts'
+import { isTaskID } from '../tasks.ts'
 import { Bulk, type Job } from '../ui/bulk.tsx'
 import { Empty, Loading, Problem } from '../ui/notice.tsx'
 import { Line } from '../ui/text.tsx'
@@ -113,6 +114,7 @@ function Closed({ id, onDone }: { id: string; onDone: () => void }) {
   const question = useGet<QuestionView>(id.startsWith('ASK_') ? `/questions/${id}` : '')
   if (approval.data) return <ApprovalCard of={approval.data} onDone={onDone} onStale={approval.reload} />
   if (question.data) return <QuestionCard of={question.data} onDone={onDone} />
+  if (isTaskID(id)) return <Empty title="This task no longer waits for you."><a href={href(`/tasks/${id}`)}>Open the task</a> to see how it stands.</Empty>
   return <Empty title="This entry no longer waits.">It was decided meanwhile, has expired, or its address is wrong.</Empty>
 }
 
