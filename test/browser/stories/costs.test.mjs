@@ -20,7 +20,7 @@ test('costs by day, model, agent and label, with the command and the budgets', a
   await page.getByRole('button', { name: 'Label', exact: true }).click()
   await page.getByLabel('Key of the label').fill('team')
   await page.getByRole('link', { name: 'core' }).waitFor()
-  await page.getByLabel('Since').selectOption('7d')
+  await page.getByLabel('Since', { exact: true }).selectOption('7d')
   await page.getByRole('button', { name: 'Copy as command: orch costs --by label:team --since 7d' }).waitFor()
   assert.match(page.url(), /by=label&label=team&since=7d$/)
   assert.equal(await page.getByRole('progressbar', { name: 'Spent of per day of agent:ci' }).evaluate((p) => p.value), 1)
