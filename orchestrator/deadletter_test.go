@@ -12,6 +12,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -32,7 +33,7 @@ func (n *node) stuckReasons() map[events.TaskID]string {
 func TestStuckTasks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := start(t, memlog.New(memlog.Config{}), short)
+		n := start(t, memlog.New(memlog.Config{}), short, func(c *orchestrator.Config) { c.Local = true })
 		poll := func(p work.Poll) {
 			_, err := n.Poll(n.ctx(), p)
 			require.NoError(t, err)
