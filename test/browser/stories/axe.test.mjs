@@ -17,7 +17,7 @@ for (const scheme of schemes) {
     for (const width of widths) {
       test(`${name}, ${scheme}, ${width} px`, async () => {
         page ??= await kit.open('/nowhere', { scheme })
-        await page.setViewportSize({ width, height: 800 })
+        await page.setViewportSize({ width, height: 1000 }) // high enough that no row of the inbox is half hidden
         if (width === widths[0]) await kit.show(page, path)
         await settled(page)
         await accessible(page, path)

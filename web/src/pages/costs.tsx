@@ -23,6 +23,7 @@ export function CostsPage() {
       <h1>Costs</h1>
       <p class="quiet">What agents have spent on requests to language models. Days begin at midnight UTC. {by && <Command text={command} />}</p>
       <Choose of={choice} />
+      {!by && <Empty title="By which label?">Name its key, such as team.</Empty>}
       <Problem of={costs.problem} />
       {by && !costs.data && !costs.problem && <Loading />}
       {costs.data?.behind && <p class="note">The node still counts what was in its log when it started: these costs are not complete.</p>}
@@ -34,14 +35,16 @@ export function CostsPage() {
 
 function Choose({ of: c }: { of: Choice }) {
   return (
-    <form class="row filters" aria-label="What is shown" onSubmit={(e) => e.preventDefault()}>
+    <form class="filters" aria-label="What is shown" onSubmit={(e) => e.preventDefault()}>
       <div class="chips" role="group" aria-label="By">
         {kinds.map((k) => <button key={k} type="button" aria-pressed={k === c.by} onClick={() => setQuery({ by: k === 'day' ? undefined : k })}>{words(k)}</button>)}
       </div>
-      {c.by === 'label' && <FilterText id="costs-label" label="Key of the label" value={c.label} hint="team" onChange={(label) => setQuery({ label })} />}
-      <div class="field">
-        <label for="costs-since">Since</label>
-        <select id="costs-since" value={c.since} onChange={(e) => setQuery({ since: e.currentTarget.value })}>{periods.map((p) => <option key={p} value={p}>{p}</option>)}</select>
+      <div class="row">
+        <div class="field">
+          <label for="costs-since">Since</label>
+          <select id="costs-since" value={c.since} onChange={(e) => setQuery({ since: e.currentTarget.value })}>{periods.map((p) => <option key={p} value={p}>{p}</option>)}</select>
+        </div>
+        {c.by === 'label' && <FilterText id="costs-label" label="Key of the label" value={c.label} hint="team" onChange={(label) => setQuery({ label })} />}
       </div>
     </form>
   )
@@ -98,7 +101,7 @@ function Amounts({ of: s, share }: { of: CostSum; share?: number }) {
 
 function Budgets({ of }: { of: BudgetView[] }) {
   return (
-    <section class="stackof">
+    <section class="part">
       <h2>Budgets</h2>
       <div class="tablebox stack" tabIndex={0} role="region" aria-label="Budgets">
         <table class="roomy">

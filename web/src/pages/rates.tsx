@@ -18,7 +18,7 @@ export function Rates() {
   if (!failed.data || !done.data) return null
   const tasks = failed.data.tasks ?? []
   return (
-    <section aria-labelledby="rates">
+    <section class="part" aria-labelledby="rates">
       <h2 id="rates">The last 24 hours</h2>
       <p>
         <a href={href('/tasks', { state: 'FAILED', since: '24h' })}>{plural(tasks.length, 'failed task')}</a>{failed.data.next && ' and more'};
