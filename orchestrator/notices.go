@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
@@ -19,8 +20,12 @@ const (
 	NoticeApprovalEscalated = "approval_escalated"
 )
 
-// announce sends the notices for a durable commit (S0-186). mu must be held.
+// announce sends the notices for a durable commit (S0-186). Of the preview of an undo nobody is told: whoever asks for it approves it,
+// and gets its error. mu must be held.
 func (c *core) announce(t *decide.Turn) {
+	if t.Task.Submitted.Name == api.UndoPreviewName {
+		return
+	}
 	for _, event := range t.Events {
 		switch d := event.Data.(type) {
 		case *events.Moved:

@@ -61,9 +61,13 @@ func TestFailureIsAnnounced(t *testing.T) {
 			{Kind: orchestrator.NoticeFailed, Task: id, Name: "build", Priority: want, Text: "step a: args.x: it broke"},
 		}, h.take(t))
 	}
+	preview := n.submit(`{orch: v1, name: build, steps: [{id: a, tool: WRITE}]}`, func(r *api.SubmitRequest) { r.Name = api.UndoPreviewName })
+	require.NoError(t, n.fail("w", n.take("w"), "tool_error"))
+	n.result(preview)
 	done := n.submit(`{orch: v1, steps: [{id: a, tool: READ}]}`)
 	require.NoError(t, n.report("w", n.take("w"), `{}`))
 	n.result(done)
+	assert.Empty(t, h.take(t), "neither a preview of an undo nor a task that is done is announced")
 	n.stop()
 	n = start(t, log, h.hear)
 	n.result(done)
