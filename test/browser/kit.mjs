@@ -48,8 +48,11 @@ export class Kit {
     return page
   }
 
-  /** show shows another path in a page, which is loaded again. */
-  show(page, path) { return page.goto(`${this.origin}/ui${path}`) }
+  /** show shows another path in a page, which is loaded again. The way back of a dialog that was just closed would end the load. */
+  async show(page, path) {
+    await page.waitForFunction(() => !history.state?.over || document.querySelector('dialog'))
+    await page.goto(`${this.origin}/ui${path}`)
+  }
 
   /** close ends the context of a page; errors of the page fail the story. */
   async close(page) {

@@ -67,6 +67,12 @@ export function rowsUntil(rows: Row[], rev: number): number {
   return low
 }
 
+/**
+ * kindOf returns the kind of an event for people, as the command line names it: file.read records that the task knows the content of a file,
+ * after it has read or written it.
+ */
+export const kindOf = (e: Event): string => (e.kind === 'file.read' ? 'file.known' : e.kind)
+
 /** detail returns what an event says in one line, beside its kind and its step. */
 export function detail(e: Event): string {
   const d = e.data

@@ -138,7 +138,7 @@ test('a new secret is shown once', async () => {
   assert.equal(await dialog.locator('code.secret').textContent(), kept)
   assert.equal((await kit.mock('state')).at(-1).body.secret, kept, 'a repetition sends the same')
   await button(dialog, 'Done').click()
-  await page.goto(`${kit.origin}/ui/webhooks/hook/button`)
+  await kit.show(page, '/webhooks/hook/button')
   await button(page, 'Rotate the secret…').click()
   await dialog.getByLabel('New secret').fill('a secret of the sender')
   await button(dialog, 'Rotate').click()

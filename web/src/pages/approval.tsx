@@ -184,10 +184,13 @@ function Settled({ of: a }: { of: ApprovalView }) {
   )
 }
 
+/** goesOn are the rules for an approval without a decision that do not block its task. */
+const goesOn = ['reject', 'default', 'continue']
+
 /** WayOut lets a task go on that an approval without a decision has blocked or ended, as the command does that orch explain names. */
 function WayOut({ of: a, onDone, onStale }: { of: ApprovalView; onDone: () => void; onStale: () => void }) {
   if (a.status !== 'expired') return null
-  const [blocked, failed] = [a.task_state === 'BLOCKED', a.task_state === 'FAILED']
+  const [blocked, failed] = [a.task_state === 'BLOCKED' && !goesOn.includes(a.on_expiry), a.task_state === 'FAILED']
   if (!blocked && !failed) return <p class="quiet">Nobody decided in time. <a href={href(`/tasks/${a.task}`)}>The task</a> has gone on since: {words(a.task_state).toLowerCase()}.</p>
   const after = () => { onStale(); onDone() }
   return (

@@ -1,7 +1,7 @@
 import { useMemo, useState } from 'preact/hooks'
 import { text } from '../json.ts'
 import { clock, count, moment } from '../format.ts'
-import { detail, rowsUntil, type History, type Row } from '../history.ts'
+import { detail, kindOf, rowsUntil, type History, type Row } from '../history.ts'
 import { narrow } from '../node.ts'
 import { JsonView } from '../ui/json.tsx'
 import { Empty } from '../ui/notice.tsx'
@@ -17,7 +17,7 @@ export function Events({ history, version, rev }: EventsProps) {
   const rows = useMemo(() => {
     const until = history.rows.slice(0, rowsUntil(history.rows, rev))
     const w = words.toLowerCase()
-    return w ? until.filter((r) => `${r.event.kind} ${text(r.event.data['step'])} ${detail(r.event)}`.toLowerCase().includes(w)) : until
+    return w ? until.filter((r) => `${kindOf(r.event)} ${text(r.event.data['step'])} ${detail(r.event)}`.toLowerCase().includes(w)) : until
   }, [history, version, rev, words])
   const open = rows[cursor]
   return (
@@ -31,7 +31,7 @@ export function Events({ history, version, rev }: EventsProps) {
       )}
       {open && (
         <section class="eventdetail" aria-label="Selected event">
-          <h3>{open.event.kind} <span class="quiet">revision {open.rev}, {moment(open.at)}, by <Txt>{open.actor || 'node'}</Txt></span></h3>
+          <h3>{kindOf(open.event)} <span class="quiet">revision {open.rev}, {moment(open.at)}, by <Txt>{open.actor || 'node'}</Txt></span></h3>
           <JsonView value={open.event.data} label="data of the event" />
         </section>
       )}
@@ -44,7 +44,7 @@ function EventRow({ of: r, selected, onOpen }: { of: Row; selected: boolean; onO
     <>
       <span class="num">{r.rev}</span>
       <time>{clock(r.at)}</time>
-      <button type="button" class="plain kind" aria-pressed={selected} onClick={onOpen}>{r.event.kind}</button>
+      <button type="button" class="plain kind" aria-pressed={selected} onClick={onOpen}>{kindOf(r.event)}</button>
       <span class="cut"><b><Line>{text(r.event.data['step'])}</Line></b> <Line>{detail(r.event)}</Line></span>
     </>
   )
