@@ -78,7 +78,7 @@ test('without schedules the page says how to make one', async () => {
   const page = await kit.open('/schedules')
   await page.getByText('There is no schedule.').waitFor()
   await accessible(page, 'no schedules')
-  await page.goto(`${kit.origin}/ui/schedules/unknown`)
+  await kit.show(page, `/schedules/unknown`)
   await page.getByText('There is no such schedule.').waitFor()
   await kit.close(page)
 })
