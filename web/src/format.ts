@@ -30,10 +30,11 @@ export function ago(at: number, now: number): string {
   return `${sign}${Math.floor(t / day)}d`
 }
 
-/** span formats how long something still takes, with its largest unit: 40s, 4m, 3h, 6d. */
-export function span(ms: number): string {
-  for (const [size, unit] of [[day, 'd'], [hour, 'h'], [minute, 'm']] as const) if (ms >= size) return `${Math.floor(ms / size)}${unit}`
-  return `${Math.max(0, Math.floor(ms / second))}s`
+/** rest formats how much time is left, in whole minutes as long as there are some: 40s, 53m, 1h59m, 2d04h. */
+export function rest(ms: number): string {
+  const t = Math.max(0, ms)
+  if (t < minute) return `${Math.floor(t / second)}s`
+  return t < hour ? `${Math.floor(t / minute)}m` : duration(t)
 }
 
 /** clock formats a time of day with milliseconds, in UTC. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { commands } from '../src/commands.ts'
-import { ago, command, count, duration, matches, words } from '../src/format.ts'
+import { ago, command, count, duration, matches, rest, words } from '../src/format.ts'
 import { nodes, place } from '../src/graph.ts'
 import { Exact, parse, pretty } from '../src/json.ts'
 import { codePoint, pieces } from '../src/unseen.ts'
@@ -28,6 +28,7 @@ test('what people do not see is named', () => {
 })
 
 test('durations and ages', () => {
+  assert.deepEqual([-5, 40_900, 53 * 60_000 + 59_000, 119 * 60_000, 52 * 3_600_000].map(rest), ['0s', '40s', '53m', '1h59m', '2d04h'])
   const durations: [number, string][] = [[0, '0ms'], [340.9, '340ms'], [3249, '3.2s'], [59_990, '59.9s'], [245_000, '4m05s'], [11_220_000, '3h07m'], [187_200_000, '2d04h'], [NaN, '–']]
   for (const [ms, text] of durations) assert.equal(duration(ms), text)
   const ages: [number, string][] = [[1000, 'now'], [12_000, '12s'], [240_000, '4m'], [-240_000, 'in 4m'], [26 * 3600_000, '1d']]

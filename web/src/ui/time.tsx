@@ -1,4 +1,4 @@
-import { ago, duration, moment, span } from '../format.ts'
+import { ago, duration, moment, rest } from '../format.ts'
 import { now } from '../node.ts'
 
 /** Ago shows how long ago a time was, and the time itself as its title. */
@@ -22,7 +22,7 @@ const soon = 10 * 60_000
 export function Left({ at }: { at: string }) {
   const t = Date.parse(at)
   const left = t - now.value
-  return <time dateTime={at} class={left < soon ? 'soon' : undefined} title={`until ${moment(t)}`}>{left <= 0 ? 'expired' : `${span(left)} left`}</time>
+  return <time dateTime={at} class={left < soon ? 'soon' : undefined} title={`until ${moment(t)}`}>{left <= 0 ? 'expired' : `${rest(left)} left`}</time>
 }
 
 /** Until shows how long it takes until a time in a sentence: in 2h35m, now. */
