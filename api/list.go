@@ -30,7 +30,7 @@ type ListRequest struct {
 	// that are blocked by anything but a dependency. A failed call of a session is not in it: its client has got the error.
 	Dead bool `json:"dead,omitempty"`
 	// Stuck selects the open tasks with a call that has waited for ten seconds, and that no worker takes until a person starts one:
-	// none serves its queue, or none the root of the task. Blocked tasks are in the dead letter instead.
+	// none serves its queue, or none the root of the task. Blocked tasks are in the dead letter instead. At most 10,000 are found.
 	Stuck bool `json:"stuck,omitempty"`
 	// Limit is 1 to 1,000, default 50.
 	Limit int `json:"limit,omitempty"`

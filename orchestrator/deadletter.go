@@ -52,6 +52,9 @@ func (d deadLetter) toldClient(line api.Summary) bool {
 // stuckAfter is how long a call waits until its task counts as stuck. After a start of the node, workers need a moment to come back.
 const stuckAfter = 10 * time.Second
 
+// maxStuck limits the tasks that stuck returns, and so the time for which it holds the lock.
+const maxStuck = 10_000
+
 // stuck returns the lines of the tasks that api.ListRequest.Stuck selects. Those that are blocked are in the dead letter.
 func (d deadLetter) stuck() []api.Summary {
 	d.lock()
@@ -62,6 +65,9 @@ func (d deadLetter) stuck() []api.Summary {
 		if line := d.engine.listed.open[id]; line != nil && !found[id] && line.State != statemachine.Blocked {
 			found[id] = true
 			lines = append(lines, *line)
+		}
+		if len(lines) == maxStuck {
+			break
 		}
 	}
 	return lines
