@@ -25,6 +25,7 @@ func (fa *face) rest(face *server.Server) (*rest.Server, error) {
 		Agents:  restAgents{fa.agentDesk.agents, fa.mailroom.messages.Waiting, fa.redactText},
 		Work:    restWork{fa.agentDesk},
 		Servers: restServers{NewAdmin(fa.asker), fa.entries, fa.redactText},
+		Bulk:    &restBulk{host: fa.host, api: fa.audited(audit.FaceHTTP)},
 		Metrics: (&monitor{host: fa.host}).write, Redact: fa.redactText, Feed: fa.feed, Logins: fa.logins, Files: web.Files(), Logger: fa.cfg.logger(),
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/bulk"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
@@ -250,10 +251,7 @@ func (c *approvalCommands) approveAll(ctx context.Context, o decideOptions) erro
 	if o.form != "" || len(o.opens)+len(o.always) > 0 {
 		return fault.New(fault.InvalidParams, "a form and what a grant opens are for one approval").WithField("--where").WithHint("decide about those with a form one by one: orch approve ID")
 	}
-	b := bulk{connector: c.connector, options: o.bulk, verb: "approve", approvals: true, do: func(ctx context.Context, s session, item bulkItem) (string, error) {
-		p, err := s.Decide(ctx, api.DecideRequest{ID: item.ID, As: "granted", Reason: o.reason, Actor: c.actor(), SeenRev: item.rev})
-		return string(p.Status), err
-	}}
+	b := bulkRun{connector: c.connector, options: o.bulk, request: bulk.Request{Act: bulk.Approve, Reason: o.reason}}
 	return b.run(ctx)
 }
 

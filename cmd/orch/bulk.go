@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/audit"
+	"github.com/orch-dev/orch/bulk"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -20,9 +20,6 @@ import (
 
 // shownItems is the number of items that a question shows.
 const shownItems = 20
-
-// maxBulk is the maximum number of tasks that one command acts on.
-const maxBulk = 10_000
 
 // bulkOptions are the flags of commands that act on all tasks that a filter selects.
 type bulkOptions struct {
@@ -41,7 +38,7 @@ func addBulk(cmd *cobra.Command, o *bulkOptions, names ...string) {
 	f.BoolVar(&o.dryRun, "dry-run", false, "with --where: only show the set, its number and its digest")
 	f.BoolVar(&o.yes, "yes", false, "with --where: do not ask")
 	f.StringVar(&o.set, "set", "", "with --where: act only if the set still has this `DIGEST`, which a dry run has shown")
-	f.IntVar(&o.max, "max", 1000, "with --where: the most tasks to act on, up to "+strconv.Itoa(maxBulk))
+	f.IntVar(&o.max, "max", bulk.DefaultMax, "with --where: the most tasks to act on, up to "+strconv.Itoa(bulk.MaxItems))
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		o.setGiven = cmd.Flags().Changed("set")
 		if !o.used(cmd) {
@@ -97,69 +94,32 @@ func (o *bulkOptions) filter() (l listOptions, err error) {
 	return l, nil
 }
 
-// bulkItem is one task or approval of a bulk act, and what became of it.
-type bulkItem struct {
-	ID    string        `json:"id"`
-	Task  events.TaskID `json:"task"`
-	Name  string        `json:"name"`
-	State string        `json:"state"`
-	// Result is the state after the act, or the task that it has submitted. Error is set if the act was refused or has failed.
-	Result string       `json:"result,omitempty"`
-	Error  *fault.Error `json:"error,omitempty"`
-
-	rev uint64
-}
-
-// bulkReport is the output of a bulk act.
-type bulkReport struct {
-	Act    string     `json:"act"`
-	DryRun bool       `json:"dry_run,omitempty"`
-	Items  []bulkItem `json:"items"`
-	Count  int        `json:"count"`
-	// Set is the digest of the ids of the items.
-	Set    string `json:"set"`
-	Done   int    `json:"done"`
-	Failed int    `json:"failed"`
-}
-
-// bulk is an act on all tasks that a filter selects.
-type bulk struct {
+// bulkRun is an act on all tasks that a filter selects.
+type bulkRun struct {
 	*connector
 
 	options bulkOptions
-	// verb names the act in texts and in the audit stream, such as cancel.
-	verb string
-	// approvals is set if the act is about the pending approvals of the tasks.
-	approvals bool
-	// open is set if the act is about tasks that have not ended. A filter without a state then selects no others.
-	open bool
-	// do acts on one item, and returns its result.
-	do func(ctx context.Context, s session, item bulkItem) (string, error)
+	request bulk.Request
 }
 
 // run selects the set, asks, acts on each item, and shows what became of each.
-func (b *bulk) run(ctx context.Context) error {
-	if b.options.max < 1 || b.options.max > maxBulk {
-		return fault.New(fault.ValidationError, "must be between 1 and %d", maxBulk).WithField("--max")
+func (b *bulkRun) run(ctx context.Context) error {
+	if b.options.max < 1 || b.options.max > bulk.MaxItems {
+		return fault.New(fault.ValidationError, "must be between 1 and %d", bulk.MaxItems).WithField("--max")
 	}
 	return b.with(ctx, idle, func(s session) error {
-		items, err := b.selected(ctx, s)
-		if err != nil {
+		if err := b.complete(ctx, s); err != nil {
 			return err
 		}
-		r := bulkReport{Act: b.verb, DryRun: b.options.dryRun, Items: items, Count: len(items), Set: setDigest(items)}
-		switch {
-		case b.options.setGiven && b.options.set != r.Set:
-			return fault.New(fault.Conflict, "the set has changed: it is %s now", r.Set).WithField("--set").WithHint("look at it again with --dry-run")
-		case b.options.dryRun || len(items) == 0:
+		r, err := bulk.Select(ctx, s, b.request)
+		if err != nil {
+			return flagged(err)
+		}
+		if b.options.dryRun || r.Count == 0 {
 			return b.show(r)
 		}
 		if !b.options.yes {
-			lines := b.lines(r)
-			if hidden := len(lines) - 1 - shownItems; hidden > 0 {
-				lines = append(append(lines[:shownItems:shownItems], fmt.Sprintf("and %d more; --dry-run shows all", hidden)), lines[len(lines)-1])
-			}
-			if err := b.confirm(ctx, strings.Join(lines, "\n")+"\n", fmt.Sprintf("%s %s?", b.verb, screen.Plural(len(items), b.noun())), "look with --dry-run"); err != nil {
+			if err := b.ask(ctx, r); err != nil {
 				return err
 			}
 		}
@@ -167,90 +127,53 @@ func (b *bulk) run(ctx context.Context) error {
 	})
 }
 
-func (b *bulk) noun() string {
-	if b.approvals {
-		return "approval"
+// complete sets what the flags say of the request.
+func (b *bulkRun) complete(ctx context.Context, s session) error {
+	b.request.DryRun, b.request.Max, b.request.Actor = b.options.dryRun, b.options.max, b.actor()
+	if b.options.setGiven {
+		b.request.Set = &b.options.set
 	}
-	return "task"
-}
-
-// setDigest returns the digest of the ids of a set.
-func setDigest(items []bulkItem) string {
-	ids := make([]string, len(items))
-	for i, item := range items {
-		ids[i] = item.ID
-	}
-	return audit.SetDigest(ids)
-}
-
-// selected returns the tasks, or their pending approvals, that the filter selects.
-func (b *bulk) selected(ctx context.Context, s session) ([]bulkItem, error) {
 	filter, err := b.options.filter()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	r, err := filter.request(b.now())
+	list, err := filter.request(b.now())
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for text, to := range map[string]*events.TaskID{filter.parent: &r.Parent, filter.session: &r.Session} {
+	b.request.Where = bulk.Where{States: list.States, Labels: list.Labels, Name: list.Name, Since: list.Since, Until: list.Until, Dead: list.Dead}
+	for text, to := range map[string]*events.TaskID{filter.parent: &b.request.Where.Parent, filter.session: &b.request.Where.Session} {
 		if text == "" {
 			continue
 		}
 		if *to, err = b.find(ctx, s, text); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	items, open := []bulkItem{}, b.open && len(filter.states) == 0
-	for first := true; first || r.Cursor != ""; first = false {
-		page, err := s.List(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		for _, t := range page.Tasks {
-			if !t.Imported && (!open || !t.State.Terminal()) {
-				items = append(items, bulkItem{ID: string(t.ID), Task: t.ID, Name: t.Name, State: string(t.State)})
-			}
-		}
-		r.Cursor = page.Next
-		if !b.approvals && len(items) > b.options.max {
-			return nil, b.tooMany()
-		}
-	}
-	if b.approvals {
-		items, err = b.pending(ctx, s, items)
-	}
-	if err == nil && len(items) > b.options.max {
-		err = b.tooMany()
-	}
-	return items, err
+	return nil
 }
 
-func (b *bulk) tooMany() error {
-	return fault.New(fault.ValidationError, "more than %d are selected", b.options.max).WithField("--max").WithHint("select fewer, or raise --max, up to %d", maxBulk)
+// flagged returns an error whose field is a flag.
+func flagged(err error) error {
+	f := *fault.From(err)
+	if slices.Contains([]string{"max", "set", "where"}, f.Field) {
+		f.Field = "--" + f.Field
+	}
+	return &f
 }
 
-// pending returns the pending approvals of tasks.
-func (b *bulk) pending(ctx context.Context, s session, tasks []bulkItem) ([]bulkItem, error) {
-	reply, err := s.Approvals(ctx, api.ApprovalsRequest{})
-	if err != nil {
-		return nil, err
+// ask shows the set and asks whether to act on it.
+func (b *bulkRun) ask(ctx context.Context, r bulk.Report) error {
+	lines := b.lines(r)
+	if hidden := len(lines) - 1 - shownItems; hidden > 0 {
+		lines = append(append(lines[:shownItems:shownItems], fmt.Sprintf("and %d more; --dry-run shows all", hidden)), lines[len(lines)-1])
 	}
-	if reply.Omitted > 0 || reply.Unread > 0 {
-		return nil, fault.New(fault.ValidationError, "not all pending approvals can be listed").WithField("--where").WithHint("decide some of them first: orch approvals --submitter or --task shows them")
-	}
-	items := []bulkItem{}
-	for _, p := range reply.Approvals {
-		if slices.ContainsFunc(tasks, func(t bulkItem) bool { return t.Task == p.Task }) {
-			items = append(items, bulkItem{ID: p.ID, Task: p.Task, Name: p.Description, State: string(p.Status), rev: p.TaskRev})
-		}
-	}
-	return items, nil
+	return b.confirm(ctx, strings.Join(lines, "\n")+"\n", fmt.Sprintf("%s %s?", b.request.Act, screen.Plural(r.Count, b.request.Noun())), "look with --dry-run")
 }
 
 // act acts on each item. The whole is an act in the audit stream, beside those of the items.
-func (b *bulk) act(ctx context.Context, s session, r bulkReport) error {
-	note := node.NewFileAct("bulk."+b.verb, r.Set, map[string]string{"where": strings.Join(b.options.where, " "), b.noun() + "s": strconv.Itoa(r.Count)})
+func (b *bulkRun) act(ctx context.Context, s session, r bulk.Report) error {
+	note := node.NewFileAct("bulk."+b.request.Act, r.Set, b.request.Params(r.Count))
 	note.Actor, note.Face, note.Begun = b.actor(), audit.FaceBus, true
 	noted := s.Ask(ctx, node.RecordMethod, note, &struct{}{})
 	if noted != nil && !fault.Has(noted, fault.Forbidden) { // a token may not record, but each of its acts is recorded
@@ -273,56 +196,18 @@ func (b *bulk) act(ctx context.Context, s session, r bulkReport) error {
 	return failure
 }
 
-// actOnEach sets what became of each item. An item that is refused does not hold up the others, a node that does not answer does. The
-// error has the code of the first failure, or UNAVAILABLE.
-func (b *bulk) actOnEach(ctx context.Context, s session, r *bulkReport) error {
+// actOnEach acts on each item and shows the progress. The error has the code of the first failure, or UNAVAILABLE.
+func (b *bulkRun) actOnEach(ctx context.Context, s session, r *bulk.Report) error {
 	tell := b.progressLine()
 	defer tell("")
-	var failure error
-	for i := range r.Items {
-		item := &r.Items[i]
-		tell(fmt.Sprintf("%s: %d of %d", b.verb, i, r.Count))
-		if fault.Has(failure, fault.Unavailable) {
-			item.Error = fault.New(fault.Unavailable, "not tried, because the node does not answer")
-			r.Failed++
-			continue
-		}
-		result, err := b.one(ctx, s, *item)
-		if err != nil {
-			item.Error = fault.From(err)
-			r.Failed++
-			if failure == nil || fault.Has(err, fault.Unavailable) {
-				failure = err
-			}
-			continue
-		}
-		item.Result = result
-		r.Done++
-	}
+	failure := bulk.Do(ctx, s, b.request, r, func(done int) { tell(fmt.Sprintf("%s: %d of %d", b.request.Act, done, r.Count)) })
 	if failure == nil {
 		return nil
 	}
-	return fault.New(fault.CodeOf(failure), "%s of %s: %s failed", screen.Number(r.Failed), screen.Plural(r.Count, b.noun()), b.verb).WithHint("each line says why")
+	return fault.New(fault.CodeOf(failure), "%s of %s: %s failed", screen.Number(r.Failed), screen.Plural(r.Count, b.request.Noun()), b.request.Act).WithHint("each line says why")
 }
 
-// one acts on an item, unless its task has changed its state since it was selected.
-func (b *bulk) one(ctx context.Context, s session, item bulkItem) (string, error) {
-	if err := ctx.Err(); err != nil {
-		return "", fault.From(err)
-	}
-	if !b.approvals {
-		t, err := s.Get(ctx, api.GetRequest{ID: item.Task})
-		if err != nil {
-			return "", err
-		}
-		if string(t.State) != item.State {
-			return "", fault.New(fault.Conflict, "it has changed meanwhile: it was %s, and is %s", item.State, t.State)
-		}
-	}
-	return b.do(ctx, s, item)
-}
-
-func (b *bulk) show(r bulkReport) error {
+func (b *bulkRun) show(r bulk.Report) error {
 	v := view{data: r, rows: rowsOf(r.Items), text: func(w io.Writer) error { return writeLines(w, b.lines(r)) }}
 	for _, item := range r.Items {
 		v.names = append(v.names, item.ID)
@@ -331,7 +216,7 @@ func (b *bulk) show(r bulkReport) error {
 }
 
 // lines returns a line for each item, and one with the number and the digest of the set.
-func (b *bulk) lines(r bulkReport) []string {
+func (b *bulkRun) lines(r bulk.Report) []string {
 	var lines []string
 	for _, item := range r.Items {
 		line := item.ID + "  " + item.State
@@ -343,7 +228,7 @@ func (b *bulk) lines(r bulkReport) []string {
 		}
 		lines = append(lines, line+"  "+screen.Clip(screen.Line(item.Name), 40))
 	}
-	last := screen.Plural(r.Count, b.noun())
+	last := screen.Plural(r.Count, b.request.Noun())
 	if r.Done+r.Failed > 0 {
 		last += fmt.Sprintf(", %d done, %d failed", r.Done, r.Failed)
 	}

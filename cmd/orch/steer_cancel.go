@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/bulk"
 	"github.com/orch-dev/orch/events"
 )
 
@@ -21,10 +22,7 @@ func newCancel(c *steerCommands) *cobra.Command {
 			if len(o.where) == 0 {
 				return c.cancel(cmd.Context(), args, reason)
 			}
-			b := bulk{connector: c.connector, options: o, verb: "cancel", open: true, do: func(ctx context.Context, s session, item bulkItem) (string, error) {
-				t, err := s.Cancel(ctx, api.CancelRequest{ID: item.Task, Reason: reason, Actor: c.actor()})
-				return string(t.State), err
-			}}
+			b := bulkRun{connector: c.connector, options: o, request: bulk.Request{Act: bulk.Cancel, Reason: reason}}
 			return b.run(cmd.Context())
 		},
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/bulk"
 	"github.com/orch-dev/orch/fault"
 )
 
@@ -25,10 +26,7 @@ hold up the others.`,
 			if len(many.where) == 0 {
 				return c.redrive(cmd.Context(), args, o)
 			}
-			b := bulk{connector: c.connector, options: many, verb: "redrive", do: func(ctx context.Context, s session, item bulkItem) (string, error) {
-				reply, err := s.Redrive(ctx, api.RedriveRequest{ID: item.Task, Actor: c.actor()})
-				return string(reply.ID), err
-			}}
+			b := bulkRun{connector: c.connector, options: many, request: bulk.Request{Act: bulk.Redrive}}
 			return b.run(cmd.Context())
 		},
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/bulk"
 	"github.com/orch-dev/orch/events"
 )
 
@@ -28,10 +29,7 @@ func newRetry(c *submitCommands) *cobra.Command {
 			if len(o.bulk.where) == 0 {
 				return c.retry(cmd.Context(), args[0], o)
 			}
-			b := bulk{connector: c.connector, options: o.bulk, verb: "retry", do: func(ctx context.Context, s session, item bulkItem) (string, error) {
-				reply, err := s.Retry(ctx, api.RetryRequest{ID: item.Task, From: o.from, Actor: c.actor(), Via: "retry"})
-				return string(reply.ID), err
-			}}
+			b := bulkRun{connector: c.connector, options: o.bulk, request: bulk.Request{Act: bulk.Retry, From: o.from, Via: "retry"}}
 			return b.run(cmd.Context())
 		},
 	}

@@ -365,7 +365,7 @@ func newSite(t *testing.T, changes ...func(*rest.Config)) *site {
 	s.clients = &fakeClients{api: s.api}
 	s.logins = rest.NewLogins(func() time.Time { return s.now })
 	cfg := rest.Config{
-		Policy: fakePolicy{s.api}, Agents: fakeAgents{}, Work: fakeWork{s.api}, Servers: fakeServers{s.api},
+		Policy: fakePolicy{s.api}, Agents: fakeAgents{}, Work: fakeWork{s.api}, Servers: fakeServers{s.api}, Bulk: fakeBulk{s.api},
 		API: s.api, Authenticator: s.clients, Logins: s.logins, Feed: s.feed, KeepAlive: time.Hour,
 		Rebound: func(r *http.Request) bool { return strings.HasPrefix(r.Host, "evil.") },
 		Files: fstest.MapFS{

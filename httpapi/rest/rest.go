@@ -90,11 +90,12 @@ type Config struct {
 	// Rebound reports whether a request is for a foreign host name (DNS rebinding). Default: none is.
 	Rebound func(*http.Request) bool
 	// Policy judges calls by the policy of the node, Agents describes its agents, Work gives them calls, Servers describes the external
-	// MCP servers of the node. Nil means that the node does not offer that.
+	// MCP servers of the node, Bulk acts on many tasks. Nil means that the node does not offer that.
 	Policy  PolicyService
 	Agents  AgentService
 	Work    WorkService
 	Servers ServerService
+	Bulk    BulkService
 	// Blob reads a large value of the log. It is required to read large plans.
 	Blob func(ctx context.Context, ref string) ([]byte, error)
 	// Refused is called for a request that was refused before it reached the API, with the operation of its route; who is empty if the

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/bulk"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/httpapi/rest"
 )
@@ -48,7 +49,15 @@ func (f fakeServers) Accept(_ context.Context, r rest.AcceptRequest) (rest.Serve
 	return rest.ServerToolsReply{Tools: []rest.ServerTool{}}, nil
 }
 
-// serviceCalls returns a request for each route of the agents, their work and the MCP servers.
+// fakeBulk selects nothing. It records the last request.
+type fakeBulk struct{ api *fakeAPI }
+
+func (f fakeBulk) Bulk(_ context.Context, r rest.BulkRequest) (bulk.Report, error) {
+	f.api.record("bulk", r)
+	return bulk.Report{Items: []bulk.Item{}}, nil
+}
+
+// serviceCalls returns a request for each route of the agents, their work, the MCP servers and the acts on many tasks.
 func serviceCalls() []call {
 	const get, post = http.MethodGet, http.MethodPost
 	return []call{
@@ -57,6 +66,7 @@ func serviceCalls() []call {
 		{get, "/mcp/servers", "", 200, 403, 403, 200},
 		{get, "/mcp/servers/files/tools", "", 200, 403, 403, 200},
 		{post, "/mcp/servers/files/accept", `{"tools":{"a":"1"}}`, 200, 403, 403, 403},
+		{post, "/tasks:bulk", `{"act":"cancel","where":{"dead":true},"dry_run":true}`, 200, 403, 403, 403},
 	}
 }
 
@@ -108,4 +118,33 @@ func TestWork(t *testing.T) {
 	got := s.as(rest.Agent, http.MethodPost, "/work", `{"instance":"a","take":2,"wait":1000000000}`)
 	assert.Equal(t, []any{200, "{}\n"}, []any{got.Status, got.Body})
 	assert.Equal(t, rest.WorkRequest{Exchange: agents.Exchange{Instance: "a", Take: 2, Wait: time.Second}, Actor: "agent:bot"}, s.api.last("work"))
+}
+
+func TestBulk(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, c := range []struct{ name, body, code, field string }{
+		{"nothing", `{}`, "REQUIRED_FIELD", "set"},
+		{"no act", `{"dry_run":true}`, "REQUIRED_FIELD", "act"},
+		{"an unknown act", `{"dry_run":true,"act":"kill","where":{"dead":true}}`, "VALIDATION_ERROR", "act"},
+		{"no filter", `{"dry_run":true,"act":"cancel"}`, "REQUIRED_FIELD", "where"},
+		{"an empty filter", `{"dry_run":true,"act":"cancel","where":{}}`, "REQUIRED_FIELD", "where"},
+		{"an unknown filter", `{"dry_run":true,"act":"cancel","where":{"lables":{"a":"b"}}}`, "VALIDATION_ERROR", "where.lables"},
+		{"an unknown state", `{"dry_run":true,"act":"cancel","where":{"states":["RUNNING"]}}`, "VALIDATION_ERROR", "where.states"},
+		{"no set", `{"act":"cancel","where":{"dead":true}}`, "REQUIRED_FIELD", "set"},
+		{"too many", `{"dry_run":true,"act":"cancel","where":{"dead":true},"max":10001}`, "VALIDATION_ERROR", "max"},
+		{"an actor", `{"dry_run":true,"act":"cancel","where":{"dead":true},"actor":"user:eve"}`, "VALIDATION_ERROR", "actor"},
+		{"a long key", `{"set":"","act":"cancel","where":{"dead":true},"idempotency_key":"` + strings.Repeat("k", 257) + `"}`, "VALIDATION_ERROR", "idempotency_key"},
+	} {
+		got := s.as(rest.Operator, http.MethodPost, "/tasks:bulk", c.body)
+		code, field := got.problem(t)
+		assert.Equal(t, []any{400, c.code, c.field}, []any{got.Status, code, field}, c.name)
+	}
+	got := s.as(rest.Operator, http.MethodPost, "/tasks:bulk", `{"set":"","act":"cancel","where":{"dead":true}}`, "Idempotency-Key", "k")
+	assert.Equal(t, 200, got.Status, got.Body)
+	r, ok := s.api.last("bulk").(rest.BulkRequest)
+	assert.True(t, ok)
+	assert.Equal(t, "k", r.IdempotencyKey)
+	assert.Equal(t, "user:ada", r.Actor)
+	assert.NotNil(t, r.Set)
 }

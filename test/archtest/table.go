@@ -48,7 +48,7 @@ func Orch() Table { return Table{Layers: layers(), Libraries: libraries(), Rooms
 
 func rooms() []string {
 	return []string{
-		"fault", "retention", "objects", "classify", "events", "internal", "statemachine", "export", "work", "costs", "schedules", "hooks", "destinations", "audit", "api", "plan", "undo", "index", "traces", "compare", "evals", "stats", "messages", "scheduler", "receiver", "sender", "auditor", "holds", "archives", "agents", "models", "tools", "policy",
+		"fault", "retention", "objects", "classify", "events", "internal", "statemachine", "export", "work", "costs", "schedules", "hooks", "destinations", "audit", "api", "plan", "undo", "bulk", "index", "traces", "compare", "evals", "stats", "messages", "scheduler", "receiver", "sender", "auditor", "holds", "archives", "agents", "models", "tools", "policy",
 		"bus", "rpc", "orchestrator", "worker", "mcp", "httpapi", "web", "skills", "node", ".", "plantest", "bench", "test", "cmd",
 	}
 }
@@ -138,6 +138,7 @@ func domain(family []string) []Row {
 		{Package: "stats", Imports: []string{"fault", "events", "statemachine", "costs", "internal/pause"}},
 		{Package: "policy", Imports: []string{"fault", "events", "statemachine", "tools", "internal/netguard", "internal/spell", "classify/secrets", "classify/shell"}},
 		{Package: "undo", Imports: []string{"fault", "events", "api", "plan"}},
+		{Package: "bulk", Imports: []string{"fault", "events", "statemachine", "audit", "api"}},
 		{Package: "traces", Imports: []string{"fault", "events", "statemachine"}, Pure: true},
 		{Package: "compare", Imports: []string{"events", "statemachine", "api"}, Pure: true},
 		{Package: "evals", Imports: []string{"fault", "events", "statemachine", "api", "plan"}, Pure: true},
@@ -207,7 +208,7 @@ func adapters(face []string) []Row {
 		{Package: "mcp/*", Imports: append([]string{"traces", "internal/pause", "internal/spell", "internal/wholefile", "mcp/*"}, face...)},
 		{Package: "httpapi", Imports: append([]string{"agents", "internal/sse", "hooks", "receiver"}, face...)},
 		{Package: "httpapi/metrics", Imports: []string{"fault", "stats", "schedules", "hooks", "destinations", "internal/histogram"}},
-		{Package: "httpapi/rest", Imports: []string{"fault", "events", "statemachine", "work", "audit", "traces", "api", "schedules", "hooks", "undo", "agents", "internal/sse"}},
+		{Package: "httpapi/rest", Imports: []string{"fault", "events", "statemachine", "work", "audit", "traces", "api", "schedules", "hooks", "undo", "bulk", "agents", "internal/sse"}},
 		// web contains only the files of the page; its tests compare them with the program.
 		{Package: "web"},
 		{Package: "skills"},

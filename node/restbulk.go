@@ -1,0 +1,171 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/audit"
+	"github.com/orch-dev/orch/bulk"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/httpapi/rest"
+)
+
+// restBulk implements rest.BulkService.
+type restBulk struct {
+	host    *host
+	api     api.API
+	answers bulkAnswers
+	// acting is held while an act is done.
+	acting sync.Mutex
+}
+
+var _ rest.BulkService = (*restBulk)(nil)
+
+// Bulk implements rest.BulkService. One act is done at a time. It goes on if its client leaves, who gets the answer with the same key.
+func (b *restBulk) Bulk(ctx context.Context, r rest.BulkRequest) (bulk.Report, error) {
+	r.Via = "http"
+	switch {
+	case r.DryRun:
+		return bulk.Select(ctx, b.api, r.Request)
+	case r.IdempotencyKey == "":
+		return b.act(ctx, r.Request)
+	}
+	a, known, err := b.answers.claim(r, b.host.clock())
+	if err != nil {
+		return bulk.Report{}, err
+	}
+	if known {
+		return a.await(ctx)
+	}
+	a.report, a.err = b.act(ctx, r.Request)
+	b.answers.finish(a)
+	return a.report, a.err
+}
+
+// act selects the set and acts on it. The whole is an act in the audit stream, beside those on the tasks. An error means that nothing was
+// done.
+func (b *restBulk) act(ctx context.Context, r bulk.Request) (bulk.Report, error) {
+	if !b.acting.TryLock() {
+		return bulk.Report{}, fault.New(fault.RateLimited, "another act on many tasks is being done").WithHint("try again in some seconds").
+			WithRetryAt(time.Now().Add(5 * time.Second))
+	}
+	defer b.acting.Unlock()
+	report, err := bulk.Select(ctx, b.api, r)
+	if err != nil || report.Count == 0 {
+		return report, err
+	}
+	began := false
+	act := audit.Act{Actor: r.Actor, Face: audit.FaceHTTP, Name: "bulk." + r.Act, Target: report.Set, Params: r.Params(report.Count)}
+	err = b.host.act(ctx, act, true, func() (string, *audit.Link, error) {
+		began = true
+		return "", nil, bulk.Do(context.WithoutCancel(ctx), b.api, r, &report, func(int) {})
+	})
+	if !began {
+		return bulk.Report{}, err
+	}
+	for i := range report.Items {
+		if e := report.Items[i].Error; e != nil {
+			clean := *e
+			clean.Message = b.host.redactText(e.Message)
+			report.Items[i].Error = &clean
+		}
+	}
+	return report, nil
+}
+
+const (
+	// keepAnswers is how long the answer of an act is kept for repetitions of its request.
+	keepAnswers = 24 * time.Hour
+	// maxAnswers and maxAnswerItems bound the answers that are kept, and the items in them.
+	maxAnswers, maxAnswerItems = 1000, 2 * bulk.MaxItems
+)
+
+// bulkAnswers are the answers of acts on many tasks, the oldest first.
+type bulkAnswers struct {
+	mu  sync.Mutex
+	all []*bulkAnswer
+}
+
+// bulkAnswer is the answer of an act. report and err are set when done is closed.
+type bulkAnswer struct {
+	actor, key, request string
+	at                  time.Time
+	done                chan struct{}
+	report              bulk.Report
+	err                 error
+}
+
+// await returns the answer when there is one.
+func (a *bulkAnswer) await(ctx context.Context) (bulk.Report, error) {
+	select {
+	case <-a.done:
+		return a.report, a.err
+	case <-ctx.Done():
+		return bulk.Report{}, fault.From(ctx.Err())
+	}
+}
+
+// ended reports whether there is an answer.
+func (a *bulkAnswer) ended() bool {
+	select {
+	case <-a.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// claim returns the answer with the key of a request, and whether the request was made before. The caller must finish a new one. It returns
+// CONFLICT if the key belongs to another request.
+func (b *bulkAnswers) claim(r rest.BulkRequest, now time.Time) (a *bulkAnswer, known bool, err error) {
+	text, err := json.Marshal(r.Request)
+	if err != nil {
+		return nil, false, fault.Wrap(fault.Internal, err, "a request cannot be encoded")
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all = slices.DeleteFunc(b.all, func(a *bulkAnswer) bool { return a.ended() && now.Sub(a.at) >= keepAnswers })
+	for _, a := range b.all {
+		switch {
+		case a.actor != r.Actor || a.key != r.IdempotencyKey:
+		case a.request != string(text):
+			return nil, false, fault.New(fault.Conflict, "the key belongs to another request").WithField("idempotency_key").WithHint("choose another one")
+		default:
+			return a, true, nil
+		}
+	}
+	a = &bulkAnswer{actor: r.Actor, key: r.IdempotencyKey, request: string(text), at: now, done: make(chan struct{})}
+	b.all = append(b.all, a)
+	return a, false, nil
+}
+
+// finish makes an answer known to those who wait, and keeps it, unless nothing was done.
+func (b *bulkAnswers) finish(a *bulkAnswer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(a.done)
+	if a.err != nil {
+		b.all = slices.DeleteFunc(b.all, func(other *bulkAnswer) bool { return other == a })
+		return
+	}
+	items := 0
+	for _, one := range b.all {
+		items += one.items()
+	}
+	for len(b.all) > 1 && (len(b.all) > maxAnswers || items > maxAnswerItems) && b.all[0].ended() {
+		items -= b.all[0].items()
+		b.all = slices.Delete(b.all, 0, 1)
+	}
+}
+
+// items returns the number of items in an answer; 0 while there is none.
+func (a *bulkAnswer) items() int {
+	if !a.ended() {
+		return 0
+	}
+	return len(a.report.Items)
+}
