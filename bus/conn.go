@@ -318,6 +318,11 @@ func (c *Conn) Close() { c.nc.Close() }
 // NATS returns the underlying connection, for requests and replies.
 func (c *Conn) NATS() *nats.Conn { return c.nc }
 
+// Reconnects returns how often the connection was lost and came back, and whether it is there now.
+func (c *Conn) Reconnects() (times uint64, connected bool) {
+	return c.nc.Stats().Reconnects, c.nc.IsConnected()
+}
+
 // Token returns the secret of the bearer token of the connection; empty for the operator or a worker.
 func (c *Conn) Token() string { return c.target.config.Token }
 

@@ -161,6 +161,8 @@ type Worker struct {
 	OwnTools bool
 	// Queues are the queues that the worker serves; empty means "default".
 	Queues []string
+	// Metrics is the address at loopback at which a worker in a process of its own serves its metrics; empty for none.
+	Metrics string
 }
 
 func (c Config) logger() *slog.Logger {

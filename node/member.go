@@ -150,7 +150,7 @@ func (m *member) openWorker(ctx context.Context) (run func(context.Context) erro
 	}
 	cfg := m.cfg
 	cfg.Faces.Servers.Connect = max(cfg.Faces.Servers.Connect, gateway.OnCall) // only the active node keeps permanent connections
-	return openWorker(ctx, cfg)
+	return openWorker(ctx, cfg, nil)
 }
 
 // retryAfter is how long a node waits after it failed to become active, so that another node can acquire the lease.

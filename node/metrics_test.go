@@ -27,6 +27,12 @@ func scrape(t *testing.T, site, token string) map[string]float64 {
 	t.Helper()
 	status, body := fetch(t, site+"/metrics", token)
 	require.Equal(t, http.StatusOK, status, body)
+	return parseMetrics(t, body)
+}
+
+// parseMetrics returns the values of an exposition, by series.
+func parseMetrics(t *testing.T, body string) map[string]float64 {
+	t.Helper()
 	all := map[string]float64{}
 	for line := range strings.Lines(body) {
 		at := strings.LastIndex(line, " ")

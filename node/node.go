@@ -277,7 +277,12 @@ func (n *Node) Stop(ctx context.Context) error {
 // RunWorker runs a worker for a remote node until ctx ends, and returns when the worker has drained. It connects with the
 // credential of workers, which permits only their protocol.
 func RunWorker(ctx context.Context, cfg Config) error {
-	run, err := openWorker(ctx, cfg)
+	face, err := openWorkerFace(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer face.close()
+	run, err := openWorker(ctx, cfg, face)
 	if err != nil {
 		return err
 	}
@@ -289,8 +294,8 @@ func RunWorker(ctx context.Context, cfg Config) error {
 	return run(ctx)
 }
 
-// openWorker prepares a worker. run runs the worker until ctx ends; it must be called once.
-func openWorker(ctx context.Context, cfg Config) (run func(context.Context) error, err error) {
+// openWorker prepares a worker, whose metrics face serves. run runs the worker until ctx ends; it must be called once.
+func openWorker(ctx context.Context, cfg Config, face *workerFace) (run func(context.Context) error, err error) {
 	c, err := dial(ctx, cfg, bus.WorkerUser)
 	if err != nil {
 		return nil, err
@@ -309,6 +314,7 @@ func openWorker(ctx context.Context, cfg Config) (run func(context.Context) erro
 	}
 	return func(ctx context.Context) error {
 		defer c.Close()
+		face.serve(w, c)
 		return errors.Join(w.Run(ctx), h.close())
 	}, nil
 }

@@ -81,7 +81,7 @@ var metricName = regexp.MustCompile(`\b(?:orch|process|go)_[a-z0-9_]+`)
 func TestQueriesNameMetrics(t *testing.T) {
 	t.Parallel()
 	shown, known := map[string]bool{}, map[string]bool{}
-	for _, g := range metrics.Groups() {
+	for _, g := range append(metrics.Groups(), metrics.WorkerGroups()...) {
 		for _, f := range g.Families {
 			known[f.Name] = true
 			if f.Type == metrics.Histogram {

@@ -139,6 +139,13 @@ func (r *attemptTable) size() int {
 	return len(r.attempts)
 }
 
+// figures returns how many attempts there are.
+func (r *attemptTable) figures() Figures {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return Figures{Slots: r.slots, Running: r.executing, Unreported: len(r.attempts) - r.executing, Abandoned: max(r.abandoned, 0)}
+}
+
 // shortestLease returns the shortest lease seen, or a default before the first.
 func (r *attemptTable) shortestLease() time.Duration {
 	const usual = 30 * time.Second

@@ -29,6 +29,10 @@ func (w *Worker) poll(ctx context.Context, launch func(*work.Call)) error {
 			failures = 0
 			w.acceptBatch(batch, launch)
 			continue
+		case ctx.Err() == nil:
+			w.counts.pollFailures.Add(1)
+		}
+		switch {
 		case fault.Has(err, fault.Unauthorized), fault.Has(err, fault.Forbidden):
 			return err
 		case ctx.Err() == nil && failures == 0:

@@ -15,6 +15,7 @@ import (
 func (w *Worker) deliver(ctx context.Context, a *attempt, o work.Outcome) {
 	defer w.calls.Done()
 	a.cancel(nil)
+	w.counts.add(&o)
 	w.attempts.ended()
 	w.report(ctx, a, o)
 	w.attempts.remove(a.Ref)
@@ -29,10 +30,12 @@ func (w *Worker) report(ctx context.Context, a *attempt, o work.Outcome) {
 	refused := false
 	for failures := 0; !a.dropped.Load(); failures++ {
 		err := w.owner.Report(ctx, o)
-		switch {
-		case err == nil:
+		if err == nil {
 			failpoint.Pass(failpoint.Delivered)
 			return
+		}
+		w.counts.reportFailures.Add(1)
+		switch {
 		case fault.Has(err, fault.Conflict):
 			w.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "the outcome came too late and was refused", a.logAttrs(err)...)
 			return

@@ -37,6 +37,8 @@ type Worker struct {
 	// calls counts the calls that were accepted and not reported yet.
 	calls sync.WaitGroup
 	pool  *gopool.Pool
+	// counts counts what the worker does.
+	counts *counts
 	// lastBatch is the number of the newest batch with calls. Only the polling goroutine uses it.
 	lastBatch uint64
 }
@@ -58,7 +60,7 @@ func New(owner work.Owner, catalogue *tools.Catalogue, rules Policy, cfg Config)
 	cleaner := &cleaner{co}
 	leases := &leaseKeeper{core: co, cleaner: cleaner, wake: make(chan struct{}, 1)}
 	return &Worker{
-		core: co, leases: leases, executor: newExecutor(co, cleaner, leases, catalogue), cleaner: cleaner, pool: gopool.New(idlePerSlot * cfg.Concurrency), lastBatch: 1,
+		core: co, leases: leases, executor: newExecutor(co, cleaner, leases, catalogue), cleaner: cleaner, pool: gopool.New(idlePerSlot * cfg.Concurrency), counts: newCounts(), lastBatch: 1,
 	}, nil
 }
 

@@ -87,20 +87,27 @@ func (c *nodeCommands) durability() string {
 }
 
 func newWorker(c *nodeCommands) *cobra.Command {
+	var metrics string
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Run a worker that executes calls of a node elsewhere",
 		Long: `Run a worker until it is interrupted. The first interrupt or SIGTERM drains it: no new calls are taken, and
 those that run have 10 seconds to end. Then they are cancelled and given back: calls that only read, or may be
 repeated, go to other workers, and one that may have changed something is in doubt. The second interrupt ends
-the worker at once.`,
-		Example: "  orch worker --queue builds --concurrency 2",
+the worker at once.
+
+With --metrics it serves its metrics for Prometheus at GET /metrics of an address at loopback, without a token: they
+count calls, and name none.`,
+		Example: "  orch worker --queue builds --concurrency 2\n  orch worker --metrics 127.0.0.1:9424",
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			defer surviveClosedOutput()()
-			return stopped(cmd.Context(), c.nodes.Work(cmd.Context(), c.cfg))
+			cfg := c.cfg
+			cfg.Worker.Metrics = metrics
+			return stopped(cmd.Context(), c.nodes.Work(cmd.Context(), cfg))
 		},
 	}
+	cmd.Flags().StringVar(&metrics, "metrics", "", "serve metrics at this `ADDRESS` of loopback, such as 127.0.0.1:9424 (default: nowhere)")
 	addSome(cmd.Flags(), false, func(k config.Key) bool { return k.Worker })
 	return cmd
 }

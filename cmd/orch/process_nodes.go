@@ -233,7 +233,12 @@ func (p processNodes) Work(ctx context.Context, cfg config.Config) error {
 	if cfg.Server != "" {
 		c.Storage.NATSURL = cfg.Server
 	}
-	return node.RunWorker(ctx, c)
+	c.Worker.Metrics = cfg.Worker.Metrics
+	err := node.RunWorker(ctx, c)
+	if f := fault.From(err); f != nil && f.Field == "metrics" {
+		return f.WithField("--metrics")
+	}
+	return err
 }
 
 // Verify implements nodes. A running node checks its own store. If no node runs, this process first checks the files, because a

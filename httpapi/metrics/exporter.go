@@ -42,15 +42,27 @@ func (e *Exporter) Text(s *Snapshot) (exposition []byte, series int) {
 		e.begun = true
 	}
 	t := &text{}
-	for _, group := range Groups() {
+	t.groups(v, Groups())
+	return t.out, t.series
+}
+
+// WorkerText returns the metrics of a process of orch worker.
+func WorkerText(s *Snapshot) []byte {
+	t := &text{}
+	t.groups(&view{Snapshot: s}, WorkerGroups())
+	return t.out
+}
+
+// groups adds the metrics of groups that the process has.
+func (t *text) groups(v *view, groups []Group) {
+	for _, group := range groups {
 		for i := range group.Families {
 			t.family, t.begun = &group.Families[i], false
-			if s.Node != nil || t.family.Standby {
+			if v.Node != nil || v.Worker != nil || t.family.Standby {
 				t.family.write(v, t)
 			}
 		}
 	}
-	return t.out, t.series
 }
 
 // view is a snapshot with bounded labels.

@@ -73,14 +73,18 @@ func (v *view) age(since time.Time) float64 {
 	return max(v.At.Sub(since).Seconds(), 0)
 }
 
+func buildInfo() Family {
+	return Family{
+		"orch_build_info", Gauge, "Always 1; the labels say what runs.",
+		[]Label{{"version", "the version of orch"}, {"go_version", "the version of Go"}},
+		true,
+		func(v *view, t *text) { t.add(1, v.Version, goVersion()) },
+	}
+}
+
 func nodeFamilies() []Family {
 	return []Family{
-		{
-			"orch_build_info", Gauge, "Always 1; the labels say what runs.",
-			[]Label{{"version", "the version of orch"}, {"go_version", "the version of Go"}},
-			true,
-			func(v *view, t *text) { t.add(1, v.Version, goVersion()) },
-		},
+		buildInfo(),
 		{
 			"orch_active", Gauge, "1 for the active node, 0 for a process of a cluster that stands by.", nil, true,
 			func(v *view, t *text) { t.flag(v.Node != nil) },

@@ -41,6 +41,8 @@ type Snapshot struct {
 	Took time.Duration
 	// Node is nil for a process that stands by.
 	Node *Node
+	// Worker is set for a process of orch worker.
+	Worker *Worker
 	// Process has the figures of the operating system and of the runtime.
 	Process Process
 }
@@ -77,6 +79,19 @@ type Node struct {
 	Commits   Commits
 	// Servers are the external MCP servers, and their states.
 	Servers map[string]string
+}
+
+// Worker has the figures of a worker in a process of its own.
+type Worker struct {
+	// Slots is the number of calls that it runs at the same time. Running, Unreported and Abandoned count the calls that run, those that
+	// wait to be reported, and the tools that still run after their calls.
+	Slots, Running, Unreported, Abandoned int
+	// Ended counts the calls that have ended, by what became of them, and Took is how long they took.
+	Ended map[string]uint64
+	Took  *histogram.Counts
+	// ReportFailures, PollFailures and Reconnects count failures since the process started. Connected is set if it has a connection.
+	ReportFailures, PollFailures, Reconnects uint64
+	Connected                                bool
 }
 
 // Schedules describes what starts tasks at certain times.

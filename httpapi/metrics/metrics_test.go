@@ -134,6 +134,24 @@ func TestCountersOnlyGrow(t *testing.T) {
 	}
 }
 
+// A worker has its figures, and nothing of a node.
+func TestWorkerText(t *testing.T) {
+	t.Parallel()
+	h := histogram.Of(time.Second)
+	h.Observe(2 * time.Second)
+	w := &metrics.Worker{Slots: 5, Running: 2, Ended: map[string]uint64{"succeeded": 3, "timeout": 1}, Took: h.Counts(), ReportFailures: 4, Reconnects: 6, Connected: true}
+	all := parse(t, metrics.WorkerText(&metrics.Snapshot{Version: "v", At: at, Worker: w, Process: metrics.ReadProcess(at)}))
+	for series, want := range map[string]float64{
+		"orch_worker_slots": 5, "orch_worker_calls_running": 2, `orch_worker_calls_total{class="succeeded"}`: 3, `orch_worker_calls_total{class="timeout"}`: 1,
+		`orch_worker_call_seconds_bucket{le="1"}`: 0, "orch_worker_call_seconds_count": 1, "orch_worker_report_failures_total": 4,
+		"orch_worker_reconnects_total": 6, "orch_worker_connected": 1,
+	} {
+		assert.InDelta(t, want, all[series], 0, series)
+	}
+	assert.Positive(t, all["process_resident_memory_bytes"])
+	assert.NotContains(t, all, "orch_active")
+}
+
 // Each code of the range of authority means that a call was denied.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()

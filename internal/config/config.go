@@ -105,6 +105,8 @@ type Worker struct {
 	Concurrency int
 	// Queues are the queues that the worker serves.
 	Queues []string
+	// Metrics is the address at which orch worker serves its metrics; empty for none. Only its flag sets it.
+	Metrics string
 }
 
 // Confinement is what calls may do.

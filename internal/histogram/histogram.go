@@ -21,9 +21,11 @@ type Histogram struct {
 }
 
 // New returns an empty histogram.
-func New() *Histogram {
-	b := bounds()
-	return &Histogram{bounds: b, counts: make([]atomic.Uint64, len(b)+1)}
+func New() *Histogram { return Of(bounds()...) }
+
+// Of returns an empty histogram with the ascending upper bounds of its buckets.
+func Of(bounds ...time.Duration) *Histogram {
+	return &Histogram{bounds: bounds, counts: make([]atomic.Uint64, len(bounds)+1)}
 }
 
 // Observe counts a duration.

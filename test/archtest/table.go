@@ -85,7 +85,7 @@ func layers() []Layer {
 			}},
 			{Package: "worker", Imports: []string{
 				"fault", "events", "statemachine", "work", "tools", "policy",
-				"internal/gopool", "internal/failpoint", "internal/pathguard", "internal/pathindex", "internal/pause", "internal/proc", "internal/secret", "internal/undo", "internal/uptime", "internal/workspace",
+				"internal/histogram", "internal/gopool", "internal/failpoint", "internal/pathguard", "internal/pathindex", "internal/pause", "internal/proc", "internal/secret", "internal/undo", "internal/uptime", "internal/workspace",
 			}},
 		}},
 		{"adapters", adapters(face)},

@@ -24,17 +24,28 @@ func metricsPage() string {
 	for _, g := range metrics.Groups() {
 		d.line("")
 		d.line("## %s", g.Title)
-		var rows [][]string
-		for _, f := range g.Families {
-			name := "`" + f.Name + "`"
-			if f.Standby {
-				name += " `*`"
-			}
-			rows = append(rows, []string{name, string(f.Type), strings.ReplaceAll(f.Help, "|", `\|`), labelsOf(f)})
-		}
-		d.table([]string{"metric", "type", "meaning", "labels"}, rows)
+		d.metrics(g.Families)
 	}
+	workers := metrics.WorkerGroups()[0]
+	d.line("")
+	d.line("## %s", workers.Title)
+	d.line("")
+	d.line("A process of `orch worker --metrics ADDRESS` has these metrics, and those of the process above. It listens at loopback, and needs no token.")
+	d.metrics(workers.Families)
 	return strings.TrimRight(strings.ReplaceAll(d.String(), "\n\n\n", "\n\n"), "\n") + "\n"
+}
+
+// metrics writes a table of metrics.
+func (d *document) metrics(families []metrics.Family) {
+	var rows [][]string
+	for _, f := range families {
+		name := "`" + f.Name + "`"
+		if f.Standby {
+			name += " `*`"
+		}
+		rows = append(rows, []string{name, string(f.Type), strings.ReplaceAll(f.Help, "|", `\|`), labelsOf(f)})
+	}
+	d.table([]string{"metric", "type", "meaning", "labels"}, rows)
 }
 
 func labelsOf(f metrics.Family) string {
