@@ -88,7 +88,7 @@ func (d *Definition) Check() error {
 	for _, one := range d.Events {
 		if !knownEvents(one) {
 			return fault.New(fault.ValidationError, "%q is not a type of events", fault.Clip(one, longest)).WithField("events").
-				WithHint("use %s, task.* or approval.*", strings.Join(Types(), ", "))
+				WithHint("use %s, task.*, approval.* or question.*", strings.Join(Types(), ", "))
 		}
 	}
 	return nil

@@ -107,6 +107,37 @@ func TestWrongDefinitions(t *testing.T) {
 	}
 }
 
+// A question is told with its message, its answer without its content.
+func TestQuestions(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	c := &events.Commit{Task: events.KeyedTaskID("", "a"), Rev: 3, At: at, Events: []events.Event{
+		{Kind: events.QuestionAsked, Data: &events.Question{ID: "ASK_1", Step: "a", Kind: events.Elicitation, Params: events.Inline([]byte(`{"message":"Who, hunter2?","requestedSchema":{}}`)), ExpiresAt: at}},
+		{Kind: events.QuestionAnswered, Data: &events.Answer{ID: "ASK_1", By: "user:ada", Action: "accept", Response: events.Inline([]byte(`{"content":{"pin":"4711"}}`))}},
+		{Kind: events.QuestionExpired, Data: &events.Unanswered{ID: "ASK_1", Reason: "late"}},
+		{Kind: events.QuestionAsked, Data: &events.Question{ID: "ASK_2", Kind: events.Sampling, Params: events.Inline([]byte(`{"message":"x","messages":[{"content":"4711"}]}`)), ExpiresAt: at}},
+		{Kind: events.QuestionAsked, Data: &events.Question{ID: "ASK_3", Kind: events.Elicitation, Params: events.Value{Ref: "sha256:0", Size: 70_000}, ExpiresAt: at}},
+	}}
+	redact := func(text string) string { return strings.ReplaceAll(text, "hunter2", "[hidden]") }
+	for i, want := range []string{
+		`"type":"question.asked","timestamp":"2026-11-29T12:00:00Z","data":{"task":"` + string(c.Task) + `","revision":3,"question":{"id":"ASK_1","step":"a","kind":"elicitation","message":"Who, [hidden]?","expires_at":"2026-11-29T12:00:00Z"}}`,
+		`"question":{"id":"ASK_1","by":"user:ada","action":"accept"}}`,
+		`"type":"question.expired"`,
+		`"question":{"id":"ASK_2","kind":"sampling","expires_at":"2026-11-29T12:00:00Z"}}`,
+		`"question":{"id":"ASK_3","kind":"elicitation","expires_at":"2026-11-29T12:00:00Z"}}`,
+	} {
+		e, ok := destinations.New(c, i, destinations.Facts{}, redact)
+		require.True(t, ok)
+		body, err := e.Encode()
+		require.NoError(t, err)
+		assert.Contains(t, string(body), want)
+		assert.NotContains(t, string(body), "4711")
+	}
+	d := destinations.Definition{Events: []string{"question.*"}}
+	require.True(t, d.Wants("question.expired", nil))
+	assert.False(t, d.Wants("approval.expired", nil))
+}
+
 // A body says what has happened, and never what a task works with.
 func TestBody(t *testing.T) {
 	t.Parallel()

@@ -26,6 +26,10 @@ const (
 	ApprovalRejected  = "approval.rejected"
 	ApprovalExpired   = "approval.expired"
 
+	QuestionAsked    = "question.asked"
+	QuestionAnswered = "question.answered"
+	QuestionExpired  = "question.expired"
+
 	// Test is the type of the deliveries of orch destination test.
 	Test = "orch.test"
 )
@@ -34,7 +38,7 @@ const (
 func Types() []string {
 	return []string{
 		TaskSubmitted, TaskStarted, TaskBlocked, TaskPaused, TaskResumed, TaskCompleted, TaskFailed, TaskCancelled,
-		ApprovalRequested, ApprovalGranted, ApprovalRejected, ApprovalExpired,
+		ApprovalRequested, ApprovalGranted, ApprovalRejected, ApprovalExpired, QuestionAsked, QuestionAnswered, QuestionExpired,
 	}
 }
 
@@ -65,6 +69,12 @@ func TypeOf(kind events.Kind) string {
 		return ApprovalRejected
 	case events.ApprovalExpired:
 		return ApprovalExpired
+	case events.QuestionAsked:
+		return QuestionAsked
+	case events.QuestionAnswered:
+		return QuestionAnswered
+	case events.QuestionExpired:
+		return QuestionExpired
 	default:
 		return ""
 	}
@@ -92,7 +102,8 @@ type Data struct {
 	Block     string     `json:"block,omitempty"`
 	ErrorCode fault.Code `json:"error_code,omitempty"`
 	Approval  *Approval  `json:"approval,omitempty"`
-	// URL is the page of the task or of the approval, if the node has one.
+	Question  *Question  `json:"question,omitempty"`
+	// URL is the page of the task, of the approval or of the question, if the node has one.
 	URL string `json:"url,omitempty"`
 }
 
@@ -106,6 +117,28 @@ type Approval struct {
 	Description string     `json:"description,omitempty"`
 	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
 	Approver    string     `json:"approver,omitempty"`
+}
+
+// Question describes a question. All but the id, the action and who has answered is only in question.asked.
+type Question struct {
+	ID   string `json:"id"`
+	Step string `json:"step,omitempty"`
+	// Kind is elicitation for a question to a person, sampling or roots for one to the client.
+	Kind      string     `json:"kind,omitempty"`
+	Message   string     `json:"message,omitempty"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+	// By is who has answered, Action is accept, decline or cancel. What was answered is in no body.
+	By     string `json:"by,omitempty"`
+	Action string `json:"action,omitempty"`
+}
+
+// messageOf returns the text of a question to a person; empty for others, and for one that is stored apart because it is large.
+func messageOf(q *events.Question) string {
+	var params struct{ Message string }
+	if q.Kind != events.Elicitation || json.Unmarshal(q.Params.Raw, &params) != nil {
+		return ""
+	}
+	return params.Message
 }
 
 // Facts are what a delivery says about the task of an event.
@@ -164,6 +197,12 @@ func New(c *events.Commit, index int, f Facts, redact func(string) string) (Even
 		e.Data.Approval, e.Data.Reason = &Approval{ID: d.ID, Approver: d.Approver}, text(d.Reason)
 	case *events.Elapsed:
 		e.Data.Approval = &Approval{ID: d.ID}
+	case *events.Question:
+		e.Data.Question = &Question{ID: d.ID, Step: d.Step, Kind: d.Kind, Message: text(messageOf(d)), ExpiresAt: &d.ExpiresAt}
+	case *events.Answer:
+		e.Data.Question = &Question{ID: d.ID, By: d.By, Action: d.Action}
+	case *events.Unanswered:
+		e.Data.Question = &Question{ID: d.ID}
 	}
 	return e, e.Type != ""
 }

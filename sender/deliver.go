@@ -161,6 +161,8 @@ func (s *Sender) encode(e destinations.Event) ([]byte, error) {
 	switch {
 	case e.Data.Approval != nil:
 		e.Data.URL = s.cfg.Page("approvals", e.Data.Approval.ID)
+	case e.Data.Question != nil:
+		e.Data.URL = s.cfg.Page("questions", e.Data.Question.ID)
 	case e.Data.Task != "":
 		e.Data.URL = s.cfg.Page("tasks", e.Data.Task)
 	}

@@ -38,7 +38,7 @@ type Config struct {
 	Open journaled.Open
 	// Net says which addresses destinations may have.
 	Net netguard.Config
-	// Page returns the URL of the page of a task or an approval; empty for none. Default: none.
+	// Page returns the URL of the page of a task, an approval or a question; empty for none. Default: none.
 	Page func(kind, id string) string
 	// Redact removes secrets from texts. Default: it removes none.
 	Redact func(text string) string
