@@ -19,7 +19,7 @@ type Hooks interface {
 	PutHook(ctx context.Context, r PutHookRequest) (HookView, error)
 	// SteerHook pauses, resumes or deletes a hook, or gives it another secret. Errors: NOT_FOUND, VALIDATION_ERROR.
 	SteerHook(ctx context.Context, r SteerHookRequest) (HookView, error)
-	// TestHook returns what a delivery would do, without doing it. Errors: NOT_FOUND, VALIDATION_ERROR.
+	// TestHook returns what a delivery would do, without doing it. Errors: NOT_FOUND, VALIDATION_ERROR, and those of PutHook for a definition.
 	TestHook(ctx context.Context, r TestHookRequest) (TestHookReply, error)
 }
 
@@ -73,6 +73,10 @@ type SteerHookRequest struct {
 // TestHookRequest is a delivery that only shows what it would do.
 type TestHookRequest struct {
 	Name string `json:"name"`
+	// Definition is tested instead of the hook with the name, which need not exist. Deliveries are then not signed.
+	Definition *hooks.Definition `json:"definition,omitempty"`
+	// Root is the same as in PutHookRequest, for the definition.
+	Root string `json:"root,omitempty"`
 	// Body is the body. Headers are headers of the sender beside those of its signature, such as X-GitHub-Event; Content-Type is
 	// application/json by default.
 	Body    string            `json:"body,omitempty"`
@@ -119,6 +123,8 @@ type HookView struct {
 	HasSecret bool `json:"has_secret"`
 	// PreviousUntil is until when the secret before the current one is valid.
 	PreviousUntil *time.Time `json:"previous_until,omitempty"`
+	// Limits are the limits of its deliveries.
+	Limits HookLimits `json:"limits"`
 	// Counts are the numbers of deliveries. Those that were rejected or limited are counted since the node started.
 	Counts map[hooks.Result]int `json:"counts"`
 	// LastRejected is the last request without a valid signature since the node started.
@@ -127,6 +133,15 @@ type HookView struct {
 	LastRefused *hooks.Outcome `json:"last_refused,omitempty"`
 	// Deliveries are the last deliveries, the newest first.
 	Deliveries []hooks.Outcome `json:"deliveries"`
+}
+
+// HookLimits are the limits of the deliveries to a hook.
+type HookLimits struct {
+	// PerSecond is the number of deliveries that it takes in a second, AtOnce the number that it takes at once after a pause.
+	PerSecond int `json:"per_second"`
+	AtOnce    int `json:"at_once"`
+	// MaxBody is the maximum size of a body, in bytes.
+	MaxBody int `json:"max_body"`
 }
 
 // ActorFields returns the field that names who acts.

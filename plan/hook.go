@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
 
 	"github.com/orch-dev/orch/fault"
 )
@@ -100,6 +101,47 @@ func (r *HookRules) Chooses(h HookInfo) (bool, error) {
 			WithHint("compare: hook.body.action == \"opened\"")
 	}
 	return chosen, nil
+}
+
+// CheckWhen returns VALIDATION_ERROR if the expression that chooses can be neither true nor false, whatever is delivered: because of its
+// type, or because it is a constant that fails.
+func (r *HookRules) CheckWhen() error {
+	if r.when == nil {
+		return nil
+	}
+	if e, ok := r.when.template.(*expression); ok {
+		if what, always := e.neverTruth(); always {
+			return fault.New(fault.ValidationError, "the expression gives %s, not true or false", what).WithField("when").
+				WithHint("compare: hook.body.action == \"opened\"")
+		}
+	}
+	if r.when.uses[rootHook] {
+		return nil
+	}
+	if _, err := r.Chooses(HookInfo{}); err != nil {
+		return fault.From(err).WithField("when")
+	}
+	return nil
+}
+
+// neverTruth returns what an expression gives if its type says that this is never true or false.
+func (e *expression) neverTruth() (what string, always bool) {
+	t := e.code.Node().Type()
+	if t == nil {
+		return "", false
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "a text", true
+	case reflect.Int, reflect.Float64:
+		return "a number", true
+	case reflect.Slice, reflect.Array:
+		return "a list", true
+	case reflect.Map:
+		return "an object", true
+	default:
+		return "", false
+	}
 }
 
 // Values evaluates the values for a delivery.

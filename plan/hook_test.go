@@ -49,6 +49,27 @@ func TestHookRulesChooseDeliveries(t *testing.T) {
 	}
 }
 
+// An expression that can never choose anything is found without a delivery.
+func TestHookRulesThatNeverChoose(t *testing.T) {
+	t.Parallel()
+	for when, message := range map[string]string{
+		"1": "a number", "1.5 + 1": "a number", `"push"`: "a text", "[true]": "a list", `{"a": true}`: "an object", "nil": "null", `"a" + "b"`: "a text",
+		"len(hook.headers)": "a number", "hook.body.n > 1 ? \"a\" : \"b\"": "a text", `fail("no")`: "no", "toJSON(hook.body)": "a text",
+	} {
+		rules, err := plan.CompileHook(when, nil)
+		require.NoError(t, err, when)
+		err = rules.CheckWhen()
+		require.ErrorContains(t, err, message, when)
+		assert.Equal(t, "when", fault.From(err).Field, when)
+		assert.True(t, fault.Has(err, fault.ValidationError), when)
+	}
+	for _, when := range []string{"", "true", "${{ false }}", "1 == 2", "hook.body", "hook.body.ok", "hook.body.ok ?? false", "not hook.body.ok", `hook.body.a.b == "x"`, "any(hook.body, # > 1)", "hook.body.fails.here == 1"} {
+		rules, err := plan.CompileHook(when, nil)
+		require.NoError(t, err, when)
+		assert.NoError(t, rules.CheckWhen(), when)
+	}
+}
+
 func TestHookRulesComputeValues(t *testing.T) {
 	t.Parallel()
 	rules, err := plan.CompileHook("", json.RawMessage(`{"inputs":{"ref":"${{ hook.body.ref }}","n":7,"text":"repo ${{ hook.body.repository.id }}","whole":"${{ hook }}"},"plain":[1,"x"]}`))

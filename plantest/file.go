@@ -37,7 +37,27 @@ type Case struct {
 	Approvals map[string]Decision `yaml:"approvals"`
 	// Signals are sent at the start of the task, by name.
 	Signals map[string]any `yaml:"signals"`
-	Expect  Expect         `yaml:"expect"`
+	// Hook is the delivery, Schedule the firing that starts the task; at most one of them.
+	Hook     *Delivery `yaml:"hook"`
+	Schedule *Firing   `yaml:"schedule"`
+	Expect   Expect    `yaml:"expect"`
+}
+
+// Delivery is the value of hook in expressions.
+type Delivery struct {
+	// Name and ID are "test" by default.
+	Name    string            `yaml:"name"`
+	ID      string            `yaml:"delivery"`
+	Subject string            `yaml:"subject"`
+	Headers map[string]string `yaml:"headers"`
+	Body    any               `yaml:"body"`
+}
+
+// Firing is the value of schedule in expressions.
+type Firing struct {
+	// Name is "test" by default, Time the start of the case.
+	Name string    `yaml:"name"`
+	Time time.Time `yaml:"time"`
 }
 
 // Result is the result of a call: an output or an error.
@@ -170,6 +190,9 @@ func (f *File) check(name string) error {
 	for i, c := range f.Cases {
 		if c.Name == "" {
 			return bad(fmt.Sprintf("cases[%d].name", i), "a case has a name")
+		}
+		if c.Hook != nil && c.Schedule != nil {
+			return bad(fmt.Sprintf("cases[%d].schedule", i), "a task has a hook or a schedule, not both")
 		}
 		if c.Expect.Took == "" {
 			continue

@@ -204,6 +204,39 @@ cases:
 }
 
 // A result for a step or tool that the plan does not have is an error.
+// A case says what has started the task.
+func TestHooksAndSchedules(t *testing.T) {
+	t.Parallel()
+	all := cases(t, `
+orch: v1
+steps:
+  - id: who
+    set: {ref: "${{ hook.body?.ref }}", event: "${{ hook.headers[\"x-github-event\"] }}", hook: "${{ hook.name }}", of: "${{ hook.subject }}", id: "${{ hook.delivery }}", at: "${{ schedule.time }}", schedule: "${{ schedule.name }}"}
+outputs: {who: "${{ steps.who.output }}"}
+`, `
+now: 2026-05-01T10:00:00Z
+cases:
+  - name: hook
+    hook: {name: deploy, delivery: id-1, subject: a.b, headers: {X-GitHub-Event: push}, body: {ref: main}}
+    expect: {outputs: {who: {ref: main, event: push, hook: deploy, of: a.b, id: id-1, schedule: ""}}}
+  - name: a body alone
+    hook: {body: {ref: main}}
+    expect: {outputs: {who: {ref: main, hook: test, id: test}}}
+  - name: schedule
+    schedule: {name: nightly, time: 2026-03-29T01:30:00+01:00}
+    expect: {outputs: {who: {at: "2026-03-29T00:30:00Z", schedule: nightly, ref: null, hook: ""}}}
+  - name: now
+    schedule: {}
+    expect: {outputs: {who: {at: "2026-05-01T10:00:00Z", schedule: test}}}
+  - name: by hand
+    expect: {outputs: {who: {ref: null, event: null, hook: "", schedule: ""}}}
+`)
+	for name, o := range all {
+		assert.Empty(t, said(o), name)
+	}
+	assert.Len(t, all, 5)
+}
+
 func TestUnknownNames(t *testing.T) {
 	t.Parallel()
 	all := cases(t, steps, `
@@ -239,6 +272,8 @@ func TestRead(t *testing.T) {
 		"plan: a\n":                                                 `f: must be 1 to 1000 cases`,
 		"plan: a\ncases: [{}]\n":                                    `f: a case has a name`,
 		"plan: a\ncases: [{name: x, expect: {took: soon}}]\n":       `f: "soon" is not a duration`,
+		"plan: a\ncases: [{name: x, hook: {}, schedule: {}}]\n":     `f: a task has a hook or a schedule, not both`,
+		"plan: a\ncases: [{name: x, hook: {boddy: 1}}]\n":           `f: line 2: unknown key "boddy"`,
 	} {
 		_, err := plantest.Read("f", []byte(src))
 		require.Error(t, err, src)

@@ -1,6 +1,7 @@
 package plantest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -132,6 +133,9 @@ func (r *run) submit(ctx context.Context) error {
 		}
 		request.Inputs = inputs
 	}
+	if err := r.setOrigin(&request); err != nil {
+		return err
+	}
 	reply, err := r.Submit(ctx, request)
 	if err != nil {
 		return err
@@ -139,6 +143,34 @@ func (r *run) submit(ctx context.Context) error {
 	r.id = reply.ID
 	return r.signal(ctx)
 }
+
+// setOrigin sets the delivery or the firing of the case.
+func (r *run) setOrigin(request *api.SubmitRequest) error {
+	if f := r.c.Schedule; f != nil {
+		request.Schedule = &events.Firing{Name: cmp.Or(f.Name, unnamed), Time: f.Time.UTC()}
+		if f.Time.IsZero() {
+			request.Schedule.Time = r.began
+		}
+	}
+	h := r.c.Hook
+	if h == nil {
+		return nil
+	}
+	body, err := rawOf(h.Body)
+	if err != nil {
+		return err
+	}
+	request.Hook = &events.Delivery{
+		Name: cmp.Or(h.Name, unnamed), ID: cmp.Or(h.ID, unnamed), Subject: h.Subject, Headers: map[string]string{}, Body: events.Inline(body),
+	}
+	for name, value := range h.Headers {
+		request.Hook.Headers[strings.ToLower(name)] = value
+	}
+	return nil
+}
+
+// unnamed is the name of a hook or a schedule, and the id of a delivery, that a case does not name.
+const unnamed = "test"
 
 // signal sends the signals of the case.
 func (r *run) signal(ctx context.Context) error {

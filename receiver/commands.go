@@ -53,6 +53,7 @@ func unknown(name string) error {
 // view returns the view of a hook, with what only this process knows.
 func (r *Receiver) view(h *hook, deliveries int) api.HookView {
 	v := h.view(deliveries)
+	v.Limits = api.HookLimits{PerSecond: rate, AtOnce: burst, MaxBody: MaxBody}
 	if v.URL = r.cfg.URL(h.Name); h.Definition.NATS != nil {
 		v.URL = ""
 	}
@@ -148,7 +149,11 @@ func (r *Receiver) checkDefinition(ctx context.Context, q api.PutHookRequest) er
 	if err := d.Check(); err != nil {
 		return err
 	}
-	if _, err := compile(d); err != nil {
+	rules, err := compile(d)
+	if err == nil {
+		err = rules.CheckWhen()
+	}
+	if err != nil {
 		return err
 	}
 	if err := r.checkSecrets(d); err != nil {
@@ -158,7 +163,7 @@ func (r *Receiver) checkDefinition(ctx context.Context, q api.PutHookRequest) er
 		return nil
 	}
 	trial := &hook{Name: q.Name, Definition: definition{Definition: d, Root: q.Root, By: q.Actor}}
-	err := r.cfg.Tasks.Check(ctx, trial.submission(plan.HookInfo{Delivery: "trial"}, d.Inputs))
+	err = r.cfg.Tasks.Check(ctx, trial.submission(plan.HookInfo{Delivery: "trial"}, d.Inputs))
 	if err == nil {
 		return nil
 	}
@@ -291,9 +296,9 @@ func (r *Receiver) TestHook(ctx context.Context, q api.TestHookRequest) (api.Tes
 	if len(q.Body) > MaxBody {
 		return api.TestHookReply{}, fault.New(fault.ValidationError, "has %d bytes, the limit is %d", len(q.Body), MaxBody).WithField("body")
 	}
-	h := r.get(q.Name)
-	if h == nil {
-		return api.TestHookReply{}, unknown(q.Name)
+	h, err := r.tested(ctx, q)
+	if err != nil {
+		return api.TestHookReply{}, err
 	}
 	v, rejected := r.trial(h, q)
 	switch {
@@ -309,7 +314,26 @@ func (r *Receiver) TestHook(ctx context.Context, q api.TestHookRequest) (api.Tes
 	return api.TestHookReply{Outcome: v.Outcome, Inputs: v.values.Inputs, Signal: v.values.Signal, Headers: v.info.Headers}, nil
 }
 
-// trial judges the delivery of a test. It returns an error if it would be rejected.
+// tested returns the hook that a test is about: one that exists, or one of a definition that nobody has stored.
+func (r *Receiver) tested(ctx context.Context, q api.TestHookRequest) (*hook, error) {
+	if q.Definition == nil {
+		if h := r.get(q.Name); h != nil {
+			return h, nil
+		}
+		return nil, unknown(q.Name)
+	}
+	put := api.PutHookRequest{Name: q.Name, Definition: *q.Definition, Root: cmp.Or(q.Root, r.cfg.Root), Actor: q.Actor}
+	if err := hooks.CheckName(q.Name); err != nil {
+		return nil, err
+	}
+	if err := r.checkDefinition(ctx, put); err != nil {
+		return nil, err
+	}
+	rules, err := compile(put.Definition)
+	return &hook{Name: put.Name, Definition: definition{Definition: put.Definition, Root: put.Root, By: put.Actor}, rules: rules}, err
+}
+
+// trial judges the delivery of a test. It returns an error if it would be rejected; a definition that is not stored has no secret, and rejects nothing.
 func (r *Receiver) trial(h *hook, q api.TestHookRequest) (verdict, error) {
 	headers := hooks.Headers{"content-type": "application/json"}
 	for name, value := range q.Headers {
@@ -326,6 +350,9 @@ func (r *Receiver) trial(h *hook, q api.TestHookRequest) (verdict, error) {
 	}
 	p, valid := h.Definition.Provider, r.keys.Get(h.Definition.ID).Valid(r.now())
 	maps.Copy(headers, hooks.Sign(p, valid[0], id, []byte(q.Body), r.now()))
+	if q.Definition != nil {
+		return r.judge(h, arrival{headers: headers, raw: []byte(q.Body)}), nil
+	}
 	err := r.verify(h, Delivery{Name: h.Name, Headers: headers, Body: []byte(q.Body), Operator: func() bool { return true }})
 	if err != nil && valid[0] == "" {
 		err = hooks.RejectionError("the secret of the hook is missing: orch hook rotate")

@@ -110,7 +110,11 @@ func (s *Sender) check(q api.PutDestinationRequest) error {
 	if err := q.Definition.Check(); err != nil {
 		return err
 	}
-	if _, err := plan.CompileHook(q.Definition.When, nil); err != nil {
+	rules, err := plan.CompileHook(q.Definition.When, nil)
+	if err == nil {
+		err = rules.CheckWhen()
+	}
+	if err != nil {
 		return err
 	}
 	if _, _, err := s.clientFor(q.Definition.URL); err != nil {

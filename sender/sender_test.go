@@ -482,6 +482,7 @@ func TestWrongRequests(t *testing.T) {
 		"metadata":  {api.PutDestinationRequest{Name: "a", Definition: destinations.Definition{URL: "https://169.254.169.254/"}, Secret: secret}, fault.Forbidden, "url"},
 		"plain":     {api.PutDestinationRequest{Name: "a", Definition: destinations.Definition{URL: "http://example.com/"}, Secret: secret}, fault.InvalidFormat, "url"},
 		"user":      {api.PutDestinationRequest{Name: "a", Definition: destinations.Definition{URL: "https://a:b@example.com/"}, Secret: secret}, fault.InvalidFormat, "url"},
+		"constant":  {api.PutDestinationRequest{Name: "a", Definition: destinations.Definition{URL: "https://example.com/", When: "'task.failed'"}, Secret: secret}, fault.ValidationError, "when"},
 		"when":      {api.PutDestinationRequest{Name: "a", Definition: destinations.Definition{URL: "https://example.com/", When: "hook.body ==="}, Secret: secret}, fault.ValidationError, "when"},
 		"no secret": {api.PutDestinationRequest{Name: "a", Definition: destinations.Definition{URL: "https://example.com/"}}, fault.RequiredField, "secret"},
 		"short":     {api.PutDestinationRequest{Name: "a", Definition: destinations.Definition{URL: "https://example.com/"}, Secret: "whsec_AAAA"}, fault.ValidationError, "secret"},

@@ -226,6 +226,7 @@ func (c *hookCommands) hookLines(h api.HookView) []string {
 	if h.Waiting != nil && *h.Waiting > 0 {
 		add("waiting", "%s", screen.Plural(*h.Waiting, "message"))
 	}
+	add("limits", "%d deliveries a second, %d at once; bodies of %d KiB", h.Limits.PerSecond, h.Limits.AtOnce, h.Limits.MaxBody>>10)
 	var counts []string
 	for _, result := range slices.Sorted(maps.Keys(h.Counts)) {
 		counts = append(counts, screen.Number(h.Counts[result])+" "+string(result))

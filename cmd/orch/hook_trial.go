@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -14,19 +15,24 @@ import (
 )
 
 func newHookTest(c *hookCommands) *cobra.Command {
-	var body, event, delivery, subject string
+	var body, event, delivery, subject, file string
 	var headers []string
 	cmd := &cobra.Command{
-		Use:   "test NAME --body FILE",
+		Use:   "test [NAME] --body FILE",
 		Short: "Show what a delivery to a hook would do, without doing it",
 		Long: `Show what a delivery to a hook would do, without doing it. The node signs the body with the stored secret and handles it like a
 delivery: it evaluates when and the inputs, and checks the plan with them. It fails if the delivery would be refused. A hook of the
-provider nats handles it like a message of its stream.`,
-		Example:           `  orch hook test deploy --body push.json --event push`,
-		Args:              takes("NAME"),
+provider nats handles it like a message of its stream.
+
+With -f it tries a definition that is not stored, without a signature. NAME is then what hook.name gives.`,
+		Example:           "  orch hook test deploy --body push.json --event push\n  orch hook test -f paid.yaml --body paid.json",
+		Args:              takes("[NAME]"),
 		ValidArgsFunction: c.completeHooks,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r := api.TestHookRequest{Name: args[0], Delivery: delivery, Subject: subject, Headers: map[string]string{}, Actor: c.actor()}
+			r := api.TestHookRequest{Delivery: delivery, Subject: subject, Headers: map[string]string{}, Actor: c.actor()}
+			if err := c.tested(cmd.Context(), &r, args, file, body); err != nil {
+				return err
+			}
 			for _, one := range headers {
 				name, value, found := strings.Cut(one, ":")
 				if !found {
@@ -49,7 +55,7 @@ provider nats handles it like a message of its stream.`,
 				if err != nil {
 					return err
 				}
-				if err := c.showTest(args[0], reply); err != nil {
+				if err := c.showTest(r.Name, reply); err != nil {
 					return err
 				}
 				return refusedTest(reply.Result)
@@ -57,12 +63,32 @@ provider nats handles it like a message of its stream.`,
 		},
 	}
 	f := cmd.Flags()
+	f.StringVarP(&file, "file", "f", "", "try the definition in this file, - for stdin, instead of that of a hook")
 	f.StringVar(&body, "body", "", "file with the body, - for stdin (default: empty)")
 	f.StringArrayVar(&headers, "header", nil, "header of the delivery, as 'NAME: VALUE' (repeatable)")
 	f.StringVar(&event, "event", "", "event of GitHub, such as push")
 	f.StringVar(&delivery, "delivery", "", "id of the delivery (default: a new one)")
 	f.StringVar(&subject, "subject", "", "subject of a message of a stream (default: that of the hook, if it takes one alone)")
 	return cmd
+}
+
+// tested sets what a test is about: the hook that is named, or a definition in a file.
+func (c *hookCommands) tested(ctx context.Context, r *api.TestHookRequest, args []string, file, body string) error {
+	switch {
+	case len(args) == 0 && file == "":
+		return fault.New(fault.RequiredField, "is missing").WithField("NAME").WithHint("name a hook, or a file with a definition: -f FILE")
+	case file == stdinName && body == stdinName:
+		return fault.New(fault.InvalidParams, "stdin is the definition already").WithField("--body")
+	}
+	if r.Name = "test"; len(args) > 0 {
+		r.Name = args[0]
+	}
+	if file == "" {
+		return nil
+	}
+	d, err := c.definitionFile(ctx, hookOptions{file: file})
+	r.Definition = &d
+	return err
 }
 
 // refusedTest returns an error if a delivery with the result would do nothing although the hook has chosen it.

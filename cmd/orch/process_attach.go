@@ -103,6 +103,12 @@ func (r remote) PutHook(ctx context.Context, in api.PutHookRequest) (api.HookVie
 	return r.client.PutHook(ctx, in)
 }
 
+// TestHook implements api.API.
+func (r remote) TestHook(ctx context.Context, in api.TestHookRequest) (api.TestHookReply, error) {
+	in.Root = cmp.Or(in.Root, r.root)
+	return r.client.TestHook(ctx, in)
+}
+
 // rooted returns a request with the root of the session.
 func (r remote) rooted(in api.SubmitRequest) api.SubmitRequest {
 	if in.KeysOf == "" {

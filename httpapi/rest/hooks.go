@@ -26,8 +26,8 @@ func hookRoutes() []route {
 		one("resume", api.ActResume, "Let a hook take deliveries again.", "note", "secret", "keep"),
 		one("rotate", api.ActRotate, "Give a hook another secret.", "note"),
 		one("delete", api.ActDelete, "Delete a hook.", "note", "secret", "keep"),
-		plain(post, "/hooks/{name}/test", "test_hook", "Show what a delivery to a hook would do.", operates, anyTool, on(api.API.TestHook)).
-			with(fromPath("name", "name")),
+		plain(post, "/hooks/{name}/test", "test_hook", "Show what a delivery to a hook, or to a definition of one, would do.", operates, anyTool, on(api.API.TestHook)).
+			with(fromPath("name", "name")).hides("root"),
 	}
 }
 
