@@ -86,6 +86,8 @@ type TaskView struct {
 type DeliveryRef struct {
 	Name string `json:"name"`
 	ID   string `json:"id"`
+	// Hops is how many deliveries of destinations have led to it.
+	Hops int `json:"hops,omitempty"`
 }
 
 // StepView is a step as clients see it.

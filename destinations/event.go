@@ -147,6 +147,9 @@ type Facts struct {
 	Labels          map[string]string
 	// Part is set for a task that does a part of the work of another one; destinations do not hear of it.
 	Part bool
+	// Hops is how many deliveries of destinations have led to the task, as its hook has recorded it. Parent is its parent; empty for none.
+	Hops   int
+	Parent events.TaskID
 }
 
 // FactsOf returns the facts of the first commit of a task.
@@ -156,6 +159,12 @@ func FactsOf(first *events.Commit) Facts {
 		f.Part = f.Part || e.Kind == events.TaskPart
 		if s, ok := e.Data.(*events.Submitted); ok {
 			f.Name, f.Labels = s.Name, s.Labels
+			if s.Hook != nil {
+				f.Hops = s.Hook.Hops
+			}
+			if s.Parent != nil {
+				f.Parent = s.Parent.Task
+			}
 		}
 	}
 	return f

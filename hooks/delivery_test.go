@@ -52,6 +52,24 @@ func TestIDOf(t *testing.T) {
 	}
 }
 
+func TestHopsOf(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{"": 0, "1": 1, "8": 8, "9": -1, "-1": -1, "many": -1, "99999999999999999999": -1} {
+		h := hooks.Headers{}
+		if text != "" {
+			h[hooks.HeaderHops] = text
+		}
+		n, err := hooks.HopsOf(h)
+		if want < 0 {
+			require.Error(t, err, text)
+			assert.Equal(t, hooks.ReasonLoop, fault.From(err).Reason, text)
+			continue
+		}
+		require.NoError(t, err, text)
+		assert.Equal(t, want, n, text)
+	}
+}
+
 func TestEventOfAndGreeting(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, "push", hooks.EventOf(hooks.GitHub, hooks.Headers{"x-github-event": "push"}, json.RawMessage(`{"type":"x"}`)))

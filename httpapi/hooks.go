@@ -164,7 +164,7 @@ func (h *hookHandler) fail(w http.ResponseWriter, err error) {
 		status = http.StatusUnauthorized
 	case f.Code == fault.RateLimited:
 		status = http.StatusTooManyRequests
-	case f.Reason == receiver.ReasonRefused:
+	case f.Reason == receiver.ReasonRefused, f.Reason == hooks.ReasonLoop:
 		status = http.StatusUnprocessableEntity
 	case f.Reason != receiver.ReasonPaused:
 		f = fault.New(fault.Unavailable, "the delivery cannot be taken now").WithHint("send it again")

@@ -115,7 +115,7 @@ func (t *viewer) view() api.TaskView {
 		Questions: t.openQuestions(), Schedule: sub.Schedule, TraceParent: sub.TraceParent,
 	}
 	if sub.Hook != nil {
-		v.Hook = &api.DeliveryRef{Name: sub.Hook.Name, ID: sub.Hook.ID}
+		v.Hook = &api.DeliveryRef{Name: sub.Hook.Name, ID: sub.Hook.ID, Hops: sub.Hook.Hops}
 	}
 	if sub.Parent != nil {
 		v.Parent, v.ParentStep, v.Agent = sub.Parent.Task, sub.Parent.Step, sub.Parent.Agent

@@ -47,7 +47,7 @@ type Answer struct {
 const (
 	// ReasonPaused is that of UNAVAILABLE for a paused hook.
 	ReasonPaused = "HOOK_PAUSED"
-	// ReasonRefused is that of VALIDATION_ERROR for a delivery that was refused.
+	// ReasonRefused is that of VALIDATION_ERROR for a delivery that was refused; hooks.ReasonLoop for one of a loop.
 	ReasonRefused = "DELIVERY_REFUSED"
 )
 
@@ -85,7 +85,7 @@ func (r *Receiver) Receive(ctx context.Context, d Delivery) (Answer, error) {
 	}
 	_ = r.conclude(ctx, h, v.Outcome) // what cannot be recorded has had its effect all the same, and its repetition finds the task
 	if v.Result == hooks.Refused {
-		return Answer{}, fault.New(fault.ValidationError, "the delivery was refused").WithReason(ReasonRefused).
+		return Answer{}, fault.New(fault.ValidationError, "the delivery was refused").WithReason(cmp.Or(v.code, ReasonRefused)).
 			WithHint("orch hook deliveries %s shows why", h.Name)
 	}
 	return Answer{Result: v.Result, Delivery: v.Delivery, Task: v.Task, Challenge: v.challenge, Silent: h.Definition.Provider == hooks.Slack}, nil
@@ -132,6 +132,9 @@ type verdict struct {
 	info      plan.HookInfo
 	values    values
 	challenge string
+	// hops is how many deliveries of destinations have led to this one. code is the reason of the error for the sender, if it is a special one.
+	hops int
+	code string
 }
 
 func (v *verdict) refuse(reason string) { v.Result, v.Reason = hooks.Refused, clip(reason) }
@@ -177,7 +180,12 @@ func (r *Receiver) judge(h *hook, a arrival) verdict {
 	case !chosen:
 		v.Result, v.Reason = hooks.Filtered, "when is false"
 	default:
-		if v.values, err = h.valuesOf(v.info); err != nil {
+		if v.hops, err = hooks.HopsOf(headers); err != nil {
+			v.code = hooks.ReasonLoop
+		} else {
+			v.values, err = h.valuesOf(v.info)
+		}
+		if err != nil {
 			v.refuse(r.cfg.Redact(fault.From(err).Message))
 		}
 	}
@@ -240,7 +248,9 @@ func (r *Receiver) perform(ctx context.Context, h *hook, v *verdict) error {
 }
 
 func (r *Receiver) submit(ctx context.Context, h *hook, v *verdict) error {
-	reply, err := r.cfg.Tasks.Submit(ctx, h.submission(v.info, v.values.Inputs))
+	request := h.submission(v.info, v.values.Inputs)
+	request.Hook.Hops = v.hops
+	reply, err := r.cfg.Tasks.Submit(ctx, request)
 	switch {
 	case err == nil:
 		v.Result, v.Task = hooks.Accepted, string(reply.ID)

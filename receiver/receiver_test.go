@@ -444,41 +444,6 @@ func TestAHookWithoutItsSecret(t *testing.T) {
 	assert.True(t, fault.Has(err, fault.NotFound))
 }
 
-// A definition is tried without a hook and without a secret, and is checked like one that is stored.
-func TestTestOfADefinition(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	r := w.start()
-	before := len(w.journal.Entries)
-	d := github()
-	d.Inputs = json.RawMessage(`{"ref":"${{ hook.body.ref }}","hook":"${{ hook.name }}"}`)
-	ask := api.TestHookRequest{Name: "early", Definition: &d, Body: `{"ref":"main"}`, Delivery: "id-1", Actor: "user:ada"}
-	reply, err := r.TestHook(t.Context(), ask)
-	require.NoError(t, err)
-	assert.Equal(t, hooks.Accepted, reply.Result, reply.Reason)
-	assert.Equal(t, "id-1", reply.Delivery)
-	assert.JSONEq(t, `{"ref":"main","hook":"early"}`, string(reply.Inputs))
-	ask.Body = `{"ref":"skip"}`
-	reply, err = r.TestHook(t.Context(), ask)
-	require.NoError(t, err)
-	assert.Equal(t, hooks.Filtered, reply.Result)
-	for field, change := range map[string]func(*api.TestHookRequest){
-		"name": func(q *api.TestHookRequest) { q.Name = "X" },
-		"when": func(q *api.TestHookRequest) { q.Definition.When = "7" },
-	} {
-		wrong, copied := ask, d
-		wrong.Definition = &copied
-		change(&wrong)
-		_, err = r.TestHook(t.Context(), wrong)
-		require.Error(t, err, field)
-		assert.Equal(t, field, fault.From(err).Field)
-	}
-	assert.Len(t, w.journal.Entries, before)
-	assert.Empty(t, w.tasks)
-	_, err = r.Hooks(t.Context(), api.HooksRequest{Name: "early"})
-	assert.True(t, fault.Has(err, fault.NotFound))
-}
-
 func TestTestHookDoesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

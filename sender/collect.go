@@ -149,11 +149,15 @@ func (r *reading) archived(ctx context.Context) (stopped uint64, err error) {
 
 // missing reports whether an error says that something is not in the log any more, or damaged. It is then left out.
 func (s *Sender) missing(ctx context.Context, err error) bool {
-	gone := fault.Has(err, fault.DataLoss) || fault.Has(err, fault.Gone) || fault.Has(err, fault.NotFound)
+	gone := isGone(err)
 	if gone {
 		s.log.LogAttrs(ctx, slog.LevelWarn, "event_not_delivered", slog.Any("error", err))
 	}
 	return gone
+}
+
+func isGone(err error) bool {
+	return fault.Has(err, fault.DataLoss) || fault.Has(err, fault.Gone) || fault.Has(err, fault.NotFound)
 }
 
 // commit adds the deliveries of a commit.

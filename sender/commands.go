@@ -332,7 +332,7 @@ func (s *Sender) test(ctx context.Context, name string) (api.DestinationView, er
 	if err != nil {
 		return v, err
 	}
-	a, _ := s.attempt(ctx, def, "test-"+events.NewRequestID(), body)
+	a, _ := s.attempt(ctx, def, "test-"+events.NewRequestID(), body, 0)
 	v.Tested = &a
 	return v, nil
 }

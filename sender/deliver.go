@@ -83,7 +83,7 @@ func (s *Sender) rest(name string) {
 
 // deliver makes an attempt and records its result.
 func (s *Sender) deliver(ctx context.Context, name string, def definition, i *item) error {
-	body, err := s.bodyOf(ctx, i)
+	body, hops, err := s.bodyOf(ctx, i)
 	var a api.DeliveryAttempt
 	var asked time.Time
 	lost := s.missing(ctx, err)
@@ -93,7 +93,7 @@ func (s *Sender) deliver(ctx context.Context, name string, def definition, i *it
 	case err != nil:
 		return err
 	default:
-		a, asked = s.attempt(ctx, def, i.id(), body)
+		a, asked = s.attempt(ctx, def, i.id(), body, hops)
 	}
 	if ctx.Err() != nil && a.Error != "" {
 		return ctx.Err() // the node stops; the delivery waits as it was
@@ -139,21 +139,46 @@ func (s *Sender) pauseIfDue(ctx context.Context, name, id string, r *result) err
 	return err
 }
 
-// bodyOf makes the body of a delivery from the log.
-func (s *Sender) bodyOf(ctx context.Context, i *item) ([]byte, error) {
+// bodyOf makes the body of a delivery from the log. hops is how many deliveries, this one included, have led to it.
+func (s *Sender) bodyOf(ctx context.Context, i *item) (body []byte, hops int, err error) {
 	c, err := s.read(ctx, i.Task, i.Rev)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	f, err := s.readFacts(ctx, c)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	e, ok := destinations.New(c, i.Index, f, s.cfg.Redact)
 	if !ok {
-		return nil, fault.New(fault.NotFound, "revision %d of task %s has no such event", i.Rev, i.Task)
+		return nil, 0, fault.New(fault.NotFound, "revision %d of task %s has no such event", i.Rev, i.Task)
 	}
-	return s.encode(e)
+	if hops, err = s.hopsOf(ctx, f); err != nil {
+		return nil, 0, err
+	}
+	body, err = s.encode(e)
+	return body, hops + 1, err
+}
+
+// maxParents bounds how far up the parents of a task are looked at.
+const maxParents = 32
+
+// hopsOf returns how many deliveries of destinations have led to a task: what the hook of the task, or of one of its parents, has recorded.
+func (s *Sender) hopsOf(ctx context.Context, f destinations.Facts) (int, error) {
+	for range maxParents {
+		if f.Hops > 0 || f.Parent == "" {
+			break
+		}
+		first, err := s.read(ctx, f.Parent, 1)
+		if isGone(err) {
+			break
+		}
+		if err != nil {
+			return 0, err
+		}
+		f = destinations.FactsOf(first)
+	}
+	return f.Hops, nil
 }
 
 // encode returns the body of an event, with the URL of its page.
@@ -169,8 +194,8 @@ func (s *Sender) encode(e destinations.Event) ([]byte, error) {
 	return e.Encode()
 }
 
-// attempt sends a delivery. It returns what became of it, and the earliest time of the next attempt that the receiver has asked for.
-func (s *Sender) attempt(ctx context.Context, def definition, id string, body []byte) (api.DeliveryAttempt, time.Time) {
+// attempt sends a delivery, with the number of those that have led to it; 0 for none. It returns what became of it, and the earliest time of the next attempt that the receiver has asked for.
+func (s *Sender) attempt(ctx context.Context, def definition, id string, body []byte, hops int) (api.DeliveryAttempt, time.Time) {
 	at := s.now()
 	a := api.DeliveryAttempt{At: at}
 	client, u, err := s.clientFor(def.URL)
@@ -182,6 +207,9 @@ func (s *Sender) attempt(ctx context.Context, def definition, id string, body []
 	header := http.Header{"Content-Type": {"application/json"}, "User-Agent": {"orch-webhooks"}}
 	for name, value := range destinations.Sign(secrets, id, body, at) {
 		header.Set(name, value)
+	}
+	if hops > 0 {
+		header.Set(hooks.HeaderHops, strconv.Itoa(hops))
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()

@@ -41,6 +41,27 @@ func TestDeliversWhatIsWanted(t *testing.T) {
 	assert.Equal(t, []string{want}, w.accepted(), "nothing comes twice after an orderly restart")
 }
 
+// A delivery says how many have led to it: those of the hook of its task, or of a parent of it, and itself.
+func TestHops(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var hops []string
+	w.answers(func(_ http.ResponseWriter, r *http.Request) { hops = append(hops, r.Header.Get("Orch-Hops")) })
+	w.put("pager", destinations.Definition{Events: []string{"task.failed"}})
+	w.submit("by hand", nil)
+	w.commit("hooked", events.TaskSubmitted, &events.Submitted{Name: "hooked", Hook: &events.Delivery{Name: "h", ID: "1", Hops: 3}})
+	w.commit("child", events.TaskSubmitted, &events.Submitted{Name: "child", Parent: &events.Parent{Task: events.KeyedTaskID("", "hooked"), Step: "a", Depth: 1}})
+	w.commit("grandchild", events.TaskSubmitted, &events.Submitted{Name: "grandchild", Parent: &events.Parent{Task: events.KeyedTaskID("", "child"), Step: "a", Depth: 2}})
+	w.commit("orphan", events.TaskSubmitted, &events.Submitted{Name: "orphan", Parent: &events.Parent{Task: events.KeyedTaskID("", "gone"), Step: "a", Depth: 1}})
+	for _, key := range []string{"by hand", "hooked", "child", "grandchild", "orphan"} {
+		w.fail(key)
+	}
+	w.Step(t.Context())
+	assert.Equal(t, []string{"1", "4", "4", "4", "1"}, hops)
+	w.steer(api.SteerDestinationRequest{Name: "pager", Act: api.ActTest})
+	assert.Empty(t, hops[5])
+}
+
 // A receiver that fails for days gets nothing but dead letters, which are delivered again when somebody asks for it.
 func TestRetriesAndDeadLetters(t *testing.T) {
 	t.Parallel()

@@ -259,7 +259,11 @@ func properties(t api.TaskView) []string {
 		add("schedule", s.Name+" at "+stamp(s.Time))
 	}
 	if h := t.Hook; h != nil {
-		add("hook", h.Name+", delivery "+h.ID)
+		text := h.Name + ", delivery " + h.ID
+		if h.Hops > 0 {
+			text += ", after " + screen.Plural(h.Hops, "destination")
+		}
+		add("hook", text)
 	}
 	add("created", stamp(t.CreatedAt))
 	add("updated", stamp(t.UpdatedAt))
