@@ -19,6 +19,8 @@ const (
 	// firstWait is the time until something that failed is tried again; it doubles up to lastTry for a message, and up to lastOpen for a
 	// stream that cannot be read.
 	firstWait, lastTry, lastOpen = time.Second, 5 * time.Minute, 15 * time.Second
+	// lookEvery is the time between two looks at how many messages wait.
+	lookEvery = 15 * time.Second
 )
 
 // Feeds are the streams of the NATS server of a node.
@@ -73,6 +75,7 @@ func (r *Receiver) Run(ctx context.Context) {
 	}
 	var pumps sync.WaitGroup
 	defer pumps.Wait()
+	pumps.Go(func() { r.watch(ctx) })
 	running := map[hooks.Consumer]context.CancelFunc{}
 	for {
 		wanted := r.consumers()
@@ -98,6 +101,43 @@ func (r *Receiver) Run(ctx context.Context) {
 		case <-r.changed:
 		}
 	}
+}
+
+// watch looks at how many messages wait until ctx ends.
+func (r *Receiver) watch(ctx context.Context) {
+	tick := time.NewTicker(r.cfg.Interval)
+	defer tick.Stop()
+	for {
+		r.measure(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// measure sets how many messages wait for all hooks, paused ones included. Streams that do not exist have none.
+func (r *Receiver) measure(ctx context.Context) {
+	var sum *int
+	for _, h := range r.list() {
+		c, has := h.consumer()
+		if !has {
+			continue
+		}
+		n, err := r.cfg.Feeds.Waiting(ctx, c)
+		if err != nil && !fault.Has(err, fault.NotFound) { // the server would not answer for the others either
+			sum = nil
+			break
+		}
+		if sum == nil {
+			sum = new(int)
+		}
+		*sum += n
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unread = sum
 }
 
 // consumers returns the names of the hooks that take messages, by their consumers.

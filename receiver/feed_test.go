@@ -31,6 +31,13 @@ type river struct {
 	places   map[string]hooks.Consumer
 	arrived  chan struct{}
 	position uint64
+	silent   error // of Waiting
+}
+
+func (r *river) set(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.silent = err
 }
 
 type arrival struct {
@@ -93,6 +100,9 @@ func (r *river) Remove(_ context.Context, c hooks.Consumer) error {
 func (r *river) Waiting(context.Context, hooks.Consumer) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.silent != nil {
+		return 0, r.silent
+	}
 	return len(r.waiting), nil
 }
 
@@ -335,6 +345,33 @@ func TestNoRequestsToAHookOfAStream(t *testing.T) {
 	assert.Contains(t, w.view(alone, "orders").Problem, "a NATS server of its own")
 	_, err = alone.PutHook(t.Context(), api.PutHookRequest{Name: "other", Definition: orders()})
 	require.True(t, fault.Has(err, fault.ValidationError), "%v", err)
+}
+
+// What waits is counted, also for paused hooks, and not while the server does not answer.
+func TestMessagesThatWaitAreCounted(t *testing.T) {
+	t.Parallel()
+	w, river := newWorld(t), newRiver(t)
+	w.interval = time.Millisecond
+	r := w.flow(river)
+	waits := func(want int) {
+		t.Helper()
+		require.Eventually(t, func() bool { n := r.Figures().Waiting; return n != nil && *n == want }, 10*time.Second, time.Millisecond)
+	}
+	assert.Nil(t, r.Figures().Waiting, "no hook takes messages")
+	w.put(r, "orders", orders())
+	_, err := r.SteerHook(t.Context(), api.SteerHookRequest{Name: "orders", Act: api.ActPause, Actor: "user:ada"})
+	require.NoError(t, err)
+	waits(0)
+	for range 3 {
+		river.publish("orders.eu", `{"n":1}`)
+	}
+	waits(3)
+	river.set(fault.New(fault.Unavailable, "not now"))
+	require.Eventually(t, func() bool { return r.Figures().Waiting == nil }, 10*time.Second, time.Millisecond)
+	river.set(fault.New(fault.NotFound, "no stream"))
+	waits(0)
+	river.set(nil)
+	waits(3)
 }
 
 // More messages at once than a hook takes all come, in their order.

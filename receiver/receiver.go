@@ -41,8 +41,10 @@ type Config struct {
 	// Redact removes secrets from texts. Default: it removes none.
 	Redact func(text string) string
 	// Clock is the wall clock.
-	Clock  func() time.Time
-	Logger *slog.Logger
+	Clock func() time.Time
+	// Interval is the time between two looks at how many messages wait. Default: 15 s.
+	Interval time.Duration
+	Logger   *slog.Logger
 }
 
 const (
@@ -74,6 +76,8 @@ type Receiver struct {
 	seen    map[string]*sightings
 	// problems says why hooks take no messages of their streams, by name.
 	problems map[string]string
+	// unread is the number of messages that wait for all hooks; nil if it is not known.
+	unread *int
 
 	// changed has an element if hooks may have changed since Run looked at them. slots has one for each message that is handled.
 	changed, slots chan struct{}
@@ -99,6 +103,7 @@ func New(cfg Config) *Receiver {
 	if cfg.URL == nil {
 		cfg.URL = func(string) string { return "" }
 	}
+	cfg.Interval = cmp.Or(cfg.Interval, lookEvery)
 	r := &Receiver{
 		cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
 		all: map[string]*hook{}, keys: keyring.New(cfg.Secrets), counted: map[hooks.Result]int{}, seen: map[string]*sightings{}, problems: map[string]string{},
@@ -206,13 +211,15 @@ type Figures struct {
 	Active, Paused int
 	// Deliveries counts what this process has received.
 	Deliveries map[hooks.Result]int
+	// Waiting is the number of messages of streams that wait for hooks; nil if it is not known, or if no hook takes any.
+	Waiting *int
 }
 
 // Figures returns the current figures.
 func (r *Receiver) Figures() Figures {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	f := Figures{Deliveries: maps.Clone(r.counted)}
+	f := Figures{Deliveries: maps.Clone(r.counted), Waiting: r.unread}
 	for _, h := range r.all {
 		if h.Paused != nil {
 			f.Paused++

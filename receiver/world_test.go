@@ -38,6 +38,8 @@ type world struct {
 	checked error
 	// feeds are the streams of others; nil for none.
 	feeds receiver.Feeds
+	// interval is that of the receiver; 0 for its default.
+	interval time.Duration
 }
 
 func newWorld(t *testing.T) *world {
@@ -152,7 +154,7 @@ func (w *world) start() *receiver.Receiver {
 			return w.now
 		},
 		Redact: func(text string) string { return strings.ReplaceAll(text, "hunter2", "[REDACTED]") },
-		Open:   w.journal.Open,
+		Open:   w.journal.Open, Interval: w.interval,
 	})
 	require.NoError(w.t, r.Start(w.t.Context()))
 	return r

@@ -198,6 +198,14 @@ func hookFamilies() []Family {
 				}
 			},
 		},
+		{
+			"orch_hook_messages_waiting", Gauge, "Messages of NATS streams that wait for hooks, paused ones included, 15 s ago at the most. Absent without such hooks, and if the NATS server does not answer.", nil, false,
+			func(v *view, t *text) {
+				if n := v.Node.Hooks.Waiting; n != nil {
+					t.add(float64(*n))
+				}
+			},
+		},
 	}
 }
 

@@ -108,6 +108,8 @@ type Hooks struct {
 	Active, Paused int
 	// Deliveries counts the deliveries since the node started.
 	Deliveries map[hooks.Result]int
+	// Waiting is the number of messages of streams that wait for hooks; nil if it is not known, or if no hook takes any.
+	Waiting *int
 }
 
 // Destinations describes what is told to other systems.
