@@ -151,7 +151,11 @@ func exportAct(r ExportRequest) (audit.Act, bool) {
 
 // importAct returns the act of the part that completes a file. The other parts change nothing.
 func importAct(r ImportRequest) (audit.Act, bool) {
-	act, _ := actOf(r.Actor, "task.import", r.File, params{"bytes": strconv.FormatInt(r.Size, 10), "key": r.Key})
+	restore := ""
+	if r.Restore {
+		restore = "true"
+	}
+	act, _ := actOf(r.Actor, "task.import", r.File, params{"bytes": strconv.FormatInt(r.Size, 10), "key": r.Key, "restore": restore})
 	return act, len(r.Data) > 0 && r.Offset+int64(len(r.Data)) >= r.Size
 }
 
@@ -233,6 +237,10 @@ func ChangedTask(reply any) (events.TaskID, uint64) {
 		}
 	case *ApprovalView:
 		return r.Task, r.TaskRev
+	case *ImportReply:
+		if r.Done && len(r.Tasks) == 1 {
+			return r.Tasks[0].ID, r.Tasks[0].Rev
+		}
 	case *SteerScheduleReply:
 		if r.Task != "" {
 			return r.Task, 1

@@ -55,7 +55,7 @@ func TestExportIsVerified(t *testing.T) {
 		for _, n := range []int{0, 1, 5} {
 			lines := exported(t, from, chain(t, from, n))
 			require.Len(t, lines, n+2)
-			done, err := audit.ReadExport(strings.NewReader(strings.Join(lines, "")))
+			done, err := audit.ReadExport(strings.NewReader(strings.Join(lines, "")), "")
 			require.NoError(t, err)
 			assert.Equal(t, n, done.Entries)
 			assert.Equal(t, max(from.First, 1), done.First)
@@ -65,6 +65,26 @@ func TestExportIsVerified(t *testing.T) {
 	x, err := audit.NewExporter(&out, audit.Anchor{})
 	require.NoError(t, err)
 	require.True(t, fault.Has(x.Add(chain(t, middle, 1)[0]), fault.DataLoss), "an export of a broken chain is refused")
+}
+
+// A file that was cut off and got another last line verifies, and does not have the digest of the true end.
+func TestShortenedExport(t *testing.T) {
+	t.Parallel()
+	entries := chain(t, audit.Anchor{}, 5)
+	lines, short := exported(t, audit.Anchor{}, entries), exported(t, audit.Anchor{}, entries[:3])
+	assert.Equal(t, lines[:4], short[:4])
+	full, err := audit.ReadExport(strings.NewReader(strings.Join(lines, "")), audit.Hash(entries[2]))
+	require.NoError(t, err)
+	assert.EqualValues(t, 3, full.Contains)
+	assert.Equal(t, audit.Hash(entries[4]), full.Head)
+	cut, err := audit.ReadExport(strings.NewReader(strings.Join(short, "")), full.Head)
+	require.NoError(t, err)
+	assert.EqualValues(t, 3, cut.Last)
+	assert.Zero(t, cut.Contains)
+	assert.NotEqual(t, full.Head, cut.Head)
+	e, err := audit.Decode(entries[2])
+	require.NoError(t, err)
+	assert.Equal(t, e.At, cut.EndedAt)
 }
 
 // Whatever is changed in a file, the first broken entry is named.
@@ -90,14 +110,14 @@ func TestTampering(t *testing.T) {
 		"other start":   {func(l []string) []string { l[0] = strings.Replace(l[0], `"first":1`, `"first":2`, 1); return l }, "entry 1 is in the place of entry 2"},
 		"too long":      {func(l []string) []string { l[2] = strings.Repeat("x", audit.MaxLine+1) + "\n"; return l }, "the file ends after entry 1"},
 	} {
-		_, err := audit.ReadExport(strings.NewReader(strings.Join(c.change(append([]string{}, lines...)), "")))
+		_, err := audit.ReadExport(strings.NewReader(strings.Join(c.change(append([]string{}, lines...)), "")), "")
 		require.Error(t, err, name)
 		assert.Equal(t, fault.DataLoss, fault.CodeOf(err), name)
 		assert.Equal(t, audit.Broken, fault.From(err).Reason, name)
 		assert.Contains(t, err.Error(), c.want, name)
 	}
 	for _, text := range []string{"", "x", "{}\n", `{"format":"orch-audit/2"}`, strings.Repeat("x", audit.MaxLine+1)} {
-		_, err := audit.ReadExport(strings.NewReader(text))
+		_, err := audit.ReadExport(strings.NewReader(text), "")
 		assert.Equal(t, fault.InvalidFormat, fault.CodeOf(err), "%.20s", text)
 	}
 }
@@ -108,7 +128,7 @@ func TestGolden(t *testing.T) {
 	file, err := os.Open("testdata/v1.jsonl")
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, file.Close()) }()
-	done, err := audit.ReadExport(file)
+	done, err := audit.ReadExport(file, "")
 	require.NoError(t, err)
 	assert.Equal(t, 5, done.Entries)
 	data, err := os.ReadFile("testdata/v1.jsonl")

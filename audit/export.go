@@ -74,9 +74,9 @@ func (x *Exporter) Close() (Verified, error) {
 	return done, x.w.Flush()
 }
 
-// ReadExport verifies an export file. It returns DATA_LOSS with the number of the first broken entry, and INVALID_FORMAT for a file
+// ReadExport verifies an export file, and looks for the entry with a digest; empty for none. It returns DATA_LOSS with the number of the first broken entry, and INVALID_FORMAT for a file
 // that is no export.
-func ReadExport(r io.Reader) (Verified, error) {
+func ReadExport(r io.Reader, lookFor string) (Verified, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, MaxLine)
 	if !lines.Scan() {
@@ -87,6 +87,7 @@ func ReadExport(r io.Reader) (Verified, error) {
 		return Verified{}, noExport(err)
 	}
 	v := NewVerifier(h.Anchor)
+	v.LookFor(lookFor)
 	for lines.Scan() {
 		var end trailer
 		if json.Unmarshal(lines.Bytes(), &end) == nil && end.End {

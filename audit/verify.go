@@ -2,6 +2,7 @@ package audit
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/orch-dev/orch/fault"
 )
@@ -21,12 +22,19 @@ type Verifier struct {
 	prev    string
 	open    map[uint64]bool
 	entries int
+	at      time.Time
+	// wanted is a digest to look for, found the number of the entry that has it.
+	wanted string
+	found  uint64
 }
 
 // NewVerifier returns a verifier of the entries from an anchor on. The zero Anchor is the beginning of the stream.
 func NewVerifier(from Anchor) *Verifier {
 	return &Verifier{next: max(from.First, 1), prev: from.Prev, open: map[uint64]bool{}}
 }
+
+// LookFor lets the verifier look for the entry with a digest, which Verified.Contains then names.
+func (v *Verifier) LookFor(digest string) { v.wanted = digest }
 
 // Add checks the next entry. It returns DATA_LOSS with the number of the entry if the chain is broken there.
 func (v *Verifier) Add(encoded []byte) (Entry, error) {
@@ -45,8 +53,11 @@ func (v *Verifier) Add(encoded []byte) (Entry, error) {
 	case e.Of != 0:
 		delete(v.open, e.Of)
 	}
-	v.next, v.prev = v.next+1, Hash(encoded)
+	v.next, v.prev, v.at = v.next+1, Hash(encoded), e.At
 	v.entries++
+	if v.prev == v.wanted {
+		v.found = e.Number
+	}
 	return e, nil
 }
 
@@ -63,6 +74,10 @@ type Verified struct {
 	Entries int    `json:"entries"`
 	Last    uint64 `json:"last"`
 	Head    string `json:"head"`
+	// EndedAt is the time of the newest entry. An export does not show whether there were others after it.
+	EndedAt time.Time `json:"ended_at,omitzero"`
+	// Contains is the number of the entry with the digest that was looked for; 0 for none.
+	Contains uint64 `json:"contains,omitempty"`
 	// Unknown is the number of acts without a result.
 	Unknown int `json:"unknown"`
 }
@@ -70,7 +85,7 @@ type Verified struct {
 // Result returns what was checked so far.
 func (v *Verifier) Result(from Anchor) Verified {
 	from.First = max(from.First, 1)
-	return Verified{Anchor: from, Entries: v.entries, Last: v.next - 1, Head: v.prev, Unknown: len(v.open)}
+	return Verified{Anchor: from, Entries: v.entries, Last: v.next - 1, Head: v.prev, EndedAt: v.at, Contains: v.found, Unknown: len(v.open)}
 }
 
 // Check verifies entries that follow an anchor.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -236,51 +237,78 @@ func eachActs(ctx context.Context, node api.Audits, begin func(audit.Anchor) err
 	return nil
 }
 
+// verifyOptions are the flags of `orch audit verify`.
+type verifyOptions struct{ head, contains string }
+
 func newAuditVerify(c *auditCommands) *cobra.Command {
-	return &cobra.Command{
+	var o verifyOptions
+	cmd := &cobra.Command{
 		Use:   "verify [FILE]",
 		Short: "Check the chain of the audit stream, or of an export",
 		Long: `Check the chain of the audit stream of the node, or of an export file without a node. The first broken entry is named.
 
 The digest of the last entry covers all entries before it. Whoever can write the store could write a whole new chain;
-compare with a digest that was kept elsewhere to notice that.`,
-		Example: "  orch audit verify\n  orch audit verify audit.jsonl",
+compare with a digest that was kept elsewhere to notice that: --contains fails unless an entry has it. An export that was
+cut off and got another last line verifies as well; --expect-head fails unless its last entry has the digest.`,
+		Example: "  orch audit verify\n  orch audit verify audit.jsonl --expect-head $(orch audit verify -o name)",
 		Args:    takes("[FILE]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				return c.verifyFile(args[0])
+				return c.verifyFile(cmd.Context(), args[0], o)
 			}
-			return c.verify(cmd.Context())
+			return c.verify(cmd.Context(), o)
 		},
 	}
+	cmd.Flags().StringVar(&o.head, "expect-head", "", "fail unless the last entry has this `DIGEST`")
+	cmd.Flags().StringVar(&o.contains, "contains", "", "fail unless an entry has this `DIGEST`")
+	return cmd
 }
 
-func (c *auditCommands) verifyFile(name string) error {
-	if name == stdinName {
-		done, err := audit.ReadExport(c.in)
-		if err != nil {
-			return err
-		}
-		return c.showVerified(done, "")
+func (c *auditCommands) verifyFile(ctx context.Context, name string, o verifyOptions) error {
+	done, err := interruptible(ctx, func() (audit.Verified, error) { return c.readExport(name, o.contains) })
+	if err == nil {
+		err = o.check(done)
 	}
-	file, err := os.Open(c.path(name))
-	if err != nil {
-		return fault.New(fault.CodeOf(err), "cannot read %s: %w", c.path(name), err).WithField("FILE")
-	}
-	defer func() { _ = file.Close() }() // it was only read
-	done, err := audit.ReadExport(file)
 	if err != nil {
 		return err
 	}
 	return c.showVerified(done, "")
 }
 
-func (c *auditCommands) verify(ctx context.Context) error {
+// readExport verifies an export in a file, or from stdin.
+func (c *auditCommands) readExport(name, lookFor string) (audit.Verified, error) {
+	if name == stdinName {
+		return audit.ReadExport(c.in, lookFor)
+	}
+	file, err := os.Open(c.path(name))
+	if err != nil {
+		return audit.Verified{}, fault.New(fault.CodeOf(err), "cannot read %s: %w", c.path(name), err).WithField("FILE")
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	return audit.ReadExport(file, lookFor)
+}
+
+// check returns an error if the chain is not what the flags expect.
+func (o verifyOptions) check(done audit.Verified) error {
+	switch {
+	case o.head != "" && o.head != done.Head:
+		return fault.New(fault.DataLoss, "the chain ends with entry %d of %s, which has the digest %s", done.Last, done.EndedAt.UTC().Format(time.RFC3339), cmp.Or(done.Head, "of none")).
+			WithField("--expect-head").WithReason("HEAD_DIFFERS").WithHint("it was cut off, has gone on since, or is another chain; orch audit verify --contains DIGEST says whether it has gone on")
+	case o.contains != "" && done.Contains == 0:
+		return fault.New(fault.DataLoss, "no entry from %d to %d has this digest", done.First, done.Last).
+			WithField("--contains").WithReason("NOT_CONTAINED").WithHint("the chain was cut off, or is another one; entries that retain_audit has removed are not found either")
+	default:
+		return nil
+	}
+}
+
+func (c *auditCommands) verify(ctx context.Context, o verifyOptions) error {
 	return c.with(ctx, idle, func(s session) error {
 		var begin audit.Anchor
 		var v *audit.Verifier
 		err := eachActs(ctx, s, func(from audit.Anchor) error {
 			begin, v = from, audit.NewVerifier(from)
+			v.LookFor(o.contains)
 			return nil
 		}, func(data []byte) error {
 			_, err := v.Add(data)
@@ -289,7 +317,11 @@ func (c *auditCommands) verify(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return c.showVerified(v.Result(begin), "")
+		done := v.Result(begin)
+		if err := o.check(done); err != nil {
+			return err
+		}
+		return c.showVerified(done, "")
 	})
 }
 
@@ -310,7 +342,10 @@ func (c *auditCommands) showVerified(v audit.Verified, file string) error {
 		if v.Unknown > 0 {
 			lines = append(lines, screen.Plural(v.Unknown, "act")+" without a known result")
 		}
-		lines = append(lines, "digest of the last entry: "+v.Head)
+		if v.Contains > 0 {
+			lines = append(lines, "entry "+strconv.FormatUint(v.Contains, 10)+" has the digest")
+		}
+		lines = append(lines, "the last entry is of "+v.EndedAt.UTC().Format(time.RFC3339), "digest of the last entry: "+v.Head)
 		if file != "" {
 			lines = append(lines, "written to "+screen.Escape(file)+"; check it anywhere with: orch audit verify "+screen.Escape(file))
 		}

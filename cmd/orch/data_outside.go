@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -40,8 +41,12 @@ func (c *dataCommands) outside(place, flag string, create bool) (node.OutsideSto
 	if place == "" {
 		return nil, fault.New(fault.RequiredField, "is missing").WithField(flag).WithHint("a directory or s3://BUCKET/PREFIX; or set retain_archive_to")
 	}
+	_, missing := os.Stat(place)
 	store, err := node.OpenOutside(place, c.cfg.Tools.S3, c.getenv, create)
 	if err == nil {
+		if create && errors.Is(missing, fs.ErrNotExist) && !strings.Contains(place, "://") {
+			c.note("created the directory %s", place)
+		}
 		return store, nil
 	}
 	f := fault.From(err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -45,6 +46,27 @@ func (e *env) read(name string, limit int64) ([]byte, error) {
 		return nil, fault.New(fault.ValidationError, "%s has more than %d bytes", name, limit)
 	}
 	return src, nil
+}
+
+// interruptible calls read, and returns CANCELLED if ctx ends before that returns: nothing else ends a read from a pipe whose writer says
+// nothing. What was read then is lost.
+func interruptible[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := read()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, fault.From(ctx.Err())
+	}
 }
 
 func (e *env) fileError(name string, err error) error {
