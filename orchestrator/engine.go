@@ -21,6 +21,7 @@ type engine struct {
 
 	tasks    map[events.TaskID]*entry
 	listed   listing
+	people   *people
 	finished finishedTasks
 	last     latest
 	// asleep holds the open tasks that have not been loaded since the start.
@@ -35,7 +36,7 @@ type engine struct {
 func newEngine(c *core, blobs *blobStore, compile *compiler, queue *callQueue) *engine {
 	en := &engine{
 		core: c, blobs: blobs, compiler: compile, queue: queue, links: newLinks(c),
-		tasks: map[events.TaskID]*entry{}, asleep: map[events.TaskID]*sleeper{}, loads: make(chan struct{}, maxLoads),
+		tasks: map[events.TaskID]*entry{}, asleep: map[events.TaskID]*sleeper{}, people: newPeople(), loads: make(chan struct{}, maxLoads),
 	}
 	en.ledgers = newLedgers(c, en.wake)
 	en.listed.index = c.cfg.Lists

@@ -219,6 +219,7 @@ func (en *engine) abandon(e *entry, err error) {
 		en.queue.endLease(e, step)
 	}
 	if absent(err) {
+		en.people.forget(e.id)
 		en.ledgers.forget(e.id)
 		if e.open {
 			en.concurrencyKeys.removeFromKeys(e.id)
@@ -328,6 +329,7 @@ func (en *engine) revive(e *entry) {
 		return
 	}
 	en.listed.update(e)
+	en.people.update(e)
 	en.ledgers.settle(e)
 	en.queue.reviveLeases(e)
 	if e.task.State.Terminal() {

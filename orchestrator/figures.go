@@ -66,38 +66,8 @@ func (op *operations) Figures() Figures {
 	for _, p := range op.pauses.list {
 		f.Paused = f.Paused || p.Kind == "node"
 	}
-	op.countWaiting(&f)
+	op.engine.people.count(&f)
 	return f
-}
-
-// countWaiting counts the open tasks that wait for people. mu must be held.
-func (op *operations) countWaiting(f *Figures) {
-	for _, a := range op.engine.asleep {
-		if a.Undecided {
-			f.addApproval(a.Line.UpdatedAt)
-		}
-		if a.Unanswered {
-			f.Questions++
-		}
-	}
-	for _, e := range op.engine.tasks {
-		if !e.open || e.task == nil {
-			continue
-		}
-		if since, pending := firstPending(e.task); pending {
-			f.addApproval(since)
-		}
-		if e.task.HasOpenQuestion() {
-			f.Questions++
-		}
-	}
-}
-
-func (f *Figures) addApproval(since time.Time) {
-	f.Approvals++
-	if f.OldestApproval.IsZero() || since.Before(f.OldestApproval) {
-		f.OldestApproval = since
-	}
 }
 
 // firstPending returns when the first pending approval of a task was requested.

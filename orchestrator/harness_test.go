@@ -258,6 +258,8 @@ func (n *node) checkIdle() {
 	for what, left := range n.Leftovers() {
 		assert.Zero(n.t, left, what)
 	}
+	f := n.Figures()
+	assert.Zero(n.t, f.Approvals+f.Questions, "tasks that wait for people")
 	for _, w := range s.Workers {
 		assert.Zero(n.t, w.Running, "leases of %s", w.Name)
 	}

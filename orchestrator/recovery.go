@@ -209,6 +209,7 @@ func (rc *recovery) restoreSleepers(all []events.Sleeper, f *recoveryScan) {
 		delete(f.open, s.Task)
 		rc.engine.asleep[s.Task] = a
 		rc.engine.listed.addOpen(&a.Line)
+		rc.engine.people.sleeps(a)
 		rc.quota.add(a.share())
 		rc.timers.setMaybe(a.Wake, s.Task)
 	}
