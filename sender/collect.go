@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/destinations"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -188,10 +189,10 @@ func (r *reading) commit(ctx context.Context, stored events.Stored) error {
 	return nil
 }
 
-// event adds the deliveries of an event.
+// event adds the deliveries of an event. Of the preview of an undo nobody is told, as in notifications.
 func (r *reading) event(ctx context.Context, c *events.Commit, index int, seq uint64, f destinations.Facts) {
 	e, ok := destinations.New(c, index, f, r.cfg.Redact)
-	if !ok {
+	if !ok || f.Name == api.UndoPreviewName {
 		return
 	}
 	for i := range r.names {

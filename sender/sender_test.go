@@ -31,8 +31,10 @@ func TestDeliversWhatIsWanted(t *testing.T) {
 	want := w.fail("a")
 	w.submit("b", nil)
 	w.fail("b")
-	w.submit("quiet", map[string]string{"team": "shop"})
-	w.fail("quiet")
+	for _, unheard := range []string{"quiet", api.UndoPreviewName} {
+		w.submit(unheard, map[string]string{"team": "shop"})
+		w.fail(unheard)
+	}
 	w.Step(t.Context())
 	assert.Equal(t, []string{want}, w.accepted())
 	assert.Equal(t, 1, w.view("pager").Delivered)
