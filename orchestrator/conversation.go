@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
+	"weak"
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
@@ -31,33 +33,60 @@ func (rd *reader) Conversation(ctx context.Context, r api.ConversationRequest) (
 	if r.Limit < 0 || r.Limit > api.MaxTurns {
 		return reply, fault.New(fault.ValidationError, "must be 1 to %d", api.MaxTurns).WithField("limit")
 	}
-	var past *statemachine.Task
-	if r.Rev > 0 {
-		if past, err = rd.foldedAt(ctx, r.ID, r.Rev); err != nil {
-			return reply, err
-		}
+	past := rd.past.get(r.ID, r.Rev)
+	reply, isPast, err := rd.conversationIn(ctx, past, r)
+	if err != nil || !isPast {
+		return reply, err
 	}
+	folded, err := rd.replay(ctx, r.ID, r.Rev)
+	if err != nil {
+		return reply, err
+	}
+	rd.past.put(folded.Task)
+	reply, _, err = rd.conversationIn(ctx, folded.Task, r)
+	return reply, err
+}
+
+// conversationIn returns a page of a conversation in past, or in the newest revision of the task if past is nil. isPast is set if the
+// request is for an earlier one.
+func (rd *reader) conversationIn(ctx context.Context, past *statemachine.Task, r api.ConversationRequest) (reply api.ConversationReply, isPast bool, err error) {
 	err = rd.engine.view(ctx, r.ID, func(v *viewer) error {
-		if past != nil {
+		switch rev := v.Task.Rev; {
+		case past != nil:
 			v.Task = past
+		case r.Rev > rev:
+			return fault.New(fault.NotFound, "the task has %d revisions", rev).WithField("rev")
+		case r.Rev > 0 && r.Rev < rev:
+			isPast = true
+			return nil
 		}
 		reply, err = v.conversation(r)
 		return err
 	})
-	return reply, err
+	return reply, isPast, err
 }
 
-// foldedAt returns a task at a revision, folded from its history.
-func (rd *reader) foldedAt(ctx context.Context, id events.TaskID, rev uint64) (*statemachine.Task, error) {
-	var last uint64
-	if err := rd.engine.inspect(ctx, id, func(e *entry) error { last = e.task.Rev; return nil }); err != nil {
-		return nil, err
+// pastTask is the task at a revision in the past that was last folded. The pages of a conversation are at one revision. It does not keep
+// the task in memory: a page folds it again then.
+type pastTask struct {
+	mu   sync.Mutex
+	task weak.Pointer[statemachine.Task]
+}
+
+// get returns a task at a revision; nil if it is not there.
+func (p *pastTask) get(id events.TaskID, rev uint64) *statemachine.Task {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t := p.task.Value(); t != nil && t.ID == id && t.Rev == rev {
+		return t
 	}
-	if rev > last {
-		return nil, fault.New(fault.NotFound, "the task has %d revisions", last).WithField("rev")
-	}
-	reply, err := rd.replay(ctx, id, rev)
-	return reply.Task, err
+	return nil
+}
+
+func (p *pastTask) put(t *statemachine.Task) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.task = weak.Make(t)
 }
 
 // conversation returns a page of the conversation of an agent step.
@@ -302,7 +331,10 @@ func (p *turnPage) call(c decide.ExchangedCall) api.TurnCall {
 		v.Result, v.Failed = p.cut(c.Result.Content), c.Result.Failed
 	}
 	if s := p.Task.Steps[c.Key]; s != nil {
-		v.Tool, v.Duration, v.Error, v.Approval, v.Child = cmp.Or(s.Tool, v.Tool), s.Duration, s.Error, s.Approval, s.Child
+		if v.Tool != plan.HandoffTool { // its step calls TASK_SPAWN, with other arguments
+			v.Tool = cmp.Or(s.Tool, v.Tool)
+		}
+		v.Duration, v.Error, v.Approval, v.Child = s.Duration, s.Error, s.Approval, s.Child
 		v.Recorded = s.Reused() || s.State == statemachine.StepSucceeded && s.Attempt == 0
 	}
 	return v

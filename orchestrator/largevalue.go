@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/orch-dev/orch/api"
@@ -22,13 +23,7 @@ func (rd *reader) Value(ctx context.Context, r api.ValueRequest) (api.ValueReply
 	if err := rd.readable(ctx, r.ID); err != nil {
 		return api.ValueReply{}, err
 	}
-	known, err := hasValue(ctx, rd.cfg.Log, r.ID, r.Ref)
-	if err == nil && !known {
-		if err = rd.checkExists(ctx, r.ID); err == nil {
-			err = fault.New(fault.NotFound, "the task has no such value").WithField("ref")
-		}
-	}
-	if err != nil {
+	if err := rd.checkValue(ctx, r.ID, r.Ref); err != nil {
 		return api.ValueReply{}, err
 	}
 	raw, err := rd.engine.blobs.large(ctx, r.Ref)
@@ -36,6 +31,56 @@ func (rd *reader) Value(ctx context.Context, r api.ValueRequest) (api.ValueReply
 		return api.ValueReply{}, err
 	}
 	return partOf(raw, r)
+}
+
+// checkValue returns NOT_FOUND for a reference that the task does not have. For the parts of a value it reads the history once.
+func (rd *reader) checkValue(ctx context.Context, id events.TaskID, ref string) error {
+	if rd.known.has(id, ref) {
+		return rd.checkExists(ctx, id)
+	}
+	found, err := hasValue(ctx, rd.cfg.Log, id, ref)
+	switch {
+	case err != nil:
+		return err
+	case found:
+		rd.known.add(id, ref)
+		return nil
+	}
+	if err := rd.checkExists(ctx, id); err != nil {
+		return err
+	}
+	return fault.New(fault.NotFound, "the task has no such value").WithField("ref")
+}
+
+// knownValues are references that tasks have, as their histories say. It is safe for concurrent use.
+type knownValues struct {
+	mu   sync.Mutex
+	refs map[knownValue]bool
+}
+
+// knownValue is a reference of a task.
+type knownValue struct {
+	task events.TaskID
+	ref  string
+}
+
+// maxKnown limits the references in memory.
+const maxKnown = 1000
+
+func (k *knownValues) has(task events.TaskID, ref string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.refs[knownValue{task, ref}]
+}
+
+// add adds a reference. When there are too many, it forgets the others.
+func (k *knownValues) add(task events.TaskID, ref string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.refs == nil || len(k.refs) >= maxKnown {
+		k.refs = map[knownValue]bool{}
+	}
+	k.refs[knownValue{task, ref}] = true
 }
 
 // hasValue reports whether an event of a task has a reference.

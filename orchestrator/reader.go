@@ -18,6 +18,9 @@ type reader struct {
 	pauses *pauseList
 	// relatives finds the families of tasks.
 	relatives *relatives
+	// past is the task that was last read at a revision in the past. known are references that tasks have.
+	past  pastTask
+	known knownValues
 }
 
 // await calls check with a task at once, and again whenever the channel that nextChange returned is closed, until check returns
