@@ -49,11 +49,12 @@ func (l *stdioTransport) Connect(context.Context) (mcp.Connection, error) {
 	return c, nil
 }
 
-// line is a line that was read, or the error of reading it. long is set if the line is longer than MaxLine; data is then nil.
+// line is a line that was read, or the error of reading it. long is set if the line is longer than MaxLine; data is then its beginning,
+// and tail its end.
 type line struct {
-	data []byte
-	long bool
-	err  error
+	data, tail []byte
+	long       bool
+	err        error
 }
 
 // stdioConn is a connection with one message per line.
@@ -108,13 +109,17 @@ func (c *stdioConn) listen() {
 	}
 }
 
-// readLine reads a line. It discards the data of a line longer than MaxLine.
+// readLine reads a line. It discards the data of a line longer than MaxLine, up to its beginning and its end.
 func readLine(r *bufio.Reader) (l line) {
 	for {
 		part, err := r.ReadSlice('\n')
-		if l.long = l.long || len(l.data)+len(part) > MaxLine; l.long {
-			l.data = nil
-		} else {
+		switch {
+		case l.long:
+			l.tail = append(l.tail, part...)
+			l.tail = l.tail[max(len(l.tail)-maxEdge, 0):]
+		case len(l.data)+len(part) > MaxLine:
+			l = line{data: bytes.Clone(l.data[:min(len(l.data), maxEdge)]), tail: bytes.Clone(part), long: true}
+		default:
 			l.data = append(l.data, part...)
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {
@@ -148,13 +153,13 @@ func (c *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 
 // decodeLine returns the message of a line. It returns nil for an empty line, and for a message that it has handled itself.
 func (c *stdioConn) decodeLine(l line) (jsonrpc.Message, error) {
-	if len(bytes.TrimSpace(l.data)) == 0 && !l.long {
+	if !l.long && len(bytes.TrimSpace(l.data)) == 0 {
 		return nil, nil //nolint:nilnil // the line is empty
 	}
-	p, wrong := parseEnvelope(l.data)
 	if l.long {
-		wrong = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the message is longer than 16 MiB"}
+		return nil, c.refuseLong(l)
 	}
+	p, wrong := parseEnvelope(l.data)
 	if wrong != nil {
 		return nil, c.send(refusal(p.ID, wrong))
 	}

@@ -42,7 +42,7 @@ func askClient(env *tools.Env, name string, r models.Request) (models.Answer, er
 		}
 		return answer, nil
 	default:
-		return models.Answer{}, fault.New(fault.Forbidden, "the MCP client gives no answer for the model %s: it or its user has refused, its answer was not accepted, or none came in time", name).
+		return models.Answer{}, fault.New(fault.Forbidden, "the MCP client gives no answer for the model %s: it or its user has refused, its answer was not accepted or too long, or none came in time", name).
 			WithHint("orch history %s shows the question; start the agent again, or name a model of a provider", env.Task)
 	}
 }
