@@ -39,6 +39,9 @@ func (p program) execute(ctx context.Context, a agents.Assignment, show func(wor
 		"ORCH_AGENT="+p.name, "ORCH_TASK="+string(a.Task), "ORCH_STEP="+a.Step, "ORCH_ATTEMPT="+strconv.Itoa(a.Attempt), "ORCH_KEY="+a.Key,
 		"ORCH_CALL="+a.String(), "ORCH_HANDOVER="+a.Handover, "ORCH_HANDOVER_DATA="+string(a.HandoverData),
 		"ORCH_URL="+p.url, "ORCH_TOKEN="+p.token())
+	if a.TraceParent != "" {
+		cmd.Env = append(cmd.Env, "TRACEPARENT="+a.TraceParent)
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = killAfter

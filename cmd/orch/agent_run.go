@@ -30,10 +30,10 @@ that ended. The first interrupt or SIGTERM drains it: no new calls are taken, an
 of --drain to end. With the second one they are killed, their calls are given back, and the exit code is 130.
 
 The program reads the arguments of the call as a JSON object on its standard input; ORCH_TASK, ORCH_STEP, ORCH_ATTEMPT,
-ORCH_KEY and ORCH_AGENT tell which call it is, and ORCH_URL with ORCH_TOKEN let it speak to the node as the agent. What
-it prints is the result: as JSON if it is, else as text. An exit status other than 0 is an error, with the end of what
-it said on its standard error. A status of 75 gives the call back to others, if
-its effect is idempotent.
+ORCH_KEY and ORCH_AGENT tell which call it is, and ORCH_URL with ORCH_TOKEN let it speak to the node as the agent.
+TRACEPARENT is the position of the call in the trace of its task. What it prints is the result: as JSON if it is, else as
+text. An exit status other than 0 is an error, with the end of what it said on its standard error. A status of 75 gives
+the call back to others, if its effect is idempotent.
 
 The first time, the agent is registered with the credential of the operator; its own is kept in ~/.orch/agents/NAME.json
 and renewed there. Who it is does not change afterwards: to give it other capabilities, remove it first (orch agents
@@ -90,7 +90,11 @@ func (c *agentCommands) runAgent(ctx context.Context, o agentRunOptions, argv []
 		return err
 	}
 	defer unlock()
-	cred.URL = cmp.Or(o.url, cred.URL)
+	if cred.URL = cmp.Or(o.url, cred.URL); cred.URL == "" {
+		if cred.URL, err = c.findNode(ctx, o, cred); err != nil {
+			return err
+		}
+	}
 	return c.executeCalls(ctx, o, file, cred, argv)
 }
 
@@ -202,7 +206,7 @@ func (c *agentCommands) enrol(ctx context.Context, o agentRunOptions, file strin
 		return saveCredential(file, cred) // the secret cannot be retrieved again, so it is saved first
 	})
 	if err == nil && cred.URL == "" {
-		err = fault.New(fault.Unavailable, "the node serves no HTTP, which agents speak").WithHint("start it with: orch serve --http auto; then run this again")
+		err = noHTTP()
 	}
 	return cred, err
 }

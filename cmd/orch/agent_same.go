@@ -76,7 +76,7 @@ func (c *agentCommands) sameAgent(ctx context.Context, o agentRunOptions, file s
 		cred.URL = cmp.Or(all[i].URL, cred.URL)
 		return cred, o.differs(all[i])
 	}
-	if !loopback(cred.URL) {
+	if cred.URL != "" && !loopback(cred.URL) {
 		return cred, nil // the agent belongs to another node
 	}
 	return c.registerAgain(ctx, o, file, cred)

@@ -40,6 +40,28 @@ func (*agentCommands) servedSoon(ctx context.Context, s session, cred peer.Crede
 	return url
 }
 
+// findNode returns the HTTP URL of the node of an agent whose credential has none: it was registered when the node served no HTTP.
+func (c *agentCommands) findNode(ctx context.Context, o agentRunOptions, cred peer.Credential) (url string, err error) {
+	if o.credential != "" {
+		return "", fault.New(fault.RequiredField, "the credential %s does not say where its node serves HTTP", o.credential).WithField("--url").
+			WithHint("name it, as --url http://HOST:PORT")
+	}
+	s, err := c.dialSoon(ctx)
+	if err != nil {
+		return "", err
+	}
+	err = useSession(ctx, s, func(s session) error { url = c.servedSoon(ctx, s, cred); return nil })
+	if err == nil && url == "" {
+		err = noHTTP()
+	}
+	return url, err
+}
+
+// noHTTP returns the error for a node that agents cannot reach.
+func noHTTP() error {
+	return fault.New(fault.Unavailable, "the node serves no HTTP, which agents speak").WithHint("start it with: orch serve --http auto; then run this again")
+}
+
 // retrySoon repeats do until done is true or startWait has passed, and returns the last error.
 func retrySoon(ctx context.Context, do func() (done bool, err error)) error {
 	limit := time.NewTimer(startWait)
