@@ -28,6 +28,36 @@ type Run struct {
 	Nr int
 	// Plan is the source of its plan, Inputs are its inputs. They are nil for what is recorded.
 	Plan, Inputs json.RawMessage
+	// NotRun is why there is no run; "" if there is one.
+	NotRun string
+}
+
+// Live reports whether the run is a task.
+func (r Run) Live() bool { return !r.Variant.Recorded && r.NotRun == "" }
+
+// WithoutCalls returns the source of the plan without the calls whose results are given.
+func (r Run) WithoutCalls() (json.RawMessage, error) {
+	var source struct {
+		Orch    string          `json:"orch"`
+		Name    string          `json:"name"`
+		Limits  json.RawMessage `json:"limits"`
+		Inputs  json.RawMessage `json:"inputs"`
+		Steps   []planStep      `json:"steps"`
+		Outputs json.RawMessage `json:"outputs"`
+	}
+	if err := json.Unmarshal(r.Plan, &source); err != nil {
+		return nil, err
+	}
+	for _, s := range source.Steps {
+		delete(s.Agent, "stubs")
+	}
+	return json.Marshal(source)
+}
+
+// planStep is a step of the plan of a run.
+type planStep struct {
+	ID    string                     `json:"id"`
+	Agent map[string]json.RawMessage `json:"agent"`
 }
 
 // Digest identifies what a run does.

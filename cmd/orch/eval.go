@@ -151,25 +151,44 @@ func (e *evaluation) prepare(ctx context.Context) (err error) {
 	}
 	options := e.plans.planOptions(ctx)
 	options.ReadFile = nil // a set refers to no files
-	parsed := map[string][]byte{}
+	parsed := map[string]evals.Run{}
 	for i := range e.runs {
 		r := &e.runs[i]
 		if r.Variant.Recorded {
 			continue
 		}
-		normal, ok := parsed[string(r.Plan)]
+		source := string(r.Plan)
+		known, ok := parsed[source]
 		if !ok {
-			p, err := plan.Parse(r.Case.Name+", "+r.Variant.Name, r.Plan, options)
-			if err != nil {
+			if known, err = checkedRun(*r, options); err != nil {
 				return err
 			}
-			normal = p.JSON()
-			parsed[string(r.Plan)] = normal
+			parsed[source] = known
 		}
-		r.Plan = normal
+		r.Plan, r.NotRun = known.Plan, known.NotRun
 	}
 	e.digest = evals.DigestOf(e.runs)
 	return nil
+}
+
+// checkedRun returns a run with the normal form of its plan. If the plan would be valid without the results of its record, which are too
+// large for it, there is no run.
+func checkedRun(r evals.Run, options plan.Options) (evals.Run, error) {
+	name := r.Case.Name + ", " + r.Variant.Name
+	p, _, err := plan.Load(name, r.Plan, options)
+	if err == nil {
+		r.Plan = p.JSON()
+		return r, nil
+	}
+	bare, failed := r.WithoutCalls()
+	if failed == nil {
+		_, _, failed = plan.Load(name, bare, options)
+	}
+	if failed != nil {
+		return r, err
+	}
+	r.NotRun = "the results of its record do not fit into a plan: " + fault.From(err).Sentence()
+	return r, nil
 }
 
 // agentKeys returns the keys of an agent file: of one below the root, or of one beside the set.

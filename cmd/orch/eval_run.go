@@ -13,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/evals"
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 )
@@ -75,7 +76,7 @@ func (e *evaluation) interrupted(ctx context.Context) (string, error) {
 // live returns the number of runs that are tasks.
 func (e *evaluation) live() (n int) {
 	for _, r := range e.runs {
-		if !r.Variant.Recorded {
+		if r.Live() {
 			n++
 		}
 	}
@@ -158,6 +159,9 @@ func (e *evaluation) runOne(ctx context.Context, r evals.Run, p *evalProgress) (
 	case r.Variant.Recorded:
 		o = rec.Outcome
 		p.add(0)
+	case r.NotRun != "":
+		o.NotRun = r.NotRun
+		p.add(0)
 	case e.set.MaxUSD > 0 && p.spent() >= e.set.MaxUSD:
 		o.NotRun = fmt.Sprintf("the runs have cost $%.4f, and the limit is $%g", p.spent(), e.set.MaxUSD)
 		p.add(0)
@@ -181,6 +185,9 @@ func (e *evaluation) task(ctx context.Context, r evals.Run) (evals.Outcome, erro
 		},
 		IdempotencyKey: "eval/" + e.name + "/" + r.Digest(), IdempotencyScope: plan.ScopeForever,
 	})
+	if refusesContent(err) {
+		return evals.Outcome{NotRun: err.Error()}, nil
+	}
 	if err != nil {
 		return evals.Outcome{}, err
 	}
@@ -205,6 +212,11 @@ func (e *evaluation) task(ctx context.Context, r evals.Run) (evals.Outcome, erro
 		}
 	}
 	return o, nil
+}
+
+// refusesContent reports whether an error is about what a run contains, so that others may succeed.
+func refusesContent(err error) bool {
+	return fault.Has(err, fault.ValidationError) || fault.Has(err, fault.InvalidPlan) || fault.Has(err, fault.SecretDetected)
 }
 
 // end waits until a task has ended, or waits for people.
