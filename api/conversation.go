@@ -52,8 +52,8 @@ type ConversationReply struct {
 	Tools  []string           `json:"tools"`
 	Limits ConversationLimits `json:"limits"`
 	// Used is what the answered turns cost and the tasks that their calls have started, with Carried: what was used before in a task that
-	// this one continues, without the turns that it has taken over. Lost is the highest cost of answers that were lost; it counts against
-	// the limits as well. Reserved is the highest cost of the turn that has no answer yet.
+	// this one continues, without the turns that it has taken over. Lost is the highest cost of answers that were lost, also in that
+	// task; it counts against the limits as well. Reserved is the highest cost of the turn that has no answer yet.
 	Used     events.Spent `json:"used"`
 	Carried  events.Spent `json:"carried,omitzero"`
 	Lost     events.Spent `json:"lost,omitzero"`

@@ -52,8 +52,10 @@ type Agent struct {
 	ReadOn bool `json:"read_on,omitempty"`
 	// Chat is set if the agent waits for the next message of a person when its model has answered.
 	Chat bool `json:"chat,omitempty"`
-	// Carried is what the agent has used in the task that this one continues, without the turns that it takes over.
+	// Carried is what the agent has used in the task that this one continues, without the turns that it takes over. Lost is the most that the
+	// answers can have cost that were lost there.
 	Carried Spent `json:"carried,omitzero"`
+	Lost    Spent `json:"lost,omitzero"`
 }
 
 // ModelNames returns the names of the models.

@@ -77,6 +77,10 @@ func (cm clientModel) waits(e *entry) bool {
 // wholeRequest returns the parameters of the open question of a call that asks the model of a client: those in the history have only
 // an excerpt of the conversation.
 func (rd *reader) wholeRequest(ctx context.Context, q api.QuestionView) (params json.RawMessage, err error) {
+	said, err := rd.engine.readBefore(ctx, q.Task, statemachine.AgentOf(q.Step), decide.Said{})
+	if err != nil {
+		return nil, err
+	}
 	err = rd.engine.view(ctx, q.Task, func(v *viewer) error {
 		asked := v.Task.Question(q.ID)
 		if params = q.Params; asked == nil || asked.Status != statemachine.QuestionOpen {
@@ -86,7 +90,7 @@ func (rd *reader) wholeRequest(ctx context.Context, q api.QuestionView) (params 
 		if err := json.Unmarshal(v.Task.Steps[q.Step].Args.Raw, &args); err != nil {
 			return err
 		}
-		r, err := v.ModelRequest(args.Step, decide.Said{})
+		r, err := v.ModelRequest(args.Step, said)
 		if err != nil || len(v.Missing) > 0 {
 			return err
 		}

@@ -46,10 +46,17 @@ func newConversations(en *engine) *conversations {
 // first one: after a failed attempt it is the next model. It returns CONFLICT if the agent is not in the turn of the arguments,
 // because another attempt has been faster.
 func (c *conversations) ModelRequest(ctx context.Context, id events.TaskID, args models.CallArgs) (r models.Request, names []string, first int, err error) {
+	key := conversationKey{id, args.Step}
+	var said decide.Said
+	if err = c.inspect(ctx, id, func(e *entry) error { said = c.knownOf(key, e.task).Said; return nil }); err == nil {
+		said, err = c.readBefore(ctx, id, args.Step, said)
+	}
+	if err != nil {
+		return r, nil, 0, err
+	}
 	err = c.view(ctx, id, func(v *viewer) error {
-		key := conversationKey{id, args.Step}
 		known := c.knownOf(key, v.Task)
-		if r, err = v.ModelRequest(args.Step, known.Said); err != nil {
+		if r, err = v.ModelRequest(args.Step, said); err != nil {
 			return err
 		}
 		agent := v.Task.Steps[args.Step].Agent
@@ -65,6 +72,37 @@ func (c *conversations) ModelRequest(ctx context.Context, id events.TaskID, args
 		return nil
 	})
 	return r, names, first, err
+}
+
+// maxConversation limits the bytes of a request to a model. No provider accepts as much.
+const maxConversation = 64 << 20
+
+// readBefore returns said with more of what is said in an agent step before its newest turn, if that is too much to be read at once: after
+// a restart nothing of it is in memory. It reads bit by bit, and returns VALIDATION_ERROR if no model accepts as much.
+func (en *engine) readBefore(ctx context.Context, id events.TaskID, step string, said decide.Said) (decide.Said, error) {
+	for more := true; more; {
+		var next decide.Said
+		err := en.view(ctx, id, func(v *viewer) error {
+			next, more = v.SaidUpTo(step, said)
+			return nil
+		})
+		if err != nil {
+			return said, err
+		}
+		said = next
+		if sizeOfMessages(said.Messages) > maxConversation {
+			return said, fault.New(fault.ValidationError, "the conversation has more than %d MiB", maxConversation>>20).WithReason(models.ReasonTooLong)
+		}
+	}
+	return said, nil
+}
+
+// sizeOfMessages returns about how many bytes messages have.
+func sizeOfMessages(messages []models.Message) (size int) {
+	for _, m := range messages {
+		size += sizeOfMessage(m)
+	}
+	return size
 }
 
 // knownOf returns what is known of the conversation of a step, if it is that of one of its turns. engine.mu must be held.

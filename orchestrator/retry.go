@@ -55,6 +55,7 @@ func (sm *submitter) retryTask(ctx context.Context, r api.RetryRequest, id event
 			extra.keyOf = events.TaskID(cmp.Or(string(sub.KeyOf), string(r.ID)))
 			extra.addParts(e, repeated)
 			extra.agents = t.ContinueAgents(repeated, extra.reuse)
+			extra.loops = t.ContinueEach(repeated, extra.reuse, extra.agents)
 		}
 		req = api.SubmitRequest{ID: id, Name: sub.Name, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, Actor: r.Actor, Via: r.Via, Plan: e.plan.Program.Plan().JSON()}
 		req.Inputs, req.Hook = t.Fetch(sub.Inputs), hookOf(&t.Reading)

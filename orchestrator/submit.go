@@ -477,6 +477,9 @@ func (sm *submitter) writeFirstCommit(s *submission, actor string, extra submitE
 		for _, c := range extra.agents {
 			t.GoOn(c)
 		}
+		for _, c := range extra.loops {
+			t.GoOnEach(c)
+		}
 		for _, d := range extra.divided {
 			t.Emit(events.StepDivided, d)
 		}
@@ -492,6 +495,6 @@ func (sm *submitter) writeFirstCommit(s *submission, actor string, extra submitE
 			done(api.SubmitReply{}, err)
 			return
 		}
-		done(api.SubmitReply{ID: s.id, State: e.task.State, Reused: len(extra.reuse)}, nil)
+		done(api.SubmitReply{ID: s.id, State: e.task.State, Reused: extra.reused()}, nil)
 	})
 }

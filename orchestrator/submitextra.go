@@ -19,6 +19,8 @@ type submitExtra struct {
 	fork *forkOrigin
 	// agents are the agent steps that go on where they stood in origin or in fork.
 	agents []*decide.Continued
+	// loops are the for_each steps whose agents go on where they stood in origin.
+	loops []*decide.ContinuedEach
 	// divided are the divided items of each for_each that the task continues.
 	divided []*events.Divided
 	keyOf   events.TaskID
@@ -51,3 +53,12 @@ func (x submitExtra) trusted() bool {
 
 // continues reports whether the task reuses results of another one.
 func (x submitExtra) continues() bool { return x.origin != "" || x.fork != nil }
+
+// reused returns how many results of other tasks the task has.
+func (x submitExtra) reused() int {
+	n := len(x.reuse)
+	for _, c := range x.loops {
+		n += c.Results()
+	}
+	return n
+}

@@ -248,7 +248,7 @@ func (s *Step) apply(at time.Time, p events.Payload) {
 	case *events.Divided:
 		s.Divided = d
 	case *events.Agent:
-		s.Agent = &Agent{Spec: d, Phase: AgentIdle, Spent: d.Carried}
+		s.Agent = &Agent{Spec: d, Phase: AgentIdle, Spent: d.Carried, Lost: d.Lost}
 	case *events.Waiting:
 		s.Signal, s.Default = d.Signal, d.Default
 		if d.Until != nil {

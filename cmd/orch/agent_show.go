@@ -115,6 +115,9 @@ func (d conversationText) head(r api.ConversationReply) []string {
 		return lines
 	}
 	lines = append(lines, "models: "+screen.Escape(strings.Join(r.Models, ", then ")), "used: "+usedText(r))
+	if r.Carried.Tokens > 0 {
+		lines = append(lines, "of it carried over: "+spentText(r.Carried))
+	}
 	if r.Lost.Tokens > 0 {
 		lines = append(lines, "lost: at most "+spentText(r.Lost))
 	}

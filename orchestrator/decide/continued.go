@@ -44,16 +44,27 @@ func (c *Continued) Stands(key string) bool {
 // that requested calls. It returns nil if the step has to begin anew: its instructions or its prompt are others, or it has no turn
 // to take over. Values that are not in memory are added to Missing; the answer is then incomplete.
 func (t *Reading) Continue(past *statemachine.Task, step string, inputs json.RawMessage, before int) *Continued {
-	n, s := t.Plan.Program.Node(step), past.Steps[step]
-	if n == nil || n.Kind != plan.KindAgent || s == nil || s.Agent == nil {
+	n := t.Plan.Program.Node(step)
+	if n == nil {
+		return nil
+	}
+	sc := t.scope(nil)
+	sc.Inputs = inputs
+	return t.continueIn(past, n, step, sc, before)
+}
+
+// continueIn is Continue for an instance of a node with a scope.
+func (t *Reading) continueIn(past *statemachine.Task, n *plan.Node, step string, sc plan.Scope, before int) *Continued {
+	s := past.Steps[step]
+	if n.Kind != plan.KindAgent || s == nil || s.Agent == nil {
 		return nil
 	}
 	kept := keptTurns(s.Agent, before)
-	spec := t.continuedSpec(n, s.Agent.Spec, inputs)
+	spec := t.continuedSpec(n, s.Agent.Spec, sc)
 	if len(kept) == 0 || spec == nil {
 		return nil
 	}
-	spec.Carried = chargedIn(kept)
+	spec.Carried, spec.Lost = chargedIn(kept), events.Spent{}
 	c := &Continued{Step: step, Turns: len(kept), spec: spec}
 	if len(kept) < len(s.Agent.Turns) {
 		c.told = s.Agent.Turns[len(kept)].Requested.Heard
@@ -73,10 +84,11 @@ func (c *Continued) withBudget(past *statemachine.Task) *Continued {
 	a := s.Agent
 	c.told = append(slices.Clone(c.told), a.Told...)
 	spec := *c.spec
-	spec.Carried = a.Spent.Plus(a.Lost).Minus(spentIn(a.Turns[:c.Turns])) // with all that its children have cost
+	spec.Carried = a.Spent.Minus(spentIn(a.Turns[:c.Turns])) // with all that its children have cost
+	spec.Lost = a.Lost
 	asked := past.Steps[statemachine.ModelKey(c.Step, len(a.Turns))]
 	if asked.State == statemachine.StepCancelled && !asked.CalledAt.IsZero() { // the provider may have billed it
-		spec.Carried = spec.Carried.Plus(a.Reserved)
+		spec.Lost = spec.Lost.Plus(a.Reserved)
 	}
 	c.spec = &spec
 	if until := a.Spec.Until; until != nil {
@@ -87,9 +99,7 @@ func (c *Continued) withBudget(past *statemachine.Task) *Continued {
 
 // continuedSpec returns the specification of an agent that goes on: that of before, with the models that the plan now names. It
 // returns nil if the conversation would begin in another way.
-func (t *Reading) continuedSpec(n *plan.Node, before *events.Agent, inputs json.RawMessage) *events.Agent {
-	sc := t.scope(nil)
-	sc.Inputs = inputs
+func (t *Reading) continuedSpec(n *plan.Node, before *events.Agent, sc plan.Scope) *events.Agent {
 	p, err := n.Persona(sc)
 	if err != nil || p.Prompt != t.text(before.Prompt) || p.Instructions != t.text(before.Instructions) {
 		return nil
@@ -191,7 +201,7 @@ func (t *Turn) GoOn(c *Continued) {
 	spec.Instructions, spec.Prompt, spec.Tools = t.again(spec.Instructions), t.again(spec.Prompt), t.again(spec.Tools)
 	if c.left != nil {
 		spec.Until = new(events.Time(t.Now.Add(*c.left)))
-	} else if b := t.Plan.Program.Node(c.Step).Agent.Budget; b != nil && b.Wall > 0 {
+	} else if b := t.NodeByKey(c.Step).Agent.Budget; b != nil && b.Wall > 0 {
 		spec.Until = new(events.Time(t.Now.Add(b.Wall.Std())))
 	}
 	t.Emit(events.AgentStarted, &spec)
@@ -274,4 +284,12 @@ func (t *Reading) ContinueAgents(repeated map[string]bool, reused []events.Reuse
 		}
 	}
 	return all
+}
+
+// turnsIn counts the turns that agents take over.
+func turnsIn(all []*Continued) (turns int) {
+	for _, c := range all {
+		turns += c.Turns
+	}
+	return turns
 }

@@ -38,6 +38,9 @@ func (o offeredTool) name() string {
 type Said struct {
 	Turn     int
 	Messages []models.Message
+
+	// begun is set if the messages are the beginning of those of the newest turn, see SaidUpTo.
+	begun bool
 }
 
 // ModelRequest returns the request of the newest turn of an agent step. It is a function of the history. What is said up to an
@@ -93,12 +96,28 @@ func (c conversation) openingRequest(turn *events.Turn) models.Request {
 
 // messages returns what is said up to the newest turn. What said has is not read again.
 func (c conversation) messages(said Said) []models.Message {
-	turns := c.step.Agent.Turns
-	all, turn := slices.Clone(said.Messages), said.Turn
-	if turn == 0 || slices.ContainsFunc(turns[turn-1:len(turns)-1], isCompaction) {
-		all, turn = c.opening()
+	all, turn := c.begin(said)
+	return c.upTo(all, turn, len(c.step.Agent.Turns))
+}
+
+// begin returns the messages that said has, and up to which turn they are, or the opening if the conversation begins in another way now.
+func (c conversation) begin(said Said) ([]models.Message, int) {
+	if c.beginsAnew(said) {
+		return c.opening()
 	}
-	for _, next := range turns[turn:] {
+	return slices.Clone(said.Messages), said.Turn
+}
+
+// beginsAnew reports whether the conversation does not continue said: said is nothing, or a summary has replaced some of it.
+func (c conversation) beginsAnew(said Said) bool {
+	turns := c.step.Agent.Turns
+	return said.Turn == 0 || !said.begun && slices.ContainsFunc(turns[said.Turn-1:len(turns)-1], isCompaction)
+}
+
+// upTo adds to the messages up to turn those up to a later one.
+func (c conversation) upTo(all []models.Message, turn, last int) []models.Message {
+	turns := c.step.Agent.Turns
+	for _, next := range turns[turn:last] {
 		added := c.addedBy(next.Requested)
 		if before := turns[next.Requested.Turn-2]; isCompaction(before) || before.Refused != nil { // the summary is in the opening
 			last := &all[len(all)-1]

@@ -87,14 +87,15 @@ func (t steps) endEach(n *plan.Node, s *statemachine.Step, each *begunItems) {
 	t.Emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Output: store(outputs)})
 }
 
-// itemsOf returns the items under way of a for_each.
+// itemsOf returns the items under way of a for_each. There are no more than max_parallel: a retry takes over agents of items whose turn has
+// not come again.
 func (t steps) itemsOf(n *plan.Node, s *statemachine.Step) *begunItems {
 	if each := t.Plan.items[s.Key]; each != nil {
 		return each
 	}
 	first := t.FirstItem(s.Key)
 	each := &begunItems{next: first}
-	for ; each.next-first < len(s.Items); each.next++ {
+	for ; each.next-first < len(s.Items) && len(each.open) < t.parallelOf(n); each.next++ {
 		it := &Item{Node: n, Index: each.next}
 		if !t.begun(it) {
 			break

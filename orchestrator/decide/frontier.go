@@ -119,7 +119,7 @@ func (p *Plan) touch(task *statemachine.Task, key string) {
 	}
 	if each := p.items[top]; each != nil && item != "" {
 		index, _, _ := strings.Cut(item, "]")
-		if i, err := strconv.Atoi(index); err == nil {
+		if i, err := strconv.Atoi(index); err == nil && each.open.has(i) {
 			each.due.add(i)
 		}
 	}
@@ -153,6 +153,11 @@ func (p *positions) add(i int) {
 	if at, found := slices.BinarySearch(*p, i); !found {
 		*p = slices.Insert(*p, at, i)
 	}
+}
+
+func (p *positions) has(i int) bool {
+	_, found := slices.BinarySearch(*p, i)
+	return found
 }
 
 func (p *positions) remove(i int) {

@@ -10,8 +10,13 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// spawnTool is the tool that a handoff calls.
-const spawnTool = "TASK_SPAWN"
+const (
+	// spawnTool is the tool that a handoff calls.
+	spawnTool = "TASK_SPAWN"
+	// maxHandoffs limits how often an agent lets others take over, after failures or at once. Without it, agents that hand over to each
+	// other until their tasks nest too deeply would try again at each level, in each turn.
+	maxHandoffs = 3
+)
 
 // handoff returns the tool with which a model lets another agent take over.
 func handoff(agents []string) offeredTool {
@@ -42,10 +47,27 @@ func (t turns) handOver(key string, args json.RawMessage) {
 			WithHint("those that may are %v", t.node.Agent.Handoff))
 	case !MayCall(t.Task.Submitted.Tools, spawnTool):
 		t.deny(key, plan.HandoffTool, string(args), fault.New(fault.Forbidden, "the task may not call %s", spawnTool))
+	case t.recorded(key, plan.HandoffTool, args):
+	case t.handoffs() >= maxHandoffs:
+		t.deny(key, plan.HandoffTool, string(args), fault.New(fault.QuotaExceeded, "other agents have taken over %d times, the limit", maxHandoffs).
+			WithHint("do the work, or give the final answer"))
 	default:
 		prompt := "You take over from another agent. What it was asked to do:\n\n" + t.text(t.agent().Spec.Prompt) + "\n\nWhat it says:\n\n" + in.Message
 		t.callTool(key, spawnTool, MustJSON(map[string]any{"subagent_type": in.To, "prompt": prompt}))
 	}
+}
+
+// handoffs counts the calls by which other agents have taken over so far, or have tried to.
+func (t turns) handoffs() (n int) {
+	for turn := range t.agent().Last().Requested.Turn {
+		for i, call := range callsOf(t.said().answer(turn + 1).Message) {
+			s := t.Task.Steps[statemachine.CallKey(t.step.Key, turn+1, i+1)]
+			if call.Name == plan.HandoffTool && s != nil && s.Tool == spawnTool {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // takenOver returns the call of the newest turn by which another agent has taken over and done the work; nil if there is none.

@@ -13,19 +13,31 @@ import (
 
 // stubbed answers a call by the stubs of the agent, or refuses it. It returns false for a call that may be made.
 func (t turns) stubbed(stubs *plan.Stubs, key, tool string, args json.RawMessage) bool {
-	matching := stubs.Matching(tool, args)
 	switch {
-	case len(matching) > 0:
-		at := 0
-		if len(matching) > 1 {
-			at = min(t.madeBefore(key), len(matching)-1)
-		}
-		t.answerCall(key, tool, args, stubs.From, matching[at])
+	case t.recorded(key, tool, args):
 	case stubs.Makes(tool, t.onlyReads(tool)):
 		return false
 	default:
 		t.deny(key, tool, string(args), fault.New(fault.Forbidden, "there is no recorded result of this call of %s, and it may not be made here", tool).WithReason(plan.ReasonNoStub))
 	}
+	return true
+}
+
+// recorded answers a call with the result that the stubs of the agent have for it; false if they have none.
+func (t turns) recorded(key, tool string, args json.RawMessage) bool {
+	stubs := t.node.Agent.Stubs
+	if stubs == nil {
+		return false
+	}
+	matching := stubs.Matching(tool, args)
+	if len(matching) == 0 {
+		return false
+	}
+	at := 0
+	if len(matching) > 1 {
+		at = min(t.madeBefore(key), len(matching)-1)
+	}
+	t.answerCall(key, tool, args, stubs.From, matching[at])
 	return true
 }
 

@@ -169,6 +169,10 @@ func brief(text string) string {
 // ask begins the next turn. added is a text that ends the conversation; "" for none.
 func (t turns) ask(added string) {
 	turn, said := t.next(), t.news()
+	if lost := t.OutcomeOf(nil); lost != nil {
+		t.fail(fault.From(lost), fault.ClassUnexpected)
+		return
+	}
 	err := t.limitReached()
 	switch {
 	case err != nil && t.mayFinish():
@@ -293,7 +297,7 @@ func (t turns) answered(turn int, asked *statemachine.Step) {
 	price := asks[min(max(out.Model, 0), len(asks)-1)].Price
 	usage, estimated := t.usageOf(out.Answer)
 	cost := price.Of(usage)
-	if estimated {
+	if events.Usage(out.Answer.Usage).Request() == 0 {
 		cost = price.Highest(usage.Input, usage.Output)
 	}
 	calls := callsOf(out.Answer.Message)
@@ -306,16 +310,18 @@ func (t turns) answered(turn int, asked *statemachine.Step) {
 	})
 }
 
-// usageOf returns the tokens of an answer. Of a provider that does not say them it returns the highest that they can be: what was
-// reserved for the request, and the bytes of the answer.
+// usageOf returns the tokens of an answer. For what a provider does not say it returns the highest that it can be: what was reserved for
+// the request, and the bytes of the answer.
 func (t turns) usageOf(a models.Answer) (usage events.Usage, estimated bool) {
-	if a.Usage != (models.Usage{}) {
-		return events.Usage(a.Usage), false
-	}
+	usage = events.Usage(a.Usage)
 	longest := t.agent().Spec.MaxTokens
-	return events.Usage{
-		Input: t.agent().Last().Requested.Reserved.Tokens - longest, Output: min(longest, int64(len(MustJSON(a.Message.Parts)))),
-	}, true
+	if usage.Request() == 0 {
+		usage.Input, estimated = t.agent().Last().Requested.Reserved.Tokens-longest, true
+	}
+	if usage.Output == 0 && len(a.Message.Parts) > 0 {
+		usage.Output, estimated = min(longest, int64(len(MustJSON(a.Message.Parts)))), true
+	}
+	return usage, estimated
 }
 
 // call makes a call that the model requests ready, or records why it is not made. offered are the tools of the agent.

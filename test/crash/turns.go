@@ -43,7 +43,7 @@ type billable struct {
 }
 
 func newAgentHistory(d *events.Agent) *agentHistory {
-	a := &agentHistory{limit: d.Limit.Tokens, tokens: d.Carried.Tokens, billable: map[int]billable{}}
+	a := &agentHistory{limit: d.Limit.Tokens, tokens: d.Carried.Tokens + d.Lost.Tokens, billable: map[int]billable{}}
 	for _, m := range d.Models {
 		a.models = append(a.models, m.Name)
 	}

@@ -148,7 +148,7 @@ func (w *world) checkBudgets(past []*history) {
 			for _, e := range c.Events {
 				switch d := e.Data.(type) {
 				case *events.Agent:
-					limits[d.Step], spent[d.Step] = d.Limit, d.Carried
+					limits[d.Step], spent[d.Step] = d.Limit, d.Carried.Plus(d.Lost)
 				case *events.Turn:
 					limit, cost := limits[d.Step], spent[d.Step].Plus(d.Reserved)
 					over := limit.NanoUSD > 0 && cost.NanoUSD > limit.NanoUSD || limit.Tokens > 0 && cost.Tokens > limit.Tokens
