@@ -77,7 +77,7 @@ func (cm clientModel) waits(e *entry) bool {
 // wholeRequest returns the parameters of the open question of a call that asks the model of a client: those in the history have only
 // an excerpt of the conversation.
 func (rd *reader) wholeRequest(ctx context.Context, q api.QuestionView) (params json.RawMessage, err error) {
-	said, err := rd.engine.readBefore(ctx, q.Task, statemachine.AgentOf(q.Step), decide.Said{})
+	said, err := readBefore(ctx, rd.engine, q.Task, statemachine.AgentOf(q.Step), decide.Said{})
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (rd *reader) Conversation(ctx context.Context, r api.ConversationRequest) (
 		return reply, fault.New(fault.ValidationError, "must be 1 to %d", api.MaxTurns).WithField("limit")
 	}
 	past := rd.past.get(r.ID, r.Rev)
-	reply, isPast, err := rd.conversationIn(ctx, past, r)
+	reply, isPast, err := conversationIn(ctx, rd.engine, past, r)
 	if err != nil || !isPast {
 		return reply, err
 	}
@@ -43,14 +43,14 @@ func (rd *reader) Conversation(ctx context.Context, r api.ConversationRequest) (
 		return reply, err
 	}
 	rd.past.put(folded.Task)
-	reply, _, err = rd.conversationIn(ctx, folded.Task, r)
+	reply, _, err = conversationIn(ctx, rd.engine, folded.Task, r)
 	return reply, err
 }
 
 // conversationIn returns a page of a conversation in past, or in the newest revision of the task if past is nil. isPast is set if the
 // request is for an earlier one.
-func (rd *reader) conversationIn(ctx context.Context, past *statemachine.Task, r api.ConversationRequest) (reply api.ConversationReply, isPast bool, err error) {
-	err = rd.engine.view(ctx, r.ID, func(v *viewer) error {
+func conversationIn(ctx context.Context, en *engine, past *statemachine.Task, r api.ConversationRequest) (reply api.ConversationReply, isPast bool, err error) {
+	err = en.view(ctx, r.ID, func(v *viewer) error {
 		switch rev := v.Task.Rev; {
 		case past != nil:
 			v.Task = past

@@ -49,7 +49,7 @@ func (c *conversations) ModelRequest(ctx context.Context, id events.TaskID, args
 	key := conversationKey{id, args.Step}
 	var said decide.Said
 	if err = c.inspect(ctx, id, func(e *entry) error { said = c.knownOf(key, e.task).Said; return nil }); err == nil {
-		said, err = c.readBefore(ctx, id, args.Step, said)
+		said, err = readBefore(ctx, c.engine, id, args.Step, said)
 	}
 	if err != nil {
 		return r, nil, 0, err
@@ -79,7 +79,7 @@ const maxConversation = 64 << 20
 
 // readBefore returns said with more of what is said in an agent step before its newest turn, if that is too much to be read at once: after
 // a restart nothing of it is in memory. It reads bit by bit, and returns VALIDATION_ERROR if no model accepts as much.
-func (en *engine) readBefore(ctx context.Context, id events.TaskID, step string, said decide.Said) (decide.Said, error) {
+func readBefore(ctx context.Context, en *engine, id events.TaskID, step string, said decide.Said) (decide.Said, error) {
 	for more := true; more; {
 		var next decide.Said
 		err := en.view(ctx, id, func(v *viewer) error {
