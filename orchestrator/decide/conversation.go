@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -310,7 +311,9 @@ func failureText(s *statemachine.Step) string {
 // shown returns the result of a call as a model sees it: a text as it is, anything else as JSON.
 func shown(raw json.RawMessage) string {
 	var text string
-	if json.Unmarshal(raw, &text) != nil {
+	begin := bytes.TrimLeft(raw, " \t\r\n")
+	mayBeText := len(begin) > 0 && (begin[0] == '"' || begin[0] == 'n') // null is no text
+	if !mayBeText || json.Unmarshal(raw, &text) != nil {
 		text = string(raw)
 	}
 	return text
