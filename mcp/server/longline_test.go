@@ -3,6 +3,7 @@ package server_test
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -44,8 +45,8 @@ func (c rawClient) hear(text string) string {
 	}
 }
 
-// samplerOver connects a client over stdio that offers sampling.
-func (n *node) samplerOver() rawClient {
+// rawOver connects a client over stdio.
+func (n *node) rawOver() rawClient {
 	n.t.Helper()
 	s := n.face()
 	in, to := io.Pipe()
@@ -53,7 +54,13 @@ func (n *node) samplerOver() rawClient {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(n.t.Context(), in, out) }()
 	n.t.Cleanup(func() { assert.NoError(n.t, to.Close()); assert.NoError(n.t, <-ended) })
-	c := rawClient{n.t, to, bufio.NewReader(from)}
+	return rawClient{n.t, to, bufio.NewReader(from)}
+}
+
+// samplerOver connects a client of 2025-11-25 over stdio that offers sampling.
+func (n *node) samplerOver() rawClient {
+	n.t.Helper()
+	c := n.rawOver()
 	c.say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"sampling":{}},"clientInfo":{"name":"raw","version":"1"}}}`)
 	c.hear("serverInfo")
 	c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
@@ -117,21 +124,12 @@ func TestAnswersToOneRequest(t *testing.T) {
 	c.say(answer, answer, answer)
 	assert.Contains(t, c.hear(`"id":1`), `Milk.`)
 	group.Wait()
-	history, err := n.owner.History(t.Context(), api.HistoryRequest{ID: task.ID})
-	require.NoError(t, err)
-	counts, cost := map[events.Kind]int{}, int64(0)
-	for _, commit := range history.Commits {
-		for _, e := range commit.Events {
-			counts[e.Kind]++
-			if a, ok := e.Data.(*events.Answered); ok {
-				cost += a.NanoUSD
-			}
-		}
-	}
+	counts := n.countEvents(task.ID)
 	assert.Equal(t, [3]int{1, 1, 0}, [3]int{counts[events.QuestionAnswered], counts[events.TurnAnswered], counts[events.TurnLost]})
 	said, err := n.owner.Conversation(t.Context(), api.ConversationRequest{ID: task.ID})
 	require.NoError(t, err)
-	assert.Equal(t, cost, said.Used.NanoUSD)
+	assert.Equal(t, said.Turns[0].NanoUSD, said.Used.NanoUSD)
+	assert.Positive(t, said.Used.NanoUSD)
 	assert.Zero(t, said.Lost)
 }
 
@@ -140,4 +138,45 @@ func idIn(message string) string {
 	_, id, _ := strings.Cut(message, `"id":`)
 	id, _, _ = strings.Cut(id, ",")
 	return strings.TrimSuffix(strings.TrimSpace(id), "}")
+}
+
+// A client of 2026-07-28 that repeats a call with its answer twice gets the result twice, and the answer counts once.
+func TestAnswersInRepeatedCalls(t *testing.T) {
+	t.Parallel()
+	n := startNode(t)
+	n.agentFile("plain", "model: 'sampling:'\n")
+	c := n.rawOver()
+	call := func(id int, more string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"TASK_SPAWN","arguments":{"subagent_type":"plain","prompt":"Go."},%s`+
+			`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"sampling":{}}}}}`, id, more)
+	}
+	c.say(call(1, ""))
+	var asked struct {
+		Result struct {
+			RequestState string
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(c.hear("sampling/createMessage")), &asked))
+	task := n.agentTask()
+	again := fmt.Sprintf(`"requestState":%q,"inputResponses":{%q:{"role":"assistant","model":"m","content":{"type":"text","text":"Milk."}}},`, asked.Result.RequestState, task.Questions[0].ID)
+	c.say(call(2, again), call(3, again))
+	for range 2 {
+		assert.Contains(t, c.hear("Milk."), `"report":"Milk."`)
+	}
+	counts := n.countEvents(task.ID)
+	assert.Equal(t, [2]int{1, 1}, [2]int{counts[events.QuestionAnswered], counts[events.TurnAnswered]})
+}
+
+// countEvents counts the events of a task by kind.
+func (n *node) countEvents(id events.TaskID) map[events.Kind]int {
+	n.t.Helper()
+	history, err := n.owner.History(n.t.Context(), api.HistoryRequest{ID: id})
+	require.NoError(n.t, err)
+	counts := map[events.Kind]int{}
+	for _, commit := range history.Commits {
+		for _, e := range commit.Events {
+			counts[e.Kind]++
+		}
+	}
+	return counts
 }
