@@ -196,3 +196,21 @@ func (n *node) asks(id events.TaskID, step string) (args models.CallArgs) {
 		}
 	}
 }
+
+// Results of one turn that are too large to be read at once fail the step before its model is asked about them.
+func TestTurnWithTooLargeResults(t *testing.T) {
+	t.Parallel()
+	log := &readLog{Log: memlog.New(memlog.Config{})}
+	n := startModels(t, log)
+	much, results := strings.Repeat("x", 4<<20), 0
+	defer n.answerModels(1, 17, func(int) string { results++; return fmt.Sprintf(`{"text":"%d %s"}`, results, much) })()
+	id := n.submit(readsMuch)
+	r := n.result(id)
+	require.Equal(t, statemachine.Failed, r.State)
+	assert.Equal(t, fault.ValidationError, r.Error.Code)
+	assert.Equal(t, "SIZE_LIMIT_EXCEEDED", r.Error.Reason)
+	said, err := n.Conversation(n.ctx(), api.ConversationRequest{ID: id})
+	require.NoError(t, err)
+	assert.Equal(t, 1, said.Total)
+	assert.Zero(t, said.Lost)
+}
