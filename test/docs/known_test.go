@@ -1,0 +1,69 @@
+package docs_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// pagesWithCommands returns the pages of the documentation that show commands, or files.
+func pagesWithCommands(t *testing.T) (pages []string) {
+	t.Helper()
+	candidates := []string{"README.md"}
+	for _, folder := range []string{"tutorials", "how-to", "reference", "explanation"} {
+		found, err := filepath.Glob(filepath.Join(source, "docs", folder, "*.md"))
+		require.NoError(t, err)
+		for _, path := range found {
+			candidates = append(candidates, strings.TrimPrefix(filepath.ToSlash(path), source+"/"))
+		}
+	}
+	for _, page := range candidates {
+		text, err := os.ReadFile(filepath.Join(source, page))
+		require.NoError(t, err)
+		units, err := parse(string(text))
+		require.NoError(t, err, page)
+		_, err = os.Stat(directionsOf(page))
+		if err == nil || slices.ContainsFunc(units, func(u unit) bool { return u.kind == command || u.kind == file }) {
+			pages = append(pages, page)
+		}
+	}
+	return pages
+}
+
+// The pages whose commands are not run yet are known. The list only shrinks: a new page comes with directions.
+func TestPagesWithoutDirections(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/without-directions.txt")
+	require.NoError(t, err)
+	var listed, found []string
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			listed = append(listed, line)
+		}
+	}
+	for _, page := range pagesWithCommands(t) {
+		if _, err := os.Stat(directionsOf(page)); err != nil {
+			found = append(found, page)
+		}
+	}
+	assert.Equal(t, found, listed, "write directions for a new page, and take a page that has some off the list")
+	assert.LessOrEqual(t, len(listed), 40)
+}
+
+// Each file with directions is about a page that exists.
+func TestDirectionsHaveAPage(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, path := range files {
+		page := "docs/" + strings.TrimSuffix(strings.TrimPrefix(filepath.ToSlash(path), "testdata/"), ".yaml") + ".md"
+		_, err := os.Stat(filepath.Join(source, page))
+		assert.NoError(t, err, path)
+	}
+}
