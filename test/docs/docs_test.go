@@ -41,4 +41,3 @@ func TestPages(t *testing.T) {
 		})
 	}
 }
-
