@@ -7,7 +7,7 @@ import (
 )
 
 // varying matches what differs from run to run in any output: ids, times and durations.
-const varying = `\b[A-Z]{3,4}_[0-9A-Z]{26}\w*|\b\d{4}-\d\d-\d\dT[0-9:.]+Z|\b(?:\d+(?:\.\d+)?(?:h|ms|m|s|µs|ns))+\b`
+const varying = `\b[A-Z]{3,10}_[0-9A-Z]{26}\w*|\b\d{4}-\d\d-\d\dT[0-9:.]+Z|\b(?:\d+(?:\.\d+)?(?:h|ms|m|s|µs|ns))+\b`
 
 // shows reports whether an output has the lines that a page shows. "…" stands for any text, alone on a line for any number of lines.
 // varies are texts that stand for any word.
