@@ -45,6 +45,7 @@ func newWorld(t *testing.T, bin string) *world {
 	for _, folder := range []string{w.run, filepath.Join(w.home, "work")} {
 		require.NoError(t, os.MkdirAll(folder, 0o700))
 	}
+	require.NoError(t, os.WriteFile(filepath.Join(w.run, "ended"), nil, 0o600))
 	face, nats := freePort(t), freePort(t)
 	receiver, bucket := outside(t, filepath.Join(w.run, "seen")), s3test.New(t, "records", "key").URL
 	w.replace = strings.NewReplacer(
