@@ -34,6 +34,7 @@ func TestPagesBite(t *testing.T) {
 		"promise":           {page: block("sh", "echo one"), directions: `at: [{unit: echo, shows: [two]}]`, want: []string{`2: the output has no "two"`}},
 		"value":             {page: block("sh", "test ID = 7 # ID"), directions: `values: {ID: "7"}`},
 		"left out":          {page: block("sh", "false\nfalse") + block("go", "x"), directions: "at: [{unit: 'false', block: true, left out: no}, {unit: x, left out: no}]"},
+		"language left out": {page: block("go", "x") + block("go", "x"), directions: "languages: {go: no}"},
 		"set-up fails":      {page: block("sh", "true"), directions: `setup: "false"`, want: []string{"0: the set-up has not ended with 0"}},
 		"beside":            {page: block("sh", "until test -e go; do sleep 0.1; done"), directions: `at: [{unit: until, meanwhile: touch go}]`},
 		"fails beside":      {page: block("sh", "until test -e go; do sleep 0.1; done; false"), directions: `at: [{unit: until, meanwhile: touch go}]`, want: []string{"2: the command has not ended with 0"}},
@@ -46,7 +47,7 @@ func TestPagesBite(t *testing.T) {
 			require.NoError(t, yaml.Unmarshal([]byte(c.directions), &d))
 			units, err := parse(c.page)
 			require.NoError(t, err)
-			acts, err := direct(units, d.At)
+			acts, err := direct(units, d)
 			require.NoError(t, err)
 			findings := newWorld(t, t.TempDir()).perform(t, d, acts)
 			require.Len(t, findings, len(c.want), strings.Join(findings, "\n"))
@@ -68,10 +69,10 @@ func TestRefused(t *testing.T) {
 	}
 	units, err := parse(block("sh", "true") + block("yaml", "x: 1"))
 	require.NoError(t, err)
-	_, err = direct(units, nil)
+	_, err = direct(units, directions{})
 	require.ErrorContains(t, err, "line 5: the block is neither run nor written")
 	for _, unknown := range []string{"fals", "", "x: 1 "} {
-		_, err = direct(units, []direction{{Unit: unknown, LeftOut: "no"}})
+		_, err = direct(units, directions{At: []direction{{Unit: unknown, LeftOut: "no"}}})
 		require.ErrorContains(t, err, "nothing begins with", unknown)
 	}
 }

@@ -20,6 +20,8 @@ type directions struct {
 	Values map[string]string `yaml:"values"`
 	// Varies are texts in the output that the page shows which differ from run to run.
 	Varies []string `yaml:"varies"`
+	// Languages are those whose blocks are left out where nothing else is said, with the reason.
+	Languages map[string]string `yaml:"languages"`
 	// At says what is special about single units, in their order.
 	At []direction `yaml:"at"`
 }
@@ -77,27 +79,30 @@ func directionsOf(page string) string {
 }
 
 // direct joins the units of a page with the directions, each of which is about one of them.
-func direct(units []unit, all []direction) ([]act, error) {
+func direct(units []unit, d directions) ([]act, error) {
 	acts := make([]act, len(units))
 	for i, u := range units {
 		acts[i].unit = u
 	}
 	from := 0
-	for _, d := range all {
+	for _, one := range d.At {
 		i := from
-		for i < len(units) && !strings.HasPrefix(units[i].head(), d.Unit) {
+		for i < len(units) && !strings.HasPrefix(units[i].head(), one.Unit) {
 			i++
 		}
-		if i == len(units) || d.Unit == "" {
-			return nil, fmt.Errorf("after line %d of the page nothing begins with %q", lineBefore(units, from), d.Unit)
+		if i == len(units) || one.Unit == "" {
+			return nil, fmt.Errorf("after line %d of the page nothing begins with %q", lineBefore(units, from), one.Unit)
 		}
-		acts[i].direction = d
+		acts[i].direction = one
 		from = i + 1
-		for ; d.Block && from < len(units) && units[from].block == units[i].block; from++ {
-			acts[from].direction = d
+		for ; one.Block && from < len(units) && units[from].block == units[i].block; from++ {
+			acts[from].direction = one
 		}
 	}
 	for i := range acts {
+		if acts[i].kind == other && acts[i].Unit == "" {
+			acts[i].LeftOut = d.Languages[acts[i].language]
+		}
 		if err := acts[i].complete(); err != nil {
 			return nil, err
 		}

@@ -33,7 +33,7 @@ func TestPages(t *testing.T) {
 			require.NoError(t, err)
 			units, err := parse(string(text))
 			require.NoError(t, err, page)
-			acts, err := direct(units, d.At)
+			acts, err := direct(units, d)
 			require.NoError(t, err, directionsOf(page))
 			for _, finding := range newWorld(t, bin).perform(t, d, acts) {
 				t.Errorf("%s:%s", page, finding)

@@ -27,7 +27,9 @@ type unit struct {
 	kind unitKind
 	// line is the number of its first line in the page, block that of its block.
 	line, block int
-	text        string
+	// language is that of the block.
+	language string
+	text     string
 	// name is that of a file.
 	name string
 }
@@ -70,7 +72,7 @@ func parse(page string) ([]unit, error) {
 
 // parseBlock returns the units of a block whose first line has a number.
 func parseBlock(language string, first int, lines []string) ([]unit, error) {
-	whole := unit{kind: other, line: first, block: first, text: strings.Join(lines, "\n") + "\n"}
+	whole := unit{kind: other, line: first, block: first, language: language, text: strings.Join(lines, "\n") + "\n"}
 	switch language {
 	case "sh":
 		return commands(whole)

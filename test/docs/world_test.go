@@ -51,6 +51,7 @@ func newWorld(t *testing.T, bin string) *world {
 	w.replace = strings.NewReplacer(
 		"127.0.0.1:7424", face, "127.0.0.1:4222", nats,
 		"http://127.0.0.1:4318", receiver, "https://example.com", receiver, "https://minio.example.com", bucket,
+		"eu-central-1", "us-east-1", // that of the server
 	)
 	root, err := filepath.Abs(source)
 	require.NoError(t, err)
