@@ -29,6 +29,8 @@ type part struct {
 	text string
 	// code is the exit code that it has to end with.
 	code int
+	// beside is set for a command during which the next part runs.
+	beside bool
 }
 
 // write returns the script for the acts of a page.
@@ -117,6 +119,7 @@ func (s *script) add(p part, input string) (int, error) {
 // beside adds a command that runs while others do.
 func (s *script) beside(p part, a act) (int, error) {
 	n := len(s.parts)
+	p.beside = a.Meanwhile != ""
 	s.parts = append(s.parts, p)
 	fmt.Fprintf(&s.text, "{\n%s\necho $? >%q.code\n} >%q 2>&1 </dev/null &\nbeside=$!; disown\n", p.text, s.output(n), s.output(n))
 	s.own("meanwhile", a.line, a.Meanwhile)

@@ -49,7 +49,7 @@ func pattern(line string, varies []string) string {
 // standIn returns the pattern for a part of a line that need not be the same.
 func standIn(found string) string {
 	switch {
-	case found == "…":
+	case found == "…", strings.Contains(strings.TrimSpace(found), " "):
 		return `.*`
 	case strings.TrimSpace(found) == "":
 		return `[ \t]+`

@@ -134,8 +134,9 @@ func (w *world) perform(t *testing.T, d directions, acts []act) []string {
 	text, err := os.ReadFile(filepath.Join(w.run, "ended"))
 	require.NoError(t, err)
 	ended := strings.Split(strings.TrimSpace(string(text)), "\n")
+	hasEnded := func(i int) bool { return slices.Contains(ended, fmt.Sprintf("%d %d", i, s.parts[i].code)) }
 	for i, p := range s.parts {
-		if !slices.Contains(ended, fmt.Sprintf("%d %d", i, p.code)) {
+		if !hasEnded(i) && (!p.beside || hasEnded(i+1)) {
 			node, _ := os.ReadFile(filepath.Join(w.run, "node.log")) // most pages have no node
 			return []string{fmt.Sprintf("%d: %s has not ended with %d (part %d; ended: %s):\n%s\n%s\nthe node says:\n%s",
 				p.line, p.what, p.code, i, ended[len(ended)-1], p.text, w.read(t, s, i), node)}
