@@ -105,7 +105,7 @@ func layers() []Layer {
 			{Package: "test/network", Imports: []string{Below}},
 			{Package: "plantest", Imports: []string{"fault", "internal/yamlerror", "events", "events/memlog", "statemachine", "work", "api", "plan", "index", "tools", "orchestrator"}},
 			{Package: "test/outside", Imports: []string{Below}},
-			{Package: "test/docs", Imports: []string{"test/need", "objects/s3/s3test"}},
+			{Package: "test/docs", Imports: []string{"bus", "test/need", "objects/s3/s3test"}},
 			{Package: "test/gendocs", Imports: []string{Below}},
 			{Package: "test/embed", Imports: []string{Below}},
 			{Package: "test/sim", Imports: []string{Below}},

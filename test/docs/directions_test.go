@@ -14,6 +14,8 @@ import (
 type directions struct {
 	// Needs are programs of test/need/programs.txt.
 	Needs []string `yaml:"needs"`
+	// NATS starts a NATS server beside the node; its address is in $NATS_URL.
+	NATS bool `yaml:"nats"`
 	// Setup are commands that make what the page presumes.
 	Setup string `yaml:"setup"`
 	// Values stand for placeholders in the commands of the page.

@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -21,6 +22,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/objects/s3/s3test"
 )
 
@@ -87,6 +89,19 @@ func outside(t *testing.T, seen string) string {
 	return server.URL
 }
 
+// startNATS starts a NATS server, and adds its address to the environment.
+func (w *world) startNATS(t *testing.T) {
+	t.Helper()
+	server, err := bus.StartServer(t.Context(), bus.ServerConfig{DataDir: filepath.Join(w.run, "nats")})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, server.Close(context.WithoutCancel(t.Context()))) })
+	var auth struct{ Operator string }
+	text, err := os.ReadFile(filepath.Join(server.DataDir(), "auth.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &auth))
+	w.env = append(w.env, "NATS_URL="+strings.Replace(server.Addr(), "://", "://operator:"+auth.Operator+"@", 1))
+}
+
 // freePort returns an address of loopback that nobody uses, outside of the ports that systems give to whoever asks for any.
 func freePort(t *testing.T) string {
 	t.Helper()
@@ -128,6 +143,9 @@ func (w *world) bash(t *testing.T, text string) {
 // perform runs the acts of a page, and returns what is not as the page says, each with its line.
 func (w *world) perform(t *testing.T, d directions, acts []act) []string {
 	t.Helper()
+	if d.NATS {
+		w.startNATS(t)
+	}
 	s, outputs, err := write(w.run, d, acts, w.replace)
 	require.NoError(t, err)
 	w.bash(t, s.text.String())
