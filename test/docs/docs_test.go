@@ -20,7 +20,7 @@ func TestPages(t *testing.T) {
 	if filepath.Base(built) != "orch" || filepath.Dir(built) != bin {
 		require.NoError(t, os.Symlink(built, filepath.Join(bin, "orch")))
 	}
-	for _, page := range pagesWithCommands(t) {
+	for _, page := range pagesToFollow(t) {
 		if _, err := os.Stat(directionsOf(page)); err != nil {
 			continue
 		}

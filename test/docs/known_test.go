@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pagesWithCommands returns the pages of the documentation that show commands, or files.
-func pagesWithCommands(t *testing.T) (pages []string) {
+// pagesToFollow returns the pages of the documentation that show something to do: commands, files, code.
+func pagesToFollow(t *testing.T) (pages []string) {
 	t.Helper()
 	candidates := []string{"README.md"}
 	for _, folder := range []string{"tutorials", "how-to", "reference", "explanation"} {
@@ -28,7 +28,7 @@ func pagesWithCommands(t *testing.T) (pages []string) {
 		units, err := parse(string(text))
 		require.NoError(t, err, page)
 		_, err = os.Stat(directionsOf(page))
-		if err == nil || slices.ContainsFunc(units, func(u unit) bool { return u.kind == command || u.kind == file }) {
+		if err == nil || slices.ContainsFunc(units, func(u unit) bool { return u.kind != shown }) {
 			pages = append(pages, page)
 		}
 	}
@@ -46,7 +46,7 @@ func TestPagesWithoutDirections(t *testing.T) {
 			listed = append(listed, line)
 		}
 	}
-	for _, page := range pagesWithCommands(t) {
+	for _, page := range pagesToFollow(t) {
 		if _, err := os.Stat(directionsOf(page)); err != nil {
 			found = append(found, page)
 		}

@@ -42,7 +42,7 @@ func (u unit) head() string {
 
 var (
 	fence = regexp.MustCompile("^( *)```(.*)$")
-	named = regexp.MustCompile(`^(?:#|//) ([\w./-]+\.\w+)$`)
+	named = regexp.MustCompile(`^(?:#|//) (~?[\w./-]+\.\w+)$`)
 )
 
 // parse returns the units of a page in their order.

@@ -27,7 +27,7 @@ import (
 )
 
 // patience is how long the commands of one page may take.
-const patience = 3 * time.Minute
+const patience = 2 * time.Minute
 
 // source is the folder of the module.
 const source = "../.."
@@ -51,7 +51,7 @@ func newWorld(t *testing.T, bin string) *world {
 	face, nats := freePort(t), freePort(t)
 	receiver, bucket := outside(t, filepath.Join(w.run, "seen")), s3test.New(t, "records", "key").URL
 	w.replace = strings.NewReplacer(
-		"127.0.0.1:7424", face, "127.0.0.1:4222", nats,
+		"127.0.0.1:7424", face, "127.0.0.1:4222", nats, `"127.0.0.1", 4222`, strings.Replace(`"`+nats, ":", `", `, 1),
 		"http://127.0.0.1:4318", receiver, "https://example.com", receiver, "https://minio.example.com", bucket,
 		"eu-central-1", "us-east-1", // that of the server
 	)
