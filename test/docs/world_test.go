@@ -156,6 +156,9 @@ func (w *world) perform(t *testing.T, d directions, acts []act) []string {
 	for i, p := range s.parts {
 		if !hasEnded(i) && (!p.beside || hasEnded(i+1)) {
 			node, _ := os.ReadFile(filepath.Join(w.run, "node.log")) // most pages have no node
+			if i > 0 && s.parts[i-1].beside {
+				node = append(node, "the command beside it says:\n"+w.read(t, s, i-1)...)
+			}
 			return []string{fmt.Sprintf("%d: %s has not ended with %d (part %d; ended: %s):\n%s\n%s\nthe node says:\n%s",
 				p.line, p.what, p.code, i, ended[len(ended)-1], p.text, w.read(t, s, i), node)}
 		}
