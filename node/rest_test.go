@@ -6,10 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +17,6 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/node"
 	"github.com/orch-dev/orch/rpc"
-	"github.com/orch-dev/orch/test/need"
 )
 
 // site is the HTTP API of a node.
@@ -384,27 +379,5 @@ func TestHTTPImport(t *testing.T) {
 		got, answer := upload(c.file)
 		assert.Equal(t, c.status, got, "%s: %s", name, answer)
 		assert.Contains(t, answer, `"error":`, name)
-	}
-}
-
-// The examples of the reference work as they are written there.
-func TestHTTPExamples(t *testing.T) {
-	t.Parallel()
-	need.Program(t, "curl")
-	e := serveRPC(t)
-	file := filepath.Join(t.TempDir(), "token")
-	require.NoError(t, os.WriteFile(file, []byte(e.token), 0o600))
-	page, err := os.ReadFile(filepath.Join("..", "docs", "reference", "http.md"))
-	require.NoError(t, err)
-	var blocks strings.Builder
-	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
-		blocks.WriteString(block[1])
-	}
-	script := strings.NewReplacer("~/.orch/data/mcp.token", file, "http://127.0.0.1:7424", e.site("")).Replace("set -e\n" + blocks.String())
-	out, err := exec.CommandContext(t.Context(), "sh", "-c", script).CombinedOutput()
-	require.NoError(t, err, string(out))
-	assert.Equal(t, 2, strings.Count(string(out), `"state":"DONE","over":true`), "the results of two tasks")
-	for _, want := range []string{`"status":"granted"`, `"output":{"by":"ada"}`, `"reused":["ok","go"]`, `"role":"operator"`, `"state":"DONE"`, `"name":"hello"`, "event: end"} {
-		assert.Contains(t, string(out), want)
 	}
 }
