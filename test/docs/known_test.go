@@ -11,12 +11,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// folders returns the folders of the documentation for readers.
+func folders() []string {
+	return []string{"docs/tutorials", "docs/how-to", "docs/reference", "docs/explanation", "docs/releases"}
+}
+
 // pagesToFollow returns the pages of the documentation that show something to do: commands, files, code.
 func pagesToFollow(t *testing.T) (pages []string) {
 	t.Helper()
 	candidates := []string{"README.md"}
-	for _, folder := range []string{"tutorials", "how-to", "reference", "explanation"} {
-		found, err := filepath.Glob(filepath.Join(source, "docs", folder, "*.md"))
+	for _, folder := range append(folders(), "skills/*", "examples/*") {
+		found, err := filepath.Glob(filepath.Join(source, folder, "*.md"))
 		require.NoError(t, err)
 		for _, path := range found {
 			candidates = append(candidates, strings.TrimPrefix(filepath.ToSlash(path), source+"/"))
@@ -48,12 +53,14 @@ func TestPagesHaveDirections(t *testing.T) {
 // Each file with directions is about a page that exists.
 func TestDirectionsHaveAPage(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*/*.yaml")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	for _, path := range files {
-		page := "docs/" + strings.TrimSuffix(strings.TrimPrefix(filepath.ToSlash(path), "testdata/"), ".yaml") + ".md"
-		_, err := os.Stat(filepath.Join(source, page))
-		assert.NoError(t, err, path)
+	var known []string
+	for _, page := range pagesToFollow(t) {
+		known = append(known, directionsOf(page))
 	}
+	require.NoError(t, filepath.WalkDir("testdata", func(path string, _ os.DirEntry, err error) error {
+		if filepath.Ext(path) == ".yaml" {
+			assert.Contains(t, known, path)
+		}
+		return err
+	}))
 }

@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -59,7 +60,10 @@ func newWorld(t *testing.T, bin string) *world {
 	require.NoError(t, err)
 	prelude, err := filepath.Abs("testdata/prelude.sh")
 	require.NoError(t, err)
+	cache, err := os.UserCacheDir()
+	require.NoError(t, err)
 	w.env = []string{
+		"GOCACHE=" + cmp.Or(os.Getenv("GOCACHE"), filepath.Join(cache, "go-build")),
 		"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + w.home, "LANG=C.UTF-8", "USER=ada",
 		"RUN=" + w.run, "SOURCE=" + root, "PRELUDE=" + prelude, "NATS=" + nats,
 		"ORCH_HTTP=" + face, "ORCH_DURABILITY=relaxed",
