@@ -39,6 +39,7 @@ func TestPagesBite(t *testing.T) {
 		"beside":            {page: block("sh", "until test -e go; do sleep 0.1; done"), directions: `at: [{unit: until, meanwhile: touch go}]`},
 		"fails beside":      {page: block("sh", "until test -e go; do sleep 0.1; done; false"), directions: `at: [{unit: until, meanwhile: touch go}]`, want: []string{"2: the command has not ended with 0"}},
 		"background":        {page: block("sh", "sleep 1000\necho one"), directions: `at: [{unit: sleep, background: true}]`},
+		"background fails":  {page: block("sh", "touch here; false\ntest -e here"), directions: `at: [{unit: touch, background: true, meanwhile: 'wait_for eval "cat \$RUN/output.*.code"'}]`, want: []string{"2: the command has not ended with 0"}},
 		"input":             {page: block("sh", "read x && test \"$x\" = yes"), directions: `at: [{unit: read, input: "yes\n"}]`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,6 +15,8 @@ import (
 // script is what bash runs for a page. Its parts write their output to files in dir, and how they have ended to the file ended.
 type script struct {
 	text strings.Builder
+	// last is the end of the script: whether a command that was to run until then has failed.
+	last strings.Builder
 	dir  string
 	// replace puts the addresses of this test in place of those that pages show.
 	replace *strings.Replacer
@@ -29,7 +31,7 @@ type part struct {
 	text string
 	// code is the exit code that it has to end with.
 	code int
-	// beside is set for a command during which the next part runs.
+	// beside is set for a command during which other parts run.
 	beside bool
 }
 
@@ -52,7 +54,24 @@ func write(dir string, d directions, acts []act, replace *strings.Replacer) (*sc
 		outputs[i] = at
 		s.own("after", a.line, a.After)
 	}
+	s.text.WriteString(s.last.String())
 	return s, outputs, nil
+}
+
+// failed returns the number of the part with which a script has ended too early, or -1: the first one that has not ended as it should,
+// and of those beside others only if all others have.
+func (s *script) failed(ended []string) int {
+	beside := -1
+	for i, p := range s.parts {
+		switch {
+		case slices.Contains(ended, fmt.Sprintf("%d %d", i, p.code)):
+		case !p.beside:
+			return i
+		case beside < 0:
+			beside = i
+		}
+	}
+	return beside
 }
 
 // act adds a unit to the script, and returns the number of its part, or -1.
@@ -119,12 +138,12 @@ func (s *script) add(p part, input string) (int, error) {
 // beside adds a command that runs while others do.
 func (s *script) beside(p part, a act) (int, error) {
 	n := len(s.parts)
-	p.beside = a.Meanwhile != ""
+	p.beside = true
 	s.parts = append(s.parts, p)
 	fmt.Fprintf(&s.text, "{\n%s\necho $? >%q.code\n} >%q 2>&1 </dev/null &\nbeside=$!; disown\n", p.text, s.output(n), s.output(n))
 	s.own("meanwhile", a.line, a.Meanwhile)
 	if a.Background {
-		fmt.Fprintf(&s.text, "ended %d 0 0\n", n)
+		fmt.Fprintf(&s.last, "ended %d $(cat %q.code 2>/dev/null || echo %d) %d\n", n, s.output(n), p.code, p.code)
 		return n, nil
 	}
 	fmt.Fprintf(&s.text, "wait_for test -s %q.code\nended %d $(cat %q.code) %d\n", s.output(n), n, s.output(n), p.code)

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -156,16 +155,8 @@ func (w *world) perform(t *testing.T, d directions, acts []act) []string {
 	text, err := os.ReadFile(filepath.Join(w.run, "ended"))
 	require.NoError(t, err)
 	ended := strings.Split(strings.TrimSpace(string(text)), "\n")
-	hasEnded := func(i int) bool { return slices.Contains(ended, fmt.Sprintf("%d %d", i, s.parts[i].code)) }
-	for i, p := range s.parts {
-		if !hasEnded(i) && (!p.beside || hasEnded(i+1)) {
-			node, _ := os.ReadFile(filepath.Join(w.run, "node.log")) // most pages have no node
-			if i > 0 && s.parts[i-1].beside {
-				node = append(node, "the command beside it says:\n"+w.read(t, s, i-1)...)
-			}
-			return []string{fmt.Sprintf("%d: %s has not ended with %d (part %d; ended: %s):\n%s\n%s\nthe node says:\n%s",
-				p.line, p.what, p.code, i, ended[len(ended)-1], p.text, w.read(t, s, i), node)}
-		}
+	if i := s.failed(ended); i >= 0 {
+		return []string{w.why(t, s, i, ended)}
 	}
 	said := make([]string, len(acts))
 	for i, n := range outputs {
@@ -174,6 +165,19 @@ func (w *world) perform(t *testing.T, d directions, acts []act) []string {
 		}
 	}
 	return compare(d, acts, outputs, said)
+}
+
+// why says how a part has failed.
+func (w *world) why(t *testing.T, s *script, i int, ended []string) string {
+	t.Helper()
+	p := s.parts[i]
+	node, _ := os.ReadFile(filepath.Join(w.run, "node.log")) // most pages have no node
+	text := fmt.Sprintf("%d: %s has not ended with %d (part %d; ended: %s):\n%s\n%s\nthe node says:\n%s",
+		p.line, p.what, p.code, i, ended[len(ended)-1], p.text, w.read(t, s, i), node)
+	if i > 0 && s.parts[i-1].beside {
+		text += "\nthe command beside it says:\n" + w.read(t, s, i-1)
+	}
+	return text
 }
 
 // compare returns where the output of the acts has not what the page shows.
