@@ -48,10 +48,10 @@ func newWorld(t *testing.T, bin string) *world {
 		require.NoError(t, os.MkdirAll(folder, 0o700))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(w.run, "ended"), nil, 0o600))
-	face, nats := freePort(t), freePort(t)
+	face, nats, metrics := freePort(t), freePort(t), freePort(t)
 	receiver, bucket := outside(t, filepath.Join(w.run, "seen")), s3test.New(t, "records", "key").URL
 	w.replace = strings.NewReplacer(
-		"127.0.0.1:7424", face, "127.0.0.1:4222", nats, `"127.0.0.1", 4222`, strings.Replace(`"`+nats, ":", `", `, 1),
+		"127.0.0.1:7424", face, "127.0.0.1:9424", metrics, "127.0.0.1:4222", nats, `"127.0.0.1", 4222`, strings.Replace(`"`+nats, ":", `", `, 1),
 		"http://127.0.0.1:4318", receiver, "https://example.com", receiver, "https://minio.example.com", bucket,
 		"eu-central-1", "us-east-1", // that of the server
 	)
@@ -65,7 +65,7 @@ func newWorld(t *testing.T, bin string) *world {
 		"GOCACHE=" + cmp.Or(os.Getenv("GOCACHE"), filepath.Join(cache, "go-build")),
 		"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + w.home, "LANG=C.UTF-8", "USER=ada",
 		"RUN=" + w.run, "SOURCE=" + root, "PRELUDE=" + prelude, "NATS=" + nats,
-		"ORCH_HTTP=" + face, "ORCH_DURABILITY=relaxed",
+		"WORKER_METRICS=" + metrics, "ORCH_HTTP=" + face, "ORCH_DURABILITY=relaxed",
 		"OUTSIDE=" + receiver, "S3=" + bucket,
 		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com",
 	}
