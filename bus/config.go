@@ -58,6 +58,8 @@ type ServerConfig struct {
 	// Guest is the name of the command that runs the server temporarily, such as "orch submit". The command releases
 	// the data directory when a node wants it (see Wanted). Guest is empty for a node.
 	Guest string
+	// Passing is set for a server that runs for a command that executes no calls, such as "orch list", and so for a moment.
+	Passing bool
 	// Program is the version of the program, which the store records.
 	Program string
 	// Root is the root of the tools of the node. It is published in the data directory (see RootOf).

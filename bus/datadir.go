@@ -41,8 +41,9 @@ type credentials struct {
 type nodeInfo struct {
 	URL string `json:"url"`
 	PID int    `json:"pid"`
-	// Root is ServerConfig.Root.
-	Root string `json:"root,omitempty"`
+	// Root is ServerConfig.Root, Passing ServerConfig.Passing.
+	Root    string `json:"root,omitempty"`
+	Passing bool   `json:"passing,omitempty"`
 }
 
 // RootOf returns the root of the node that runs on a data directory; "" if none runs, or if it has published no root.
@@ -52,6 +53,12 @@ func RootOf(dir string) string {
 		return ""
 	}
 	return info.Root
+}
+
+// Passes reports whether the node that runs on a data directory is that of a command that executes no calls.
+func Passes(dir string) bool {
+	info, err := readNode(dir)
+	return err == nil && info.Passing
 }
 
 // OpenDataDir creates a data directory if it is missing and denies access to other users.

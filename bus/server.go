@@ -113,7 +113,7 @@ func (s *Server) start(ctx context.Context) error {
 	if err = s.startWithSyncing(ctx); err != nil {
 		return err
 	}
-	return writeJSON(filepath.Join(s.cfg.DataDir, nodeFile), nodeInfo{URL: s.Addr(), PID: os.Getpid(), Root: s.cfg.Root})
+	return writeJSON(filepath.Join(s.cfg.DataDir, nodeFile), nodeInfo{URL: s.Addr(), PID: os.Getpid(), Root: s.cfg.Root, Passing: s.cfg.Passing})
 }
 
 // run starts one incarnation of the server, on the port of the previous one if there was one.

@@ -76,7 +76,7 @@ func (h *host) openBus(ctx context.Context) error {
 	}
 	var err error
 	h.server, err = bus.StartServer(ctx, bus.ServerConfig{
-		DataDir: h.cfg.DataDir, Program: h.cfg.Version, Root: pathguard.Real(h.cfg.Root), Guest: h.cfg.Guest, Durability: bus.Durability(h.cfg.Storage.Durability), Logger: h.cfg.logger(),
+		DataDir: h.cfg.DataDir, Program: h.cfg.Version, Root: pathguard.Real(h.cfg.Root), Guest: h.cfg.Guest, Passing: h.cfg.Guest != "" && h.cfg.Worker.Concurrency < 0, Durability: bus.Durability(h.cfg.Storage.Durability), Logger: h.cfg.logger(),
 		Host: h.cfg.Storage.Host, Port: h.cfg.Storage.Port, ReadNewer: h.cfg.Storage.ReadNewer, MaxStore: h.cfg.Storage.MaxStore, MinFree: h.cfg.Storage.MinFree,
 		Locked: h.openWeb, Refused: h.refusedConnection,
 	})

@@ -15,8 +15,17 @@ import (
 )
 
 // Attach implements nodes. If the running node has another root, the tasks of the session belong to the root of this process, and
-// a worker in this process executes their calls while the session is open, unless the command detaches from them.
+// a worker in this process executes their calls while the session is open, unless the command detaches from them. A command that
+// executes calls does not attach to the node of one that does not, which is about to end: it gets UNAVAILABLE.
 func (p processNodes) Attach(ctx context.Context, cfg config.Config, m mode) (session, error) {
+	if m == working && cfg.Server == "" && cfg.Storage.NATS == "" && bus.Passes(cfg.DataDir) {
+		return nil, fault.New(fault.Unavailable, "the node that runs is that of a command that executes no calls").WithHint("try again in a moment")
+	}
+	return p.attach(ctx, cfg, m)
+}
+
+// attach is Attach for any node.
+func (p processNodes) attach(ctx context.Context, cfg config.Config, m mode) (session, error) {
 	s, err := p.Dial(ctx, cfg)
 	r, ok := s.(remote)
 	if err != nil || !ok || m == idle || cfg.Server != "" || cfg.Storage.NATS != "" || cfg.IdentityToken != "" {

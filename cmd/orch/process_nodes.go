@@ -165,8 +165,8 @@ func errNoConcurrency(who string) *fault.Error {
 }
 
 // redial opens a session after a start failed with the error conflict, because another process holds the data directory. It
-// waits a moment until that process answers as a node, or until it ends and a node can be started here. Otherwise it returns
-// conflict.
+// waits a moment until that process answers as a node, or until it ends and a node can be started here. Otherwise it uses any node
+// that answers, or returns conflict.
 func (p processNodes) redial(ctx context.Context, cfg config.Config, m mode, conflict error) (session, error) {
 	const between, patience = 100 * time.Millisecond, 5 * time.Second
 	limit := time.NewTimer(patience)
@@ -178,6 +178,9 @@ func (p processNodes) redial(ctx context.Context, cfg config.Config, m mode, con
 		case <-ctx.Done():
 			return nil, conflict
 		case <-limit.C:
+			if s, err := p.attach(ctx, cfg, m); err == nil {
+				return s, nil
+			}
 			return nil, conflict
 		case <-tick.C:
 		}
