@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"slices"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -18,7 +19,24 @@ func newPeople() *people {
 	return &people{approvals: map[events.TaskID]time.Time{}, questions: map[events.TaskID]bool{}}
 }
 
-// update notes what a task waits for after a commit.
+// committed notes what a task waits for after a commit, if that may have changed: a task may have thousands of approvals.
+func (p *people) committed(e *entry, list []events.Event) {
+	if e.task.State.Terminal() || slices.ContainsFunc(list, concernsPeople) {
+		p.update(e)
+	}
+}
+
+// concernsPeople reports whether an event changes what a task waits for.
+func concernsPeople(e events.Event) bool {
+	switch e.Data.(type) {
+	case *events.Approval, *events.Decision, *events.Elapsed, *events.Question, *events.Answer, *events.Unanswered:
+		return true
+	default:
+		return false
+	}
+}
+
+// update notes what a task waits for.
 func (p *people) update(e *entry) {
 	t := e.task
 	if t == nil || t.State.Terminal() {
