@@ -74,8 +74,8 @@ func (x *Exporter) Close() (Verified, error) {
 	return done, x.w.Flush()
 }
 
-// ReadExport verifies an export file, and looks for the entry with a digest; empty for none. It returns DATA_LOSS with the number of the first broken entry, and INVALID_FORMAT for a file
-// that is no export.
+// ReadExport verifies an export file, and looks for the entry with a digest; empty for none. It returns DATA_LOSS with the number
+// of the first broken entry, and INVALID_FORMAT for a file that is no export.
 func ReadExport(r io.Reader, lookFor string) (Verified, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, MaxLine)

@@ -11,6 +11,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/httpapi/metrics"
 	"github.com/orch-dev/orch/httpapi/rest"
+	"github.com/orch-dev/orch/internal/httplimit"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/worker"
 )
@@ -61,10 +62,8 @@ func (f *workerFace) serve(w *worker.Worker, c *bus.Conn) {
 	const headers, answer, idle, most = 5 * time.Second, 10 * time.Second, 2 * time.Minute, 16 << 10
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+rest.MetricsPath, func(rw http.ResponseWriter, r *http.Request) { f.write(rw, r, w, c) })
-	f.server = &http.Server{
-		Handler: mux, ReadHeaderTimeout: headers, ReadTimeout: answer, WriteTimeout: answer, IdleTimeout: idle, MaxHeaderBytes: most,
-		ErrorLog: slog.NewLogLogger(f.cfg.logger().Handler(), slog.LevelDebug),
-	}
+	f.server = httplimit.NewServer(mux, httplimit.Limits{Header: headers, Body: answer, Idle: idle, Write: answer})
+	f.server.MaxHeaderBytes, f.server.ErrorLog = most, slog.NewLogLogger(f.cfg.logger().Handler(), slog.LevelDebug)
 	go func() {
 		defer close(f.ended)
 		_ = f.server.Serve(f.listener) // until close

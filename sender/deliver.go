@@ -194,7 +194,8 @@ func (s *Sender) encode(e destinations.Event) ([]byte, error) {
 	return e.Encode()
 }
 
-// attempt sends a delivery, with the number of those that have led to it; 0 for none. It returns what became of it, and the earliest time of the next attempt that the receiver has asked for.
+// attempt sends a delivery, with the number of those that have led to it; 0 for none. It returns what became of it,
+// and the earliest time of the next attempt that the receiver has asked for.
 func (s *Sender) attempt(ctx context.Context, def definition, id string, body []byte, hops int) (api.DeliveryAttempt, time.Time) {
 	at := s.now()
 	a := api.DeliveryAttempt{At: at}

@@ -93,8 +93,8 @@ func Submit(ctx context.Context, a api.API, t api.TaskView, r Request) (events.T
 	if err != nil {
 		return "", err
 	}
-	request := api.SubmitRequest{Plan: p.JSON(), Actor: r.Actor, Root: t.Root}
-	if request.Undoes = t.ID; r.DryRun {
+	request := api.SubmitRequest{Plan: p.JSON(), Actor: r.Actor, Root: t.Root, Undoes: t.ID}
+	if r.DryRun {
 		request.Undoes, request.Name = "", api.UndoPreviewName
 	}
 	reply, err := a.Submit(ctx, request)
