@@ -86,6 +86,8 @@ func goals() map[string][2]Goal {
 		"replay-1k-among":     sameGoal(Goal{Most: 80}),
 		"replay-100k-among":   sameGoal(Goal{Most: 1_000}),
 		"ui-streams":          sameGoal(Goal{Most: 5}),
+		"http-rss":            sameGoal(Goal{Most: 3}),
+		"http-start":          sameGoal(Goal{Ratio: 0.95}),
 		"before-rss":          sameGoal(Goal{Most: 3}),
 		"before-start":        sameGoal(Goal{Ratio: 0.95}),
 		"restart-clean":       sameGoal(Goal{Most: 1}),

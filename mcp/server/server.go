@@ -41,10 +41,9 @@ type Server struct {
 	agentPrompts  *agentPrompts
 	tasks         *taskMethods
 
-	fresh sessionIDs
-	meter meter
-	// offered are the definitions of the tools registered with the SDK, by name. Only New and followTools use it.
-	offered map[string]string
+	fresh  sessionIDs
+	meter  meter
+	offers offers
 	// memory limits the memory of large answers.
 	memory *answerMemory
 }
@@ -58,7 +57,6 @@ func New(cfg Config) (*Server, error) {
 	s := wire(newCore(cfg))
 	replaced := s.cfg.Catalogue.Replaced()
 	s.agents.update()
-	s.offerTools()
 	s.taskTools.addOwnTools()
 	s.resources.addResources()
 	s.plans.addPlanSchema()

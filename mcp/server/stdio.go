@@ -18,7 +18,7 @@ const MaxLine = 16 << 20
 
 // Serve serves one client over a pair of streams, with one message per line, until in or ctx ends (S2-007).
 func (s *Server) Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
-	session, err := s.sdk.Connect(ctx, &stdioTransport{s, in, out}, nil)
+	session, err := s.forClient().Connect(ctx, &stdioTransport{s, in, out}, nil)
 	if err != nil {
 		return err
 	}

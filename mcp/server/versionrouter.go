@@ -32,7 +32,7 @@ type versionRouter struct {
 // Handler returns a handler that serves MCP over Streamable HTTP. Every request needs a bearer token (S4-002). The caller sets
 // the timeouts for reading requests and writing responses.
 func (s *Server) Handler() http.Handler {
-	get := func(*http.Request) *mcp.Server { return s.sdk }
+	get := func(*http.Request) *mcp.Server { return s.forClient() }
 	f := &versionRouter{
 		s:         s,
 		stateful:  mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{SessionTimeout: s.cfg.Limits.SessionTimeout, Logger: s.sdkLogger}),
