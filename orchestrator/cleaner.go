@@ -178,7 +178,7 @@ func (cl *cleaner) cleanOutput(calls []work.CallHeartbeat) {
 
 // checkSecrets returns an error if a plan uses secrets from sources that the operator does not allow, or if its submitter may
 // not use secrets. A sub-plan was checked together with the outer plan.
-func (cl *cleaner) checkSecrets(p *plan.Plan, r api.SubmitRequest, extra submitExtra) error {
+func (cl *cleaner) checkSecrets(p *plan.Plan, r api.SubmitRequest, extra *submitExtra) error {
 	sources := p.SecretSources()
 	if len(sources) == 0 {
 		return nil

@@ -27,20 +27,25 @@ const (
 
 // boundsOf returns the bounds of a requested task: those in the request, and those of the call that the task is delegated for.
 // It returns FORBIDDEN if the actor does not hold that call.
-func (sm *submitter) boundsOf(ctx context.Context, r api.SubmitRequest) (submitExtra, error) {
-	extra := submitExtra{tools: r.Tools, within: r.Within}
+func (sm *submitter) boundsOf(ctx context.Context, r api.SubmitRequest) (*submitExtra, error) {
+	extra := &submitExtra{tools: r.Tools, within: r.Within}
 	call := sm.callFor(r)
 	if call == nil {
 		return extra, nil
 	}
-	if !decide.IsAgent(r.Actor) {
-		return extra, errNotHeld(r.Actor, *call)
+	return extra, sm.boundByCall(ctx, *call, r.Actor, extra)
+}
+
+// boundByCall adds the bounds of the call that an agent submits a task for.
+func (sm *submitter) boundByCall(ctx context.Context, call work.Ref, actor string, extra *submitExtra) error {
+	if !decide.IsAgent(actor) {
+		return errNotHeld(actor, call)
 	}
-	err := sm.engine.inspect(ctx, call.Task, func(e *entry) error { return sm.delegate(e, *call, r.Actor, &extra) })
+	err := sm.engine.inspect(ctx, call.Task, func(e *entry) error { return sm.delegate(e, call, actor, extra) })
 	if absent(err) {
-		err = errNotHeld(r.Actor, *call)
+		err = errNotHeld(actor, call)
 	}
-	return extra, err
+	return err
 }
 
 // callFor returns the call that a request is for: the call that it names, or the only call that the agent holds. It returns nil
@@ -134,7 +139,7 @@ func (sm *submitter) checkLevel(p *plan.Plan, parent *events.Parent) error {
 }
 
 // createDelegated creates a delegated task if the agent still holds the call. mu must be held.
-func (sm *submitter) createDelegated(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
+func (sm *submitter) createDelegated(s *submission, actor string, extra *submitExtra, done func(api.SubmitReply, error)) {
 	p := extra.parent
 	call := work.Ref{Task: p.Task, Step: p.Step, Attempt: p.Attempt}
 	sm.engine.withEntry(p.Task, func(e *entry, err error) {
@@ -171,10 +176,10 @@ func delegatedWanted(e *entry, parent *events.Parent) bool {
 }
 
 // delegated reports whether an agent submits the task for a call that it holds.
-func (x submitExtra) delegated() bool { return x.parent != nil && x.parent.Delegated() }
+func (x *submitExtra) delegated() bool { return x.parent != nil && x.parent.Delegated() }
 
 // creator returns the function that creates the task: create, createChild or createDelegated.
-func (sm *submitter) creator(extra submitExtra) func(*submission, string, submitExtra, func(api.SubmitReply, error)) {
+func (sm *submitter) creator(extra *submitExtra) func(*submission, string, *submitExtra, func(api.SubmitReply, error)) {
 	switch {
 	case extra.delegated():
 		return sm.createDelegated

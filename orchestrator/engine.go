@@ -29,8 +29,8 @@ type engine struct {
 	// loads limits how many histories are read concurrently.
 	loads chan struct{}
 	// submitChild submits a child task. createPart creates the task of a part of a for_each.
-	submitChild func(context.Context, api.SubmitRequest, submitExtra) (api.SubmitReply, error)
-	createPart  func(*submission, string, submitExtra, func(api.SubmitReply, error))
+	submitChild func(context.Context, api.SubmitRequest, *submitExtra) (api.SubmitReply, error)
+	createPart  func(*submission, string, *submitExtra, func(api.SubmitReply, error))
 }
 
 func newEngine(c *core, blobs *blobStore, compile *compiler, queue *callQueue) *engine {

@@ -15,7 +15,7 @@ import (
 
 // evaluateKeys evaluates the expressions that depend on the inputs and concern the whole task: the idempotency key, the
 // concurrency key, and the allowed resources.
-func (cp *compiler) evaluateKeys(p *events.Submitted, prog *program, inputs json.RawMessage, r api.SubmitRequest, extra submitExtra) error {
+func (cp *compiler) evaluateKeys(p *events.Submitted, prog *program, inputs json.RawMessage, r api.SubmitRequest, extra *submitExtra) error {
 	now := events.Time(cp.now())
 	if extra.created != nil {
 		now = *extra.created
@@ -53,7 +53,7 @@ func (cp *compiler) evaluateKeys(p *events.Submitted, prog *program, inputs json
 }
 
 // evaluateAllow records the resources that the plan allows, if the plan contains expressions or programs for them.
-func (cp *compiler) evaluateAllow(p *events.Submitted, prog *program, sc plan.Scope, extra submitExtra) error {
+func (cp *compiler) evaluateAllow(p *events.Submitted, prog *program, sc plan.Scope, extra *submitExtra) error {
 	allow, err := prog.Allow(sc)
 	if err != nil || allow == nil {
 		return err

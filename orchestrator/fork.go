@@ -29,7 +29,7 @@ func (sm *submitter) Fork(ctx context.Context, r api.ForkRequest) (api.ForkReply
 	}
 	var f *fork
 	var req api.SubmitRequest
-	var extra submitExtra
+	var extra *submitExtra
 	err = sm.engine.view(ctx, r.ID, func(t *viewer) error {
 		if err := mayFork(t.e, r); err != nil {
 			return err
@@ -49,7 +49,7 @@ func (sm *submitter) Fork(ctx context.Context, r api.ForkRequest) (api.ForkReply
 		req.Hook = hookOf(&t.Reading)
 		f.continueAgents(&t.Reading, cmp.Or(past, t.e.task), r, req.Inputs)
 		reused := f.reused()
-		extra = submitExtra{
+		extra = &submitExtra{
 			fork: &forkOrigin{r.ID, f.reply.At}, reuse: reused, reads: decide.ReadsOf(cmp.Or(past, t.e.task), reused), agents: f.agents, tools: sub.Tools, within: sub.Within, programs: programsOf(sub),
 			root: root, limited: sub.Limited, created: new(createdOf(t.e.task)), schedule: sub.Schedule,
 		}

@@ -72,7 +72,7 @@ func keyReleasedAt(t *statemachine.Task) (time.Time, bool) {
 }
 
 // afterReleased continues with the newest generation of the key, or creates the next one. mu must be held.
-func (sm *submitter) afterReleased(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
+func (sm *submitter) afterReleased(s *submission, actor string, extra *submitExtra, done func(api.SubmitReply, error)) {
 	sm.newestGeneration(s, s.generation, s.generation+1, true, func(newest int, err error) {
 		if err != nil {
 			done(api.SubmitReply{}, err)

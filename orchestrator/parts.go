@@ -31,7 +31,7 @@ func (pa parts) spawnPart(e *entry, d *events.Spawned) {
 		return
 	}
 	sub := pa.submissionOfPart(e, d, part)
-	extra := submitExtra{parent: sub.payload.Parent, share: sub.payload.Share, limited: sub.payload.Limited, part: part}
+	extra := &submitExtra{parent: sub.payload.Parent, share: sub.payload.Share, limited: sub.payload.Limited, part: part}
 	origin, divided := continuedBy(e.task), e.task.Steps[part.Step].Divided
 	pa.outbox = append(pa.outbox, func() {
 		pa.background(func(ctx context.Context) {
@@ -74,7 +74,7 @@ const maxCopied = 1 << 10
 
 // createPartOf creates the task of a part, unless an error has kept it from being prepared. After an error the parent tries
 // again later.
-func (pa parts) createPartOf(ctx context.Context, sub *submission, extra submitExtra, err error) {
+func (pa parts) createPartOf(ctx context.Context, sub *submission, extra *submitExtra, err error) {
 	parent := extra.parent
 	done := func(_ api.SubmitReply, err error) {
 		switch whole := pa.tasks[parent.Task]; {

@@ -17,7 +17,7 @@ const maxPinned = 100
 
 // pin returns the programs that a plan names, with the hashes of their content. A child task, or a task that continues another
 // task, gets the programs that were pinned for that task. If an entry of extra.within allows no programs, pin returns none.
-func (cp *compiler) pin(names []string, root string, extra submitExtra) ([]events.Program, error) {
+func (cp *compiler) pin(names []string, root string, extra *submitExtra) ([]events.Program, error) {
 	if len(names) == 0 || slices.ContainsFunc(extra.within, func(a events.Allow) bool { return len(a.Programs) == 0 }) {
 		return nil, nil
 	}
@@ -50,7 +50,7 @@ func programsAt(all []events.Program, path string) []events.Program {
 }
 
 // fromAnotherTask reports whether the task is a child, or continues another task.
-func (x submitExtra) fromAnotherTask() bool { return x.parent != nil || x.origin != "" }
+func (x *submitExtra) fromAnotherTask() bool { return x.parent != nil || x.origin != "" }
 
 // programsOf returns the programs that were pinned for a task.
 func programsOf(sub *events.Submitted) []events.Program {

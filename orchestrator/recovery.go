@@ -152,6 +152,7 @@ func (rc *recovery) saveIndex(ctx context.Context, seq uint64) {
 	index := events.Index{Seq: seq}
 	rc.lock()
 	ids, partial := rc.engine.listed.ids(), !rc.engine.listed.forgottenUntil.IsZero()
+	index.Heads = make([]events.Head, 0, len(rc.engine.concurrencyKeys.unread)+len(ids))
 	for id := range rc.engine.concurrencyKeys.unread {
 		index.Heads = append(index.Heads, events.Head{Task: id})
 	}

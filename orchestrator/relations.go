@@ -114,7 +114,7 @@ func (en *engine) spawn(e *entry, d *events.Spawned) {
 		return
 	}
 	above := e.task.Submitted
-	child := submitExtra{
+	child := &submitExtra{
 		parent: &events.Parent{Task: e.id, Step: d.Step, Depth: 1, Agent: d.Agent},
 		tools:  above.Tools, within: above.Within, share: above.Share, limited: above.Limited,
 		programs: programsOf(above), root: above.Root,
@@ -126,7 +126,7 @@ func (en *engine) spawn(e *entry, d *events.Spawned) {
 	}
 	text := d.Plan
 	if d.Agent != "" {
-		e.bind(d.Step, &child)
+		e.bind(d.Step, child)
 	} else {
 		n := e.nodeOf(d.Step)
 		if n == nil || n.Sub == nil {
@@ -142,7 +142,7 @@ func (en *engine) spawn(e *entry, d *events.Spawned) {
 	})
 }
 
-func (en *engine) spawnNow(ctx context.Context, r api.SubmitRequest, child submitExtra, text, inputs events.Value) {
+func (en *engine) spawnNow(ctx context.Context, r api.SubmitRequest, child *submitExtra, text, inputs events.Value) {
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	var err error
@@ -206,7 +206,7 @@ func childWanted(p *statemachine.Task, parent *events.Parent, child events.TaskI
 }
 
 // createChild creates a child task if its parent still waits for it. mu must be held.
-func (sm *submitter) createChild(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
+func (sm *submitter) createChild(s *submission, actor string, extra *submitExtra, done func(api.SubmitReply, error)) {
 	sm.engine.withEntry(extra.parent.Task, func(p *entry, err error) {
 		switch {
 		case err != nil:

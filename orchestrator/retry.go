@@ -28,7 +28,7 @@ func (sm *submitter) Retry(ctx context.Context, r api.RetryRequest) (api.SubmitR
 // retryTask submits a new task that continues a finished one. With an empty id, it chooses the id of the new task.
 func (sm *submitter) retryTask(ctx context.Context, r api.RetryRequest, id events.TaskID) (api.SubmitReply, error) {
 	var req api.SubmitRequest
-	var extra submitExtra
+	var extra *submitExtra
 	var parts []events.TaskID
 	err := sm.engine.view(ctx, r.ID, func(t *viewer) error {
 		e := t.e
@@ -48,7 +48,7 @@ func (sm *submitter) retryTask(ctx context.Context, r api.RetryRequest, id event
 				WithHint("orch retry %s --from %s runs it again", r.ID, key)
 		}
 		sub := e.task.Submitted
-		extra = submitExtra{origin: r.ID, parent: nil, reuse: reusable(e, repeated), tools: sub.Tools, within: sub.Within, programs: programsOf(sub), root: sub.Root, limited: sub.Limited}
+		extra = &submitExtra{origin: r.ID, parent: nil, reuse: reusable(e, repeated), tools: sub.Tools, within: sub.Within, programs: programsOf(sub), root: sub.Root, limited: sub.Limited}
 		extra.created, extra.schedule, extra.reads = new(createdOf(e.task)), sub.Schedule, decide.ReadsOf(e.task, extra.reuse)
 		parts = unfinishedParts(e.task, requested)
 		if r.From == "" { // a failed call may have had its effect, so the repetition uses the same idempotency key

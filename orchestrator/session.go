@@ -29,12 +29,17 @@ func (sm *submitter) checkSession(ctx context.Context, r api.SubmitRequest) erro
 	if r.Session == "" || r.Session == r.ID {
 		return nil
 	}
-	return sm.engine.inspect(ctx, r.Session, func(e *entry) error {
+	return sm.mayUse(ctx, r.Session, r.Actor)
+}
+
+// mayUse returns why an identity cannot submit tasks in a session, or nil if it can.
+func (sm *submitter) mayUse(ctx context.Context, session events.TaskID, actor string) error {
+	return sm.engine.inspect(ctx, session, func(e *entry) error {
 		switch {
-		case !decide.IsSession(e.task) || e.task.Requestor != r.Actor:
-			return fault.New(fault.NotFound, "there is no session %s", r.Session).WithField("session")
+		case !decide.IsSession(e.task) || e.task.Requestor != actor:
+			return fault.New(fault.NotFound, "there is no session %s", session).WithField("session")
 		case e.task.State.Terminal():
-			return fault.New(fault.Conflict, "the session %s is over", r.Session).WithField("session").WithReason(api.ReasonSessionOver)
+			return fault.New(fault.Conflict, "the session %s is over", session).WithField("session").WithReason(api.ReasonSessionOver)
 		}
 		return nil
 	})

@@ -96,7 +96,7 @@ func tooMany(field string, n, limit int) error {
 }
 
 // submit creates a task and waits until it is durable. It has no ticket if the node itself wants the task.
-func (sm *submitter) submit(ctx context.Context, r api.SubmitRequest, extra submitExtra) (api.SubmitReply, error) {
+func (sm *submitter) submit(ctx context.Context, r api.SubmitRequest, extra *submitExtra) (api.SubmitReply, error) {
 	if err := sm.serving(); err != nil {
 		return api.SubmitReply{}, err
 	}
@@ -132,7 +132,7 @@ func (sm *submitter) start(ctx context.Context, r api.SubmitRequest, t *ticket, 
 }
 
 // begin checks a request and begins to create its task. It returns an error if nothing was done; otherwise it calls done once.
-func (sm *submitter) begin(ctx context.Context, r api.SubmitRequest, extra submitExtra, t *ticket, done func(api.SubmitReply, error)) error {
+func (sm *submitter) begin(ctx context.Context, r api.SubmitRequest, extra *submitExtra, t *ticket, done func(api.SubmitReply, error)) error {
 	if err := sm.mayBegin(t); err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ type submission struct {
 }
 
 // prepare checks a request and builds the first event of the task. It does not need mu.
-func (sm *submitter) prepare(ctx context.Context, r api.SubmitRequest, extra submitExtra) (*submission, error) {
+func (sm *submitter) prepare(ctx context.Context, r api.SubmitRequest, extra *submitExtra) (*submission, error) {
 	if err := sm.clean.checkRequest(r); err != nil {
 		return nil, err
 	}
@@ -384,15 +384,20 @@ func (cl *cleaner) describe(p *events.Submitted, pl *plan.Plan, r api.SubmitRequ
 }
 
 // create creates the task, or finds the existing task with its id. mu must be held; it is also held when done is called.
-func (sm *submitter) create(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
+func (sm *submitter) create(s *submission, actor string, extra *submitExtra, done func(api.SubmitReply, error)) {
 	if !s.chosen {
 		sm.writeFirstCommit(s, actor, extra, done)
 		return
 	}
+	sm.createOrFind(s, actor, extra, done)
+}
+
+// createOrFind is create for a task with a chosen id.
+func (sm *submitter) createOrFind(s *submission, actor string, extra *submitExtra, done func(api.SubmitReply, error)) {
 	sm.engine.withEntry(s.id, func(e *entry, err error) {
 		switch {
 		case fault.Has(err, fault.NotFound) && sm.engine.tasks[s.id] != nil:
-			sm.create(s, actor, extra, done) // a concurrent request is creating the task
+			sm.createOrFind(s, actor, extra, done) // a concurrent request is creating the task
 		case fault.Has(err, fault.NotFound):
 			sm.writeFirstCommit(s, actor, extra, done)
 		case sm.keyFree(s, e, err):
@@ -433,7 +438,7 @@ func (sm *submitter) applyConcurrency(p *events.Submitted) error {
 }
 
 // writeFirstCommit writes the first commit of a task. mu must be held.
-func (sm *submitter) writeFirstCommit(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
+func (sm *submitter) writeFirstCommit(s *submission, actor string, extra *submitExtra, done func(api.SubmitReply, error)) {
 	actor = cmp.Or(actor, decide.ActorNode)
 	err := sm.mayBegin(s.ticket)
 	if err == nil {

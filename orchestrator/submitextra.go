@@ -47,15 +47,15 @@ type submitExtra struct {
 }
 
 // trusted reports whether the node has checked the plan before, for an earlier task or for a call.
-func (x submitExtra) trusted() bool {
+func (x *submitExtra) trusted() bool {
 	return x.continues() || (x.parent != nil && x.parent.Agent != "")
 }
 
 // continues reports whether the task reuses results of another one.
-func (x submitExtra) continues() bool { return x.origin != "" || x.fork != nil }
+func (x *submitExtra) continues() bool { return x.origin != "" || x.fork != nil }
 
 // reused returns how many results of other tasks the task has.
-func (x submitExtra) reused() int {
+func (x *submitExtra) reused() int {
 	n := len(x.reuse)
 	for _, c := range x.loops {
 		n += c.Results()
