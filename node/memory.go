@@ -36,8 +36,9 @@ func readMemory() memory {
 
 // limitMemory bounds the memory of the process until ctx ends: it sets GOGC so that the heap grows by at most headroom bytes, or
 // leastPercent, between two runs of the garbage collector. After a load it returns memory to the system. The runtime alone would
-// do so late: in an idle process it collects only every two minutes, and then keeps the free memory.
-func limitMemory(ctx context.Context, headroom uint64) {
+// do so late: in an idle process it collects only every two minutes, and then keeps the free memory. Before, shed drops what the
+// process has in memory only to be fast.
+func limitMemory(ctx context.Context, headroom uint64, shed func()) {
 	usual := debug.SetGCPercent(usualPercent) // the only way to read it
 	debug.SetGCPercent(usual)
 	defer debug.SetGCPercent(usual)
@@ -60,6 +61,7 @@ func limitMemory(ctx context.Context, headroom uint64) {
 			calm = 0
 		}
 		if calm == calmTicks || calm == cacheTicks || calm > 0 && calm%lateTicks == 0 {
+			shed()
 			debug.FreeOSMemory()
 			dropProgram() // last, because the collector would load dropped pages again
 		}

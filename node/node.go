@@ -243,7 +243,7 @@ func (n *Node) serve(context.Context) error {
 func (ch *chores) startChores(ctx context.Context) error {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var chores sync.WaitGroup
-	chores.Go(func() { limitMemory(run, nodeHeadroom) })
+	chores.Go(func() { limitMemory(run, nodeHeadroom, ch.orch.Shed) })
 	chores.Go(func() { ch.watchClock(run) })
 	ch.onStop(func(context.Context) error { stop(); chores.Wait(); return nil })
 	return nil
@@ -288,7 +288,7 @@ func RunWorker(ctx context.Context, cfg Config) error {
 	}
 	limited, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var chores sync.WaitGroup
-	chores.Go(func() { limitMemory(limited, workerHeadroom) })
+	chores.Go(func() { limitMemory(limited, workerHeadroom, func() {}) })
 	defer chores.Wait()
 	defer stop()
 	return run(ctx)

@@ -160,7 +160,7 @@ type Limits struct {
 	MaxWaiting int
 	// KeepOpen is how many finished tasks stay in memory completely, as long as they have at most KeepOpenSteps steps together.
 	// KeepListed is how many stay as a summary for lists. Default 4,096, 8,192 and 50,000; 10,000 if Lists has all finished tasks.
-	// Older tasks are read from the log on request.
+	// Older tasks are read from the log on request, also after Shed.
 	KeepOpen, KeepOpenSteps, KeepListed int
 	// ArchiveAfter is how long after its end a task moves to the archive. Default 1 h.
 	ArchiveAfter time.Duration

@@ -61,14 +61,37 @@ func (f *finishedTasks) evict(entries map[events.TaskID]*entry) {
 		if len(f.tasks) <= f.most && (f.steps <= f.mostSteps || len(f.tasks) <= leastFinished) {
 			return
 		}
-		t := f.pop()
-		switch e := entries[t.id]; {
-		case e == nil:
-		case e.idle():
-			delete(entries, t.id)
-		default:
-			f.push(t)
-		}
+		f.release(entries)
+	}
+}
+
+// keptWhenCalm is how many finished tasks Shed keeps in memory.
+const keptWhenCalm = 256
+
+// Shed removes finished tasks from memory except the newest, for a node that has become calm. They are read from the log when
+// somebody asks for them.
+func (o *Orchestrator) Shed() {
+	o.lock()
+	defer o.unlock()
+	o.engine.finished.shrink(o.engine.tasks, keptWhenCalm)
+}
+
+// shrink removes the oldest tasks from entries until most are left. A task on which something depends stays, as the newest.
+func (f *finishedTasks) shrink(entries map[events.TaskID]*entry, most int) {
+	for range len(f.tasks) - most {
+		f.release(entries)
+	}
+}
+
+// release removes the oldest task from entries. If something depends on it, it becomes the newest instead.
+func (f *finishedTasks) release(entries map[events.TaskID]*entry) {
+	t := f.pop()
+	switch e := entries[t.id]; {
+	case e == nil:
+	case e.idle():
+		delete(entries, t.id)
+	default:
+		f.push(t)
 	}
 }
 

@@ -45,6 +45,26 @@ func TestFinishedTasksInMemory(t *testing.T) {
 	}
 }
 
+// A calm node keeps few finished tasks in memory.
+func TestShed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t, memlog.New(memlog.Config{}))
+		first := n.submit(setPlan)
+		for range 299 {
+			n.submit(setPlan)
+		}
+		open := n.submit(onePlan)
+		synctest.Wait()
+		assert.Equal(t, 301, n.Held())
+		n.Shed()
+		assert.Equal(t, 257, n.Held())
+		assert.Equal(t, statemachine.Done, n.get(first).State)
+		assert.False(t, n.get(open).State.Terminal())
+		n.stop()
+	})
+}
+
 // A page of a history, or the check that a task exists, does not read the whole history.
 func TestHistoryIsNotReadAsAWhole(t *testing.T) {
 	t.Parallel()
