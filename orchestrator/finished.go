@@ -73,7 +73,7 @@ const keptWhenCalm = 256
 func (o *Orchestrator) Shed() {
 	o.lock()
 	defer o.unlock()
-	o.engine.finished.shrink(o.engine.tasks, keptWhenCalm)
+	o.finished.shrink(o.tasks, keptWhenCalm)
 }
 
 // shrink removes the oldest tasks from entries until most are left. A task on which something depends stays, as the newest.
