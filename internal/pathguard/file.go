@@ -44,15 +44,25 @@ func (r *Root) open(rel string, flag int) (*os.File, fs.FileInfo, error) {
 		err = r.fail(rel, syscall.EISDIR)
 	case !info.Mode().IsRegular():
 		err = irregular(r.Abs(rel))
-	case r.hides(r.openedPath(rel, f)):
-		err = fault.New(fault.ProtectedPath, "%s leads to what belongs to the node itself", r.Abs(rel))
-	case r.Lacks(r.openedPath(rel, f)):
-		err = r.fail(rel, syscall.ENOENT)
 	default:
-		return f, info, nil
+		err = r.mayOpen(rel, f)
 	}
-	f.Close()
-	return nil, nil, err
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+// mayOpen returns an error if the file that was opened as rel is one that the root hides or lacks.
+func (r *Root) mayOpen(rel string, f *os.File) error {
+	switch opened := r.openedPath(rel, f); {
+	case r.hides(opened):
+		return fault.New(fault.ProtectedPath, "%s leads to what belongs to the node itself", r.Abs(rel))
+	case r.Lacks(opened):
+		return r.fail(rel, syscall.ENOENT)
+	}
+	return nil
 }
 
 // openedPath returns the real path, relative to the root, of the file that was opened as rel. The two can differ:
