@@ -12,6 +12,7 @@ import (
 	"github.com/orch-dev/orch/httpapi/metrics"
 	"github.com/orch-dev/orch/httpapi/rest"
 	"github.com/orch-dev/orch/internal/httplimit"
+	"github.com/orch-dev/orch/internal/netguard"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/worker"
 )
@@ -47,7 +48,7 @@ func checkLoopback(address string) error {
 	if err != nil {
 		return fault.New(fault.InvalidFormat, "%q is not an address", address).WithField("metrics").WithHint("such as 127.0.0.1:9424")
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !netguard.IsLoopback(host) {
 		return fault.New(fault.ValidationError, "%q is not an address of loopback", address).WithField("metrics").
 			WithHint("such as 127.0.0.1:9424; for other machines put a proxy before it")
 	}

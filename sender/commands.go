@@ -3,8 +3,6 @@ package sender
 import (
 	"context"
 	"encoding/json"
-	"net"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -139,16 +137,10 @@ func (s *Sender) clientFor(raw string) (*netguard.Client, *url.URL, error) {
 	if err != nil {
 		return nil, nil, fault.From(err).WithField("url")
 	}
-	if u.Scheme != "https" && !isLoopback(u.Hostname()) {
+	if u.Scheme != "https" && !netguard.IsLoopback(u.Hostname()) {
 		return nil, nil, fault.New(fault.InvalidFormat, "must be https, or http at a loopback address").WithField("url")
 	}
 	return s.client, u, nil
-}
-
-// isLoopback reports whether a host is a loopback address or its name.
-func isLoopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && net.IP(addr.AsSlice()).IsLoopback()
 }
 
 // defined returns the definition of a request, and the changes that it makes. It keeps the id of an existing destination. turn must be

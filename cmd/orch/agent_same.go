@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -19,6 +18,7 @@ import (
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/agents/peer"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/netguard"
 	"github.com/orch-dev/orch/internal/wholefile"
 )
 
@@ -140,11 +140,7 @@ func (c *agentCommands) backUpCredential(file string) (string, error) {
 // loopback reports whether the host of a URL is this machine.
 func loopback(address string) bool {
 	u, err := url.Parse(address)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	return err == nil && netguard.IsLoopback(u.Hostname())
 }
 
 // differs returns CONFLICT if the flags that were set differ from the registered agent.

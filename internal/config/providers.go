@@ -2,7 +2,6 @@ package config
 
 import (
 	"encoding/json"
-	"net"
 	"net/url"
 	"regexp"
 	"slices"
@@ -10,6 +9,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/orch-dev/orch/internal/netguard"
 )
 
 // ModelProvider is a provider of language models.
@@ -40,7 +41,7 @@ func (p ModelProvider) Slots() int {
 	if p.Concurrency > 0 {
 		return p.Concurrency
 	}
-	if u, err := url.Parse(p.URL); err == nil && isLoopback(u.Hostname()) {
+	if u, err := url.Parse(p.URL); err == nil && netguard.IsLoopback(u.Hostname()) {
 		return defaultLocalSlots
 	}
 	return defaultSlots
@@ -147,14 +148,9 @@ func problemOfURL(text string, credential bool) string {
 		return "contains a user: the credential belongs into `key`"
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return "contains a query or a fragment: it is the address before the path of each request"
-	case credential && u.Scheme == "http" && !isLoopback(u.Hostname()):
+	case credential && u.Scheme == "http" && !netguard.IsLoopback(u.Hostname()):
 		return "would send a secret without encryption: use https"
 	default:
 		return ""
 	}
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

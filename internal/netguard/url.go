@@ -156,3 +156,8 @@ func endsInNumber(name string) bool {
 }
 
 func invalid(message string) *fault.Error { return fault.New(fault.InvalidFormat, "%s", message) }
+
+// IsLoopback reports whether a host, without a port, is a loopback address or the name localhost.
+func IsLoopback(host string) bool {
+	return strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
+}

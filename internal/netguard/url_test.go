@@ -76,3 +76,13 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestIsLoopback(t *testing.T) {
+	t.Parallel()
+	for host, want := range map[string]bool{
+		"localhost": true, "LocalHost": true, "127.0.0.1": true, "127.255.0.9": true, "::1": true, "::ffff:127.0.0.1": true,
+		"": false, "0.0.0.0": false, "::": false, "localhost.example.com": false, "10.0.0.1": false, "127.1": false, "0x7f000001": false,
+	} {
+		assert.Equal(t, want, netguard.IsLoopback(host), host)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/netguard"
 )
 
 // maxAddress is the most bytes of a URL from a server.
@@ -30,7 +31,7 @@ func parseTrusted(address string, local bool) (*url.URL, error) {
 
 // loopback reports whether a URL definitely leads to this machine.
 func loopback(u *url.URL) bool {
-	return strings.EqualFold(u.Hostname(), "localhost") || net.ParseIP(u.Hostname()).IsLoopback()
+	return netguard.IsLoopback(u.Hostname())
 }
 
 // mayBeLocal reports whether a URL may lead to this machine.

@@ -20,6 +20,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/netguard"
 )
 
 // versionRouter serves both generations of the protocol at one URL: 2025-11-25 and earlier, with sessions (stateful), and
@@ -86,9 +87,7 @@ func isLoopback(address string) bool {
 	if err != nil {
 		host = address
 	}
-	host = strings.Trim(host, "[]")
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return netguard.IsLoopback(strings.Trim(host, "[]"))
 }
 
 // ServeHTTP implements http.Handler.
