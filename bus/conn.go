@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"net"
 	"strings"
@@ -269,6 +270,20 @@ func noNode(dir string, err error) error {
 func (t *target) nodeDied() bool {
 	info, err := readNode(t.nodeDir)
 	return t.nodeDir != "" && err == nil && errors.Is(syscall.Kill(info.PID, 0), syscall.ESRCH)
+}
+
+// NodeEnded returns UNAVAILABLE if the connection is to the node of a data directory and that node has ended; otherwise nil.
+func (c *Conn) NodeEnded() error {
+	if c.target.nodeDir == "" {
+		return nil
+	}
+	if _, err := readNode(c.target.nodeDir); errors.Is(err, fs.ErrNotExist) {
+		return noNode(c.target.nodeDir, err)
+	}
+	if c.target.nodeDied() {
+		return noNode(c.target.nodeDir, nil)
+	}
+	return nil
 }
 
 func (t *target) fault(err error) error {

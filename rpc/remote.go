@@ -324,7 +324,7 @@ func (r *Remote) Identity() string {
 	return ""
 }
 
-// Ready waits until the node answers, or ctx ends. The node may still be reading its log.
+// Ready waits until the node answers, it ends, or ctx ends. The node may still be reading its log.
 func (r *Remote) Ready(ctx context.Context) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -332,6 +332,9 @@ func (r *Remote) Ready(ctx context.Context) error {
 		err := r.ping(ctx)
 		if !fault.Has(err, fault.Unavailable) {
 			return err
+		}
+		if ended := r.conn.NodeEnded(); ended != nil {
+			return ended
 		}
 		select {
 		case <-ctx.Done():

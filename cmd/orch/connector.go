@@ -46,13 +46,25 @@ func (cn *connector) actor() string {
 const stopTime = 20 * time.Second
 
 // open connects to a node, or starts one in this process (an embedded node). An embedded node may be handed over to another node
-// while the session is open.
+// while the session is open. The node of another command may end; the session then goes on with a node of this process.
 func (cn *connector) open(ctx context.Context, m mode) (session, error) {
+	passing := cn.besidePassing()
 	s, err := cn.nodes.Open(ctx, cn.cfg, m)
-	if err != nil || !s.Embedded() {
-		return s, err
+	switch {
+	case err != nil:
+		return nil, err
+	case s.Embedded():
+		return cn.lasting(ctx, s, m), nil
+	case passing || cn.besidePassing():
+		return newReconnectingSession(s, func() (session, error) { return cn.nodes.Open(ctx, cn.cfg, m) }, cn.now), nil
+	default:
+		return s, nil
 	}
-	return cn.lasting(ctx, s, m), nil
+}
+
+// besidePassing reports whether the node that runs here is that of a command, and ends with it.
+func (cn *connector) besidePassing() bool {
+	return cn.cfg.Server == "" && cn.cfg.Storage.NATS == "" && bus.Passes(cn.cfg.DataDir)
 }
 
 // with opens a session, calls do, and closes the session.

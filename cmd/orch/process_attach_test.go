@@ -3,11 +3,14 @@ package main
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/rpc"
 )
 
 // A command that executes calls does not rely on the node of one that does not: it waits until that one has ended, and is the node itself.
@@ -37,5 +40,41 @@ func TestAttachLeavesPassingNodes(t *testing.T) {
 	require.NoError(t, err)
 	assert.False(t, beside.Embedded())
 	require.NoError(t, beside.Close(t.Context()))
+	require.NoError(t, s.Close(t.Context()))
+}
+
+// A command at the node of another command goes on with a node of its own when that one has ended.
+func TestCommandOutlivesPassingNode(t *testing.T) {
+	t.Parallel()
+	cfg := reconnectConfig(t)
+	p := processNodes{logs: &bytes.Buffer{}}
+	passing, err := p.Open(t.Context(), cfg, idle)
+	require.NoError(t, err)
+	cn := &connector{env: &env{now: time.Now, cfg: cfg}, nodes: p}
+	s, err := cn.open(t.Context(), idle)
+	require.NoError(t, err)
+	require.False(t, s.Embedded())
+	require.NoError(t, passing.Close(t.Context()))
+	_, err = s.List(t.Context(), api.ListRequest{})
+	require.NoError(t, err)
+	assert.True(t, s.Embedded())
+	require.NoError(t, s.Close(t.Context()))
+}
+
+// Ready does not wait for a node that has ended.
+func TestReadyOfAnEndedNode(t *testing.T) {
+	t.Parallel()
+	cfg := reconnectConfig(t)
+	p := processNodes{logs: &bytes.Buffer{}}
+	passing, err := p.Open(t.Context(), cfg, idle)
+	require.NoError(t, err)
+	s, err := p.Dial(t.Context(), cfg)
+	require.NoError(t, err)
+	require.NoError(t, passing.Close(t.Context()))
+	client, ok := s.(remote).client.(*rpc.Remote)
+	require.True(t, ok)
+	err = client.Ready(t.Context())
+	assert.True(t, fault.Has(err, fault.Unavailable), err)
+	require.ErrorContains(t, err, "no node runs on the data directory")
 	require.NoError(t, s.Close(t.Context()))
 }
