@@ -131,7 +131,7 @@ clients: build ## run MCP clients (TypeScript SDK 1.x and 2.x, Inspector) agains
 	scripts/mcp/run --test --test-reporter=spec
 	ORCH_FIRSTHOUR_NPM=1 $(GO) test ./mcp/firsthour -run 'TestAgent/repositories/process-warning$$' -count=1
 
-api-clients: build ## check docs/reference/openapi.json, and run clients that are made from it against the binary; needs npm and python3
+api-clients: build ## check docs/reference/openapi.json, and run clients that are made from it against the binary; needs npm, python3 and, for the generator of the Python client, scripts/needs
 	cd test/clients && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm test
 
 recipes: ## follow every recipe of CONTRIBUTING.md literally

@@ -40,10 +40,13 @@ describe('TypeScript', () => {
   }
 })
 
-test('Python', () => {
-  const env = { ...process.env, ORCH_URL: url, ORCH_TOKEN: token, ORCH_ROOT: root, PYTHONDONTWRITEBYTECODE: '1' }
-  execFileSync('python3', [here('python/dialogue.py')], { env, stdio: ['ignore', 'inherit', 'inherit'] })
-})
+// The generated client needs libraries of Debian's Python.
+for (const [python, file] of [['python3', 'dialogue.py'], ['/usr/bin/python3', 'typed.py']]) {
+  test(`Python, ${file}`, () => {
+    const variables = { ORCH_URL: url, ORCH_TOKEN: token, ORCH_ROOT: root, PYTHONPATH: here('build/python'), PYTHONDONTWRITEBYTECODE: '1' }
+    execFileSync(python, [here(`python/${file}`)], { env: { ...process.env, ...variables }, stdio: ['ignore', 'inherit', 'inherit'] })
+  })
+}
 
 // What a file describes is what the node serves.
 test('the node serves the file', async () => {
