@@ -36,6 +36,7 @@ const (
 	DataLoss        Code = "DATA_LOSS"
 	InDoubt         Code = "IN_DOUBT"
 	NewerStore      Code = "NEWER_STORE"
+	NewerRequest    Code = "NEWER_REQUEST"
 
 	ValidationError Code = "VALIDATION_ERROR"
 	RequiredField   Code = "REQUIRED_FIELD"
@@ -99,6 +100,7 @@ func Registry() []Entry {
 		{DataLoss, -32207, "the store lost or changed something that was acknowledged"},
 		{InDoubt, -32208, "it is unknown whether a call with effects happened"},
 		{NewerStore, -32209, "a newer orch has written it; this one may only read what it understands"},
+		{NewerRequest, -32210, "the request is of a newer orch; this one may understand it wrongly"},
 
 		{ValidationError, -32300, "an input violates a rule"},
 		{RequiredField, -32301, "a required input is missing"},

@@ -39,7 +39,7 @@ func TestCodesLieInTheirRanges(t *testing.T) {
 		},
 		-32200: {
 			fault.NotFound, fault.Conflict, fault.Gone, fault.StateNotAllowed, fault.PatchFailed, fault.NotUnique, fault.Cancelled,
-			fault.DataLoss, fault.InDoubt, fault.NewerStore,
+			fault.DataLoss, fault.InDoubt, fault.NewerStore, fault.NewerRequest,
 		},
 		-32300: {fault.ValidationError, fault.RequiredField, fault.InvalidFormat, fault.InvalidPlan},
 		-32400: {fault.RateLimited, fault.QuotaExceeded, fault.DiskFull},

@@ -320,6 +320,7 @@ func TestHTTPErrors(t *testing.T) {
 		code, reason, field string
 	}{
 		"unknown path of the API":  {"GET", "/api/v1/nothing", "", nil, 404, "NOT_FOUND", "NO_SUCH_PATH", ""},
+		"a newer version":          {"GET", "/api/v2/tasks", "", nil, 400, "NEWER_REQUEST", "", ""},
 		"unknown path":             {"GET", "/nothing", "", nil, 404, "NOT_FOUND", "NO_SUCH_PATH", ""},
 		"the root":                 {"GET", "/", "", nil, 404, "NOT_FOUND", "NO_SUCH_PATH", ""},
 		"wrong method of the API":  {"DELETE", "/api/v1/tasks", "", nil, 405, "INVALID_REQUEST", "METHOD_NOT_ALLOWED", ""},

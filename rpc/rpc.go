@@ -81,9 +81,9 @@ func request(ctx context.Context, c *bus.Conn, method string, body []byte) (*nat
 	defer cancel(nil)
 	stop := c.OnLoss(func() { cancel(nats.ErrDisconnected) })
 	defer stop()
-	m := &nats.Msg{Subject: method, Data: body}
+	m := &nats.Msg{Subject: method, Data: body, Header: nats.Header{protocolHeader: {strconv.Itoa(ProtocolVersion)}}}
 	if deadline, ok := ctx.Deadline(); ok {
-		m.Header = nats.Header{timeoutHeader: {strconv.FormatInt(time.Until(deadline).Milliseconds(), 10)}}
+		m.Header[timeoutHeader] = []string{strconv.FormatInt(time.Until(deadline).Milliseconds(), 10)}
 		if !c.External() {
 			m.Header[untilHeader] = []string{strconv.FormatInt(deadline.UnixMilli(), 10)}
 		}

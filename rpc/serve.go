@@ -137,7 +137,7 @@ func byName(methods map[string]method) func(*nats.Msg) (method, error) {
 			return found, nil
 		}
 		return nil, fault.New(fault.MethodNotFound, "there is no method %q", name).
-			WithHint("use the same version of orch on both sides")
+			WithHint("if a newer orch has it, use that for the node")
 	}
 }
 
@@ -340,7 +340,7 @@ func (e *Endpoint) context(base context.Context, timeout, left time.Duration) (c
 
 // invoke calls the method of a request. It converts a panic to an INTERNAL error.
 func (e *Endpoint) invoke(ctx context.Context, m *nats.Msg) (resp response, err error) {
-	method, err := e.find(m)
+	method, err := e.methodOf(m)
 	early := err != nil
 	if !early {
 		err = e.cfg.guard(ctx, m.Subject, func() (err error) { resp, err = method(ctx, m.Data); return err })
@@ -350,6 +350,14 @@ func (e *Endpoint) invoke(ctx context.Context, m *nats.Msg) (resp response, err 
 		e.cfg.Refused(ctx, m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], err)
 	}
 	return resp, err
+}
+
+// methodOf returns the method of a request, unless the request is newer than this node.
+func (e *Endpoint) methodOf(m *nats.Msg) (method, error) {
+	if err := checkProtocol(m.Header); err != nil {
+		return nil, err
+	}
+	return e.find(m)
 }
 
 // guard calls do and converts a panic to an error.
@@ -454,10 +462,19 @@ func decodeStrict(data []byte, into any) error {
 	case errors.As(err, &coded):
 		return coded
 	case errors.As(err, &wrong):
-		return fault.Wrap(fault.InvalidParams, err, wrongText(wrong)).WithField(fieldOf(wrong.JSONPointer))
+		return wrongValue(wrong)
 	default:
 		return fault.Wrap(fault.ParseError, err, "the request is not valid JSON")
 	}
+}
+
+// wrongValue returns INVALID_PARAMS for a value that a request may not have. A field that is not known may be one of a newer orch.
+func wrongValue(e *jsonv2.SemanticError) *fault.Error {
+	f := fault.Wrap(fault.InvalidParams, e, wrongText(e)).WithField(fieldOf(e.JSONPointer))
+	if errors.Is(e, jsonv2.ErrUnknownName) {
+		return f.WithHint("if a newer orch has it, use that for the node")
+	}
+	return f
 }
 
 func wrongText(e *jsonv2.SemanticError) string {

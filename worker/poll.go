@@ -35,6 +35,9 @@ func (w *Worker) poll(ctx context.Context, launch func(*work.Call)) error {
 		switch {
 		case fault.Has(err, fault.Unauthorized), fault.Has(err, fault.Forbidden):
 			return err
+		case foreign(err):
+			return fault.Wrap(fault.NewerRequest, err, "the node does not understand this worker: "+err.Error()).
+				WithHint("use this version of orch, or a newer one, for the node")
 		case ctx.Err() == nil && failures == 0:
 			w.cfg.Logger.WarnContext(ctx, "the owner cannot be asked for work", slog.Any("cause", err))
 		}
@@ -42,6 +45,11 @@ func (w *Worker) poll(ctx context.Context, launch func(*work.Call)) error {
 		failures++
 	}
 	return nil
+}
+
+// foreign reports whether an error says that the owner is of another version, which does not know the requests of this worker.
+func foreign(err error) bool {
+	return fault.Has(err, fault.NewerRequest) || fault.Has(err, fault.MethodNotFound) || fault.Has(err, fault.InvalidParams)
 }
 
 // pollOnce sends one poll.

@@ -393,6 +393,21 @@ func TestPollFailures(t *testing.T) {
 	})
 }
 
+// A worker ends if the owner is of a version that does not know its requests, and says so.
+func TestPollOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	for _, code := range []fault.Code{fault.NewerRequest, fault.MethodNotFound, fault.InvalidParams} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, worker.Config{}, echoTool())
+			b.owner.onPoll = func(work.Poll) error { return fault.New(code, "is not known").WithField("mood") }
+			err := b.Run(t.Context())
+			require.ErrorIs(t, err, &fault.Error{Code: fault.NewerRequest})
+			assert.Contains(t, err.Error(), "mood: is not known")
+			assert.Contains(t, fault.From(err).Hint, "for the node")
+		})
+	}
+}
+
 // A call whose attempt is not current any more is neither made nor reported.
 func TestStartConflictIsDropped(t *testing.T) {
 	t.Parallel()

@@ -58,7 +58,7 @@ func exits() []exitRow {
 		{exitRunning, "the task was still running when --timeout was over", []fault.Code{fault.Timeout}},
 		{exitApproval, "the task waits for a person, and nothing else of it moves", nil},
 		{exitCancelled, "the task was cancelled, or expired", []fault.Code{fault.Cancelled, fault.ApprovalExpired}},
-		{exitNewer, "a newer orch has written this: use it", []fault.Code{fault.NewerStore}},
+		{exitNewer, "a newer orch has written this: use it", []fault.Code{fault.NewerStore, fault.NewerRequest}},
 		{exitDetached, "interrupted; the task goes on", nil},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
@@ -40,7 +41,7 @@ var statuses = map[fault.Code]int{ //nolint:gochecknoglobals // a constant table
 	fault.SecretDetected: 400, fault.ProtectedPath: 403,
 
 	fault.NotFound: 404, fault.Conflict: 409, fault.Gone: 410, fault.StateNotAllowed: 409, fault.PatchFailed: 409, fault.NotUnique: 409,
-	fault.Cancelled: 409, fault.DataLoss: 500, fault.InDoubt: 409, fault.NewerStore: 503,
+	fault.Cancelled: 409, fault.DataLoss: 500, fault.InDoubt: 409, fault.NewerStore: 503, fault.NewerRequest: 400,
 
 	fault.ValidationError: 400, fault.RequiredField: 400, fault.InvalidFormat: 400, fault.InvalidPlan: 400,
 
@@ -95,7 +96,14 @@ func errVerb(verb, allowed string) error {
 		WithReason("METHOD_NOT_ALLOWED").WithHint("it supports %s", allowed)}
 }
 
-func errPath() error {
+// errPath refuses a path that this node does not know, perhaps one of a newer version of the API.
+func errPath(path string) error {
+	rest, _ := strings.CutPrefix(path, Prefix[:len(Prefix)-1])
+	version, _, _ := strings.Cut(rest, "/")
+	if v, err := strconv.Atoi(version); err == nil && rest != path && v > 1 {
+		return fault.New(fault.NewerRequest, "the request has version %d of the HTTP API, this node knows 1", v).
+			WithHint("use a newer orch for the node; nothing was done")
+	}
 	return fault.New(fault.NotFound, "there is nothing at this path").WithReason("NO_SUCH_PATH").WithHint("GET %s/openapi.json describes all paths", Prefix)
 }
 

@@ -69,7 +69,7 @@ func (s *Server) serve(x *exchange, v verbs, rt route, found bool) error {
 	x.setOrigin()
 	switch {
 	case len(v) == 0:
-		return errPath()
+		return errPath(x.r.URL.Path)
 	case !found:
 		x.w.Header().Set("Allow", v.allowed())
 		return errVerb(x.r.Method, v.allowed())

@@ -33,7 +33,7 @@ func WithErrors(mux *http.ServeMux) http.Handler {
 			writeProblem(w, errVerb(r.Method, allowed))
 			return
 		}
-		writeProblem(w, errPath())
+		writeProblem(w, errPath(r.URL.Path))
 	})
 }
 

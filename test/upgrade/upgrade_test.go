@@ -143,7 +143,7 @@ func TestPreviousRelease(t *testing.T) {
 	current, err := need.Orch(t.TempDir())
 	require.NoError(t, err)
 	for name, test := range map[string]func(t *testing.T, old, current string){
-		"there and back": thereAndBack, "refuses": refuses, "worker": oldWorker,
+		"there and back": thereAndBack, "refuses": refuses, "worker": oldWorker, "node": oldNode,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -208,5 +208,25 @@ func oldWorker(t *testing.T, old, current string) {
 	assert.Contains(t, w.run(t, current, "history", id, "-o", "json"), "what the worker reads")
 	require.NoError(t, worker.Process.Signal(os.Interrupt))
 	require.NoError(t, worker.Wait())
+	w.stop(t, syscall.SIGINT)
+}
+
+// A command line of this version works with a node of the previous release as far as that has the commands. What it has not is refused
+// by name, and a worker of this version ends.
+func oldNode(t *testing.T, old, current string) {
+	t.Helper()
+	w := newWorld(t)
+	w.start(t, old, "--concurrency", "0")
+	id := w.submit(t, current, "signal")
+	w.run(t, current, "signal", id, "go", "x:=1")
+	w.run(t, current, "watch", id)
+	w.look(t, current)
+	for code, args := range map[int][]string{2: {"schedule", "list"}, 11: {"worker"}} {
+		output, err := w.command(current, args...).CombinedOutput()
+		var ended *exec.ExitError
+		require.ErrorAs(t, err, &ended, "%v: %s", args, output)
+		assert.Equal(t, code, ended.ExitCode(), "%v: %s", args, output)
+		assert.Contains(t, string(output), "version of orch", "%v says what to do", args)
+	}
 	w.stop(t, syscall.SIGINT)
 }
