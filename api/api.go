@@ -16,6 +16,7 @@ type API interface {
 	Hooks
 	Destinations
 	Files
+	Stores
 }
 
 // Files are the methods about the files in the workspaces of tasks. Errors of both: NOT_FOUND for an unknown task or path, and with the

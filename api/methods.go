@@ -186,6 +186,9 @@ var ( //nolint:gochecknoglobals // a constant table
 	putDestination   = method("put_destination", IfUnrecorded, API.PutDestination).administers(putDestinationAct)
 	steerDestination = method("steer_destination", IfUnrecorded, API.SteerDestination).administers(steerDestinationAct)
 
+	storeVersion  = method("store_version", Always, API.StoreVersion).reads()
+	finalizeStore = method("finalize_store", Idempotent, API.FinalizeStore).administers(finalizeStoreAct)
+
 	listFiles = method("files", Always, API.Files).reads()
 	readFile  = method("file", Always, API.File).reads()
 
@@ -194,5 +197,6 @@ var ( //nolint:gochecknoglobals // a constant table
 		pause, resume, retry, redrive, fork, diff, signal, say, resolve, call, checkpoint, approvals, decide, questions, answer, archive,
 		exportFile, importFile, retained, hold, releaseHold, listHolds, status, listSchedules, putSchedule, steerSchedule, listActs, auditEntries,
 		listHooks, putHook, steerHook, testHook, listDestinations, putDestination, steerDestination, listFiles, readFile, readValue,
+		storeVersion, finalizeStore,
 	}
 )

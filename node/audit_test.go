@@ -56,6 +56,7 @@ func requests() map[string]struct{ body, act string } {
 		"import":            {`{"file":"f","data":"eA==","size":1}`, "task.import"},
 		"place_hold":        {`{"ids":["$ID"],"reason":"a case"}`, "hold.place"},
 		"release_hold":      {`{"ids":["$ID"]}`, "hold.release"},
+		"finalize_store":    {`{}`, "store.finalize"},
 		"put_schedule":      {`{"name":"nightly","definition":{"cron":["@daily"],"plan":{"orch":"v1","steps":[{"id":"a","set":{"x":1}}]}}}`, "schedule.put"},
 		"put_hook":          {`{"name":"push","secret":"0123456789abcdef0123456789abcdef","definition":{"scheme":"github","plan":{"orch":"v1","steps":[{"id":"a","set":{"x":1}}]}}}`, "hook.put"},
 		"steer_hook":        {`{"name":"push","act":"pause"}`, "hook.pause"},

@@ -19,6 +19,7 @@ type commands struct {
 	*sender.Sender
 	api.Audits
 	taskFiles
+	stores
 
 	host *host
 }
@@ -49,7 +50,7 @@ var _ api.API = commands{}
 
 // commands returns the API of the node.
 func (h *host) commands() api.API {
-	return commands{h.orch, h.scheduler, h.receiver, h.sender, h.acts.Load(), taskFiles{h}, h}
+	return commands{h.orch, h.scheduler, h.receiver, h.sender, h.acts.Load(), taskFiles{h}, stores{h.store}, h}
 }
 
 // newScheduler returns a scheduler that submits to the orchestrator.

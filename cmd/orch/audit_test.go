@@ -31,7 +31,7 @@ func commandEffects() map[string]string {
 		"signal": "signal", "checkpoint create": "checkpoint", "agents say": "say", "schedule create": "put_schedule", "hook create": "put_hook", "destination create": "put_destination",
 		"undo": admin, "backup": admin, "agents register": admin, "agents remove": admin, "token create": admin, "token revoke": admin, "token rotate-local": admin,
 		"mcp enable": admin, "mcp disable": admin, "mcp reload": admin, "ui": admin,
-		"doctor": files, "upgrade finalize": files, "restore": files, "mcp accept": files, "mcp import": files, "mcp login": files, "mcp logout": files,
+		"doctor": files, "upgrade finalize": "finalize_store", "restore": files, "mcp accept": files, "mcp import": files, "mcp login": files, "mcp logout": files,
 	}
 	for effect, names := range map[string]string{
 		"steer_destination": "destination delete,destination discard,destination pause,destination redeliver,destination resume,destination rotate,destination test",

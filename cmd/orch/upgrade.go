@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/config"
@@ -48,8 +49,8 @@ A newer orch opens the store of an older one, and the older one can open it agai
 know, such as a hold, or until orch upgrade finalize.`,
 		Example: "  orch upgrade\n  orch upgrade finalize",
 		Args:    takes(),
-		RunE: func(*cobra.Command, []string) error {
-			v, err := c.nodes.StoreVersion(c.cfg)
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v, err := c.storeVersion(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -59,16 +60,53 @@ know, such as a hold, or until orch upgrade finalize.`,
 	cmd.AddCommand(&cobra.Command{
 		Use:   "finalize",
 		Short: "Keep older versions of orch from opening the store from now on",
-		Long: `Keep older versions of orch from opening the store from now on, while no node runs. After that the way back to an older orch is
-a backup that it has made.`,
-		Example: "  orch upgrade finalize",
+		Long: `Keep older versions of orch from opening the store from now on, also while a node runs. After that the way back to an older
+orch is a backup that it has made. In a cluster, finalize when all nodes are of the new version: standby nodes of an older one can no longer take over.`,
+		Example: "  orch upgrade finalize\n  orch upgrade finalize --server nats://node.example:4222",
 		Args:    takes(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.finalize(cmd.Context()) },
 	})
 	return cmd
 }
 
+// storeVersion returns the version of the store in the data directory, or of the store of a node elsewhere.
+func (c *doctorCommands) storeVersion(ctx context.Context) (v bus.VersionInfo, err error) {
+	if c.cfg.Server == "" && c.cfg.Storage.NATS == "" {
+		return c.nodes.StoreVersion(c.cfg)
+	}
+	s, err := c.nodes.Dial(ctx, c.cfg)
+	if err != nil {
+		return v, err
+	}
+	err = useSession(ctx, s, func(s session) error {
+		answer, err := s.StoreVersion(ctx, api.StoreVersionRequest{})
+		v = bus.VersionInfo(answer)
+		return err
+	})
+	return v, err
+}
+
+// finalize lets the running node finalize its store, and does it itself where no node runs.
 func (c *doctorCommands) finalize(ctx context.Context) error {
+	s, err := c.nodes.Dial(ctx, c.cfg)
+	switch {
+	case err == nil:
+		return useSession(ctx, s, func(s session) error {
+			v, err := s.FinalizeStore(ctx, api.FinalizeStoreRequest{})
+			if err != nil {
+				return err
+			}
+			return c.showStoreVersion(bus.VersionInfo(v))
+		})
+	case fault.Has(err, fault.Unavailable) && c.cfg.Server == "" && c.cfg.Storage.NATS == "":
+		return c.finalizeFiles(ctx)
+	default:
+		return err
+	}
+}
+
+// finalizeFiles finalizes the store in the data directory, on which no node runs.
+func (c *doctorCommands) finalizeFiles(ctx context.Context) error {
 	if _, err := c.nodes.StoreVersion(c.cfg); err != nil { // nothing is noted where there is no store
 		return err
 	}

@@ -512,6 +512,16 @@ func (f *fakeAPI) ReleaseHold(_ context.Context, r api.ReleaseHoldRequest) (api.
 	return api.HoldsReply{}, nil
 }
 
+func (f *fakeAPI) StoreVersion(_ context.Context, r api.StoreVersionRequest) (api.StoreVersion, error) {
+	f.record("store_version", r)
+	return api.StoreVersion{Version: 1, Known: 2}, nil
+}
+
+func (f *fakeAPI) FinalizeStore(_ context.Context, r api.FinalizeStoreRequest) (api.StoreVersion, error) {
+	f.record("finalize_store", r)
+	return api.StoreVersion{Version: 2, Known: 2}, nil
+}
+
 func (f *fakeAPI) Audit(_ context.Context, r api.AuditRequest) (api.AuditReply, error) {
 	f.record("audit", r)
 	return api.AuditReply{Acts: []audit.View{}}, nil

@@ -77,6 +77,8 @@ func routeCalls() []call {
 		{get, "/holds?released=true", "", 200, 403, 403, 200},
 		{post, "/holds", `{"ids":["TASK_01K00000000000000000000000"],"reason":"audit"}`, 200, 403, 403, 403},
 		{post, "/holds/release", `{"ids":["TASK_01K00000000000000000000000"]}`, 200, 403, 403, 403},
+		{get, "/store", "", 200, 403, 403, 200},
+		{post, "/store/finalize", "", 200, 403, 403, 403},
 		{get, "/audit?act=token.*&outcome=refused", "", 200, 403, 403, 200},
 		{get, "/audit/entries?after=7", "", 200, 403, 403, 200},
 		{get, "/schedules", "", 200, 403, 403, 200},

@@ -69,7 +69,7 @@ func (r route) answers(answer func(x *exchange, out any)) route {
 
 // routes returns the table of routes.
 func routes() []route {
-	return slices.Concat(nodeRoutes(), taskRoutes(), steeringRoutes(), peopleRoutes(), streamRoutes(), policyRoutes(), agentRoutes(), workRoutes(), serverRoutes(), scheduleRoutes(), hookRoutes(), destinationRoutes(), retentionRoutes(), auditRoutes(), bulkRoutes())
+	return slices.Concat(nodeRoutes(), taskRoutes(), steeringRoutes(), peopleRoutes(), streamRoutes(), policyRoutes(), agentRoutes(), workRoutes(), serverRoutes(), scheduleRoutes(), hookRoutes(), destinationRoutes(), retentionRoutes(), auditRoutes(), storeRoutes(), bulkRoutes())
 }
 
 // nodeRoutes returns the routes of the node.

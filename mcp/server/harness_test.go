@@ -107,6 +107,7 @@ type backend struct {
 	*scheduler.Scheduler
 	*receiver.Receiver
 	api.Audits
+	api.Stores
 	sendersAPI
 	filesAPI
 }

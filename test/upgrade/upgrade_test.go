@@ -181,14 +181,22 @@ func thereAndBack(t *testing.T, old, current string) {
 // The previous release refuses a store whose version it does not know, and changes nothing in it.
 func refuses(t *testing.T, old, current string) {
 	t.Helper()
-	for _, reason := range [][]string{{"hold", "@last", "--reason", "case 4711"}, {"upgrade", "finalize"}} {
+	for name, reason := range map[string][]string{
+		"held": {"hold", "@last", "--reason", "case 4711"}, "finalized": {"upgrade", "finalize"}, "finalized by a node": {"upgrade", "finalize"},
+	} {
 		w := newWorld(t)
 		w.run(t, old, "submit", "done.yaml")
+		if name == "finalized by a node" {
+			w.start(t, current)
+		}
 		w.run(t, current, reason...)
+		if w.node != nil {
+			w.stop(t, syscall.SIGINT)
+		}
 		for _, args := range [][]string{{"serve", "--http", "off"}, {"submit", "done.yaml"}, {"doctor", "--salvage"}} {
 			output, err := w.command(old, args...).CombinedOutput()
-			require.Error(t, err, "%v after %v", args, reason)
-			assert.Contains(t, string(output), "NEWER_STORE", "%v after %v", args, reason)
+			require.Error(t, err, "%v: %s", args, name)
+			assert.Contains(t, string(output), "NEWER_STORE", "%v: %s", args, name)
 		}
 		w.run(t, old, "list")
 		w.look(t, current)
