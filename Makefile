@@ -47,7 +47,7 @@ package: release bin/nfpm bin/cyclonedx-gomod ## build a release, a tar, a deb, 
 	scripts/image
 	scripts/package
 
-package-check: package ## check the image, the unit, the packages, the formula and signatures, and a Debian machine that installs and purges the deb; needs root, debootstrap, lintian, rpm, ruby and systemd-nspawn
+package-check: package bin/cosign ## check the image, the unit, the packages, the formula and signatures, and a Debian machine that installs and purges the deb; needs root, debootstrap, lintian, rpm, ruby and systemd-nspawn
 	scripts/image-check
 	scripts/package-check
 
@@ -149,6 +149,9 @@ $(LINT): scripts/tools.mod scripts/tools.sum
 
 bin/cyclonedx-gomod: scripts/package
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+
+bin/cosign: scripts/package-check
+	GOBIN=$(CURDIR)/bin $(GO) install github.com/sigstore/cosign/v2/cmd/cosign@v2.4.0
 
 bin/nfpm: scripts/package
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
