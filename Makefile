@@ -151,7 +151,7 @@ bin/cyclonedx-gomod: scripts/package
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 
 bin/cosign: scripts/package-check
-	GOBIN=$(CURDIR)/bin $(GO) install github.com/sigstore/cosign/v2/cmd/cosign@v2.4.0
+	GOBIN=$(CURDIR)/bin $(GO) install github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3
 
 bin/nfpm: scripts/package
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
