@@ -10,7 +10,7 @@ import (
 
 // OwnPrefix is the prefix of the names of internal tasks, in which the node records its own events. A request lists internal
 // tasks only if it names them. @last never means an internal task.
-const OwnPrefix = "orch/"
+const OwnPrefix = events.OwnPrefix
 
 // PartName is the prefix of the names of tasks that run a part of a for_each; the name of its task follows.
 const PartName = events.PartName
@@ -18,7 +18,7 @@ const PartName = events.PartName
 // SessionName is the prefix of the names of the tasks that represent sessions.
 const SessionName = OwnPrefix + "session/"
 
-// UndoPreviewName is the name of the tasks that only report what an undo would put back. A failed one is not in the dead letter.
+// UndoPreviewName is the name of the tasks that only report what an undo would put back.
 const UndoPreviewName = OwnPrefix + "undo-preview"
 
 // SessionEnd is the signal that ends a session.

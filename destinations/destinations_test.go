@@ -164,9 +164,9 @@ func TestBody(t *testing.T) {
 	assert.Less(t, len(e.Data.Reason), 510)
 	_, ok = destinations.New(failed, 1, facts, redact)
 	assert.False(t, ok)
-	facts.Part = true
+	facts.Internal = true
 	_, ok = destinations.New(failed, 0, facts, redact)
-	assert.False(t, ok, "a part is no task of its own")
+	assert.False(t, ok, "a part of a for_each, or another internal task, is no task of its own")
 	assert.Equal(t, string(id)+"-7-0", destinations.ID(id, 7, 0))
 }
 

@@ -145,8 +145,8 @@ func messageOf(q *events.Question) string {
 type Facts struct {
 	Name, Requestor string
 	Labels          map[string]string
-	// Part is set for a task that does a part of the work of another one; destinations do not hear of it.
-	Part bool
+	// Internal is set for an internal task (events.OwnPrefix), such as a part of a for_each; destinations do not hear of it.
+	Internal bool
 	// Hops is how many deliveries of destinations have led to the task, as its hook has recorded it. Parent is its parent; empty for none.
 	Hops   int
 	Parent events.TaskID
@@ -156,9 +156,8 @@ type Facts struct {
 func FactsOf(first *events.Commit) Facts {
 	f := Facts{Requestor: first.Actor}
 	for _, e := range first.Events {
-		f.Part = f.Part || e.Kind == events.TaskPart
 		if s, ok := e.Data.(*events.Submitted); ok {
-			f.Name, f.Labels = s.Name, s.Labels
+			f.Name, f.Labels, f.Internal = s.Name, s.Labels, strings.HasPrefix(s.Name, events.OwnPrefix)
 			if s.Hook != nil {
 				f.Hops = s.Hook.Hops
 			}
@@ -179,7 +178,7 @@ const (
 
 // New returns the event at an index of a commit; false if destinations do not hear of it. redact removes secrets from texts.
 func New(c *events.Commit, index int, f Facts, redact func(string) string) (Event, bool) {
-	if index < 0 || index >= len(c.Events) || f.Part {
+	if index < 0 || index >= len(c.Events) || f.Internal {
 		return Event{}, false
 	}
 	of := c.Events[index]

@@ -4,8 +4,11 @@ import "github.com/orch-dev/orch/fault"
 
 // This file holds the payloads about the items of a for_each, which may be divided into parts. Each part is a child task.
 
+// OwnPrefix is the prefix of the names of internal tasks, which the node submits for itself or for its faces.
+const OwnPrefix = "orch/"
+
 // PartName is the prefix of the names of tasks that run a part of a for_each; the name of its task follows.
-const PartName = "orch/part/"
+const PartName = OwnPrefix + "part/"
 
 // Expanded is the data of step.expanded: the items of a for_each.
 type Expanded struct {

@@ -2,7 +2,6 @@ package orchestrator
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/api"
@@ -30,8 +29,8 @@ func (d deadLetter) has(line api.Summary, known func(events.TaskID) bool) bool {
 		return false
 	}
 	switch line.State {
-	case statemachine.Failed: // a part fails its for_each, whose task counts
-		return !strings.HasPrefix(line.Name, api.PartName) && line.Name != api.UndoPreviewName && !d.toldClient(line) && !known(redriveOf(line.ID))
+	case statemachine.Failed: // of an internal task, whoever has started it gets the error: for a part, the task of the for_each, which counts
+		return !isInternalName(line.Name) && !d.toldClient(line) && !known(redriveOf(line.ID))
 	case statemachine.Blocked:
 		return line.Block != decide.BlockDependency
 	default:

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
@@ -20,12 +19,8 @@ const (
 	NoticeApprovalEscalated = "approval_escalated"
 )
 
-// announce sends the notices for a durable commit (S0-186). Of the preview of an undo nobody is told: whoever asks for it approves it,
-// and gets its error. mu must be held.
+// announce sends the notices for a durable commit (S0-186). mu must be held.
 func (c *core) announce(t *decide.Turn) {
-	if t.Task.Submitted.Name == api.UndoPreviewName {
-		return
-	}
 	for _, event := range t.Events {
 		switch d := event.Data.(type) {
 		case *events.Moved:
@@ -49,8 +44,8 @@ func (c *core) announce(t *decide.Turn) {
 func (c *core) announceMove(t *decide.Turn, kind events.Kind, d *events.Moved) {
 	n := Notice{Priority: "high", Text: d.Reason}
 	switch {
-	case kind == events.TaskFailed && t.Task.Part != nil:
-		return // the task of the for_each sends the notice
+	case kind == events.TaskFailed && isInternalName(t.Task.Submitted.Name):
+		return // whoever has started it gets the error: for a part, the task of the for_each, which sends the notice
 	case slices.Contains([]events.Kind{events.TaskFailed, events.TaskRejected}, kind):
 		n.Kind = NoticeFailed
 	case slices.Contains([]events.Kind{events.TaskBlocked, events.TaskExpired}, kind) && t.Task.State == statemachine.Blocked:

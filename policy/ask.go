@@ -15,7 +15,7 @@ import (
 
 // Ask is a request for the approval that a call needs before it may run.
 type Ask struct {
-	// Rule is the machine-readable name of the rule that requires the approval: outside_workspace, destructive, always,
+	// Rule is the machine-readable name of the rule that requires the approval: outside_workspace, destructive, effect, always,
 	// new_target, database_write, protected_branch, or a rule of the policy file.
 	Rule string `json:"rule"`
 	// Reason explains the request to people. Field is the input that caused the request. Instead suggests a way that
@@ -62,6 +62,8 @@ func (p *Policy) askFor(c *Call) *Ask {
 		return p.askIfDestructive(c)
 	case tools.ByIntent:
 		return p.askByIntent(c)
+	case tools.ByEffect:
+		return p.askByEffect(c)
 	case tools.Always:
 		return &Ask{Rule: "always", Reason: "every call of " + c.Spec.Name + " needs one", Type: DestructiveOperation, Risk: "high"}
 	}
@@ -127,6 +129,19 @@ func (p *Policy) askByIntent(c *Call) *Ask {
 		return &Ask{Rule: "destructive", Reason: "the statement is destructive: " + c.Intent.Reason, Type: DestructiveOperation, Risk: "high"}
 	}
 	return p.askForScopes(c)
+}
+
+// askByEffect asks for an approval of a call that does more than read.
+func (p *Policy) askByEffect(c *Call) *Ask {
+	effect := p.Effect(c)
+	if effect == tools.Read {
+		return nil
+	}
+	reason := "the effect of the call is " + string(effect)
+	if c.Intent.Reason != "" {
+		reason += ": " + c.Intent.Reason
+	}
+	return &Ask{Rule: "effect", Reason: reason, Type: DestructiveOperation, Risk: "high"}
 }
 
 // askForScopes asks for an approval of targets that the plan does not name (A-36), and of changes of a database (A-37).

@@ -76,7 +76,7 @@ func (p *Policy) Admit(c *Call) error {
 	if err := p.checkState(c); err != nil {
 		return err
 	}
-	if c.Intent.Effect == "" && c.Spec.Approval == tools.ByIntent {
+	if c.Intent.Effect == "" && (c.Spec.Approval == tools.ByIntent || c.Spec.Approval == tools.ByEffect) {
 		return nil // the intent decides
 	}
 	return p.checkReadOnly(c)

@@ -316,6 +316,34 @@ func TestApprovalAlwaysAndUnknown(t *testing.T) {
 	}
 }
 
+// The effect of the call decides, not its tool. Only a tool that says that a call reads makes it free; what the arguments claim does not.
+func TestApprovalByEffect(t *testing.T) {
+	t.Parallel()
+	p := newPolicy(t, policy.Config{})
+	readOnly := newPolicy(t, policy.Config{ReadOnly: true})
+	for name, c := range map[string]struct {
+		spec, intent tools.Effect
+		asks         bool
+	}{
+		"reads":                       {spec: tools.Destructive, intent: tools.Read},
+		"writes":                      {spec: tools.Destructive, intent: tools.Write, asks: true},
+		"can be repeated":             {spec: tools.Destructive, intent: tools.Idempotent, asks: true},
+		"destroys":                    {spec: tools.Destructive, intent: tools.Destructive, asks: true},
+		"says nothing":                {spec: tools.Destructive, asks: true},
+		"a reading tool, says it not": {spec: tools.Read},
+		"an unknown effect":           {spec: tools.Destructive, intent: "nothing", asks: true},
+	} {
+		call := policy.Call{
+			Spec:  tools.Spec{Name: "PROJECT_UNDO", Effect: c.spec, Gate: tools.InProgress, Approval: tools.ByEffect},
+			State: statemachine.InProgress, Args: json.RawMessage(`{"dry_run":true}`), Intent: tools.Intent{Effect: c.intent},
+		}
+		ask, err := p.Decide(&call)
+		require.NoError(t, err, name)
+		assert.Equal(t, c.asks, ask != nil, name)
+		assert.Equal(t, c.asks, fault.CodeOf(verdict(readOnly, &call)) == fault.ReadOnly, name)
+	}
+}
+
 // The checks run in the documented order: each call violates one rule fewer than the previous one.
 func TestOrder(t *testing.T) {
 	t.Parallel()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/destinations"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -189,10 +188,10 @@ func (r *reading) commit(ctx context.Context, stored events.Stored) error {
 	return nil
 }
 
-// event adds the deliveries of an event. Of the preview of an undo nobody is told, as in notifications.
+// event adds the deliveries of an event.
 func (r *reading) event(ctx context.Context, c *events.Commit, index int, seq uint64, f destinations.Facts) {
 	e, ok := destinations.New(c, index, f, r.cfg.Redact)
-	if !ok || f.Name == api.UndoPreviewName {
+	if !ok {
 		return
 	}
 	for i := range r.names {

@@ -79,6 +79,9 @@ const (
 	// ByIntent: requires approval depending on what the call would do (Intent): for targets that the plan does not
 	// name, for changes of databases and protected branches, for destructive commands.
 	ByIntent Approval = "by_intent"
+	// ByEffect: requires approval for every call that does more than read, as Intent says; without an intent, the effect of
+	// the tool counts.
+	ByEffect Approval = "by_effect"
 	// Always: every call requires approval.
 	Always Approval = "always"
 )
@@ -302,6 +305,24 @@ type Undone struct {
 	// Restored files have their previous content again. Removed files did not exist before the calls, so they were
 	// removed. Conflicts are files that were changed after the calls; they were left as they are.
 	Restored, Removed, Conflicts []string
+	// Later are the files that were changed after the calls.
+	Later []ChangedLater
+}
+
+// ChangedLater is a file that was changed after the calls to undo.
+type ChangedLater struct {
+	Path string `json:"path" jsonschema:"The file"`
+	Lost bool   `json:"lost" jsonschema:"The undo overwrites these changes; otherwise the file is left as it is"`
+	By   []By   `json:"by" jsonschema:"Who has changed it, in the order of time"`
+	Diff string `json:"diff,omitempty" jsonschema:"What was changed, as a unified diff; empty for content that is no text, too large, or not to be read by the call"`
+}
+
+// By is who has changed a file, and when.
+type By struct {
+	Task events.TaskID `json:"task,omitempty" jsonschema:"The task of the call that has changed it"`
+	Step string        `json:"step,omitempty" jsonschema:"The step of the call"`
+	Who  string        `json:"who,omitempty" jsonschema:"Who it was, if no task is named"`
+	At   *time.Time    `json:"at,omitempty" jsonschema:"When"`
 }
 
 // Spawn is a child task that a call starts.

@@ -1,8 +1,8 @@
 // Package undo puts back what a session of an MCP client, or one call of it, has changed in its project.
 //
-// An undo is a task with one call of PROJECT_UNDO. That call always needs an approval, and whoever asks for the undo gives it.
-// The files and what was recorded of them are at a worker, so a dry run is such a task, too. It is an internal one
-// (api.UndoPreviewName): lists leave it out, and nobody takes it for an undo.
+// An undo is a task with one call of PROJECT_UNDO. That call needs an approval, and whoever asks for the undo gives it. The files
+// and what was recorded of them are at a worker, so a dry run is such a task, too. It only reads and needs no approval, unless the
+// policy file asks for one, and it is an internal task (api.UndoPreviewName): lists leave it out, and nobody takes it for an undo.
 package undo
 
 import (
@@ -58,6 +58,29 @@ type Files struct {
 	Removed  []string `json:"removed"`
 	// Conflicts are the files that were changed since, and left as they are.
 	Conflicts []string `json:"conflicts"`
+	// Later are the files that were changed after what is undone: those of Conflicts, and with Force those whose later changes are lost.
+	Later []Later `json:"later,omitempty"`
+}
+
+// Later is a file that was changed after what is undone.
+type Later struct {
+	Path string `json:"path"`
+	// Lost is set if the undo overwrites these changes. Otherwise the file is left as it is.
+	Lost bool `json:"lost"`
+	// By are who has changed it, in the order of time.
+	By []By `json:"by"`
+	// Diff is what was changed, as a unified diff. It is empty for content that is no text, too large, or not to be read.
+	Diff string `json:"diff,omitempty"`
+}
+
+// By is who has changed a file, and when.
+type By struct {
+	// Task and Step name the call that has changed it. Who says in words who it was, if no task is named.
+	Task events.TaskID `json:"task,omitempty"`
+	Step string        `json:"step,omitempty"`
+	Who  string        `json:"who,omitempty"`
+	// At is unknown for a file that somebody outside of sessions has removed.
+	At *time.Time `json:"at,omitempty"`
 }
 
 // Run submits an undo and waits for its result, at most r.Wait.

@@ -22,13 +22,14 @@ const (
 	undoing = events.TaskID("TASK_01KE0000000000000000000004")
 )
 
-// fakeAPI is an API whose undo asks for an approval, and then ends with a result.
+// fakeAPI is an API whose undo asks for an approval unless it is free, and then ends with a result.
 type fakeAPI struct {
 	api.API // panics for the methods below that are missing
 
 	result    api.ResultReply
 	refuses   error
 	never     bool
+	free      bool
 	submitted api.SubmitRequest
 	decided   []api.DecideRequest
 }
@@ -51,7 +52,7 @@ func (f *fakeAPI) Result(ctx context.Context, _ api.ResultRequest) (api.ResultRe
 		<-ctx.Done()
 		return api.ResultReply{}, fault.From(ctx.Err())
 	}
-	if len(f.decided) == 0 {
+	if len(f.decided) == 0 && !f.free {
 		return api.ResultReply{ID: undoing, Waits: true}, nil
 	}
 	return f.result, nil
@@ -86,15 +87,17 @@ func (f *fakeAPI) arguments(t *testing.T) string {
 
 func TestRun(t *testing.T) {
 	t.Parallel()
-	f := &fakeAPI{result: api.ResultReply{Ended: true, Output: json.RawMessage(`{"result":{"restored":["/a"],"removed":[],"conflicts":["/c"]}}`)}}
+	f := &fakeAPI{free: true, result: api.ResultReply{Ended: true, Output: json.RawMessage(`{"result":{"restored":["/a"],"removed":[],"conflicts":["/c"],
+		"later":[{"path":"/c","lost":false,"by":[{"task":"` + string(ofCall) + `","step":"call","at":"2026-11-29T12:00:00Z"}],"diff":"-a"}]}}`)}}
 	got, err := undo.Run(t.Context(), f, undo.Request{ID: ofCall, DryRun: true, Actor: "user:ada"})
 	require.NoError(t, err)
-	assert.Equal(t, undo.Outcome{Task: undoing, Done: true, Files: undo.Files{Restored: []string{"/a"}, Removed: []string{}, Conflicts: []string{"/c"}}}, got)
+	at := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	later := []undo.Later{{Path: "/c", By: []undo.By{{Task: ofCall, Step: "call", At: &at}}, Diff: "-a"}}
+	assert.Equal(t, undo.Outcome{Task: undoing, Done: true, Files: undo.Files{Restored: []string{"/a"}, Removed: []string{}, Conflicts: []string{"/c"}, Later: later}}, got)
 	assert.JSONEq(t, `{"session":"`+string(session)+`","task":"`+string(ofCall)+`","force":false,"dry_run":true}`, f.arguments(t))
 	assert.Equal(t, "/project", f.submitted.Root)
 	assert.Equal(t, "user:ada", f.submitted.Actor)
-	require.Len(t, f.decided, 1)
-	assert.Equal(t, api.DecideRequest{ID: "APR_1", As: "granted", Reason: "orch undo --dry-run", Actor: "user:ada"}, f.decided[0])
+	assert.Empty(t, f.decided, "a dry run needs no approval")
 	assert.Equal(t, api.UndoPreviewName, f.submitted.Name, "a list never shows a preview as an undo")
 	assert.Empty(t, f.submitted.Undoes)
 }
@@ -135,6 +138,15 @@ func TestRunFails(t *testing.T) {
 			assert.Equal(t, c.want, fault.CodeOf(err), "%v", err)
 		})
 	}
+}
+
+// If the policy file asks for an approval of a dry run, whoever asks for it gives it.
+func TestRunDryWhereThePolicyAsks(t *testing.T) {
+	t.Parallel()
+	f := &fakeAPI{result: api.ResultReply{Ended: true, Output: json.RawMessage(`{"result":{}}`)}}
+	_, err := undo.Run(t.Context(), f, undo.Request{ID: session, DryRun: true, Actor: "user:ada"})
+	require.NoError(t, err)
+	assert.Equal(t, []api.DecideRequest{{ID: "APR_1", As: "granted", Reason: "orch undo --dry-run", Actor: "user:ada"}}, f.decided)
 }
 
 // A caller that cannot wait gets the task, which goes on.

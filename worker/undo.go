@@ -111,8 +111,60 @@ func (u *undoKeeper) undo(ctx context.Context, a *attempt, what tools.Undo) (too
 	case !u.access.forOperator(a) && !u.workspaces.HasAccess(a.Requester, what.Session):
 		return tools.Undone{}, fault.New(fault.NotFound, "there is no session %s", what.Session).WithField("session")
 	}
+	if err := u.checkUndo(a, what); err != nil {
+		return tools.Undone{}, err
+	}
 	r, err := u.store.Undo(ctx, a.env.Root, string(what.Session), string(what.Task), what.Force, what.DryRun)
-	return tools.Undone{Restored: u.absolute(r.Restored), Removed: u.absolute(r.Removed), Conflicts: u.absolute(r.Conflicts)}, err
+	return tools.Undone{
+		Restored: u.absolute(r.Restored), Removed: u.absolute(r.Removed), Conflicts: u.absolute(r.Conflicts), Later: u.later(a, r.Later),
+	}, err
+}
+
+// later describes the files that were changed after the calls to undo. It has no diff of a file that the call may not read.
+func (u *undoKeeper) later(a *attempt, found []undo.Later) (all []tools.ChangedLater) {
+	for _, l := range found {
+		c := tools.ChangedLater{Path: u.cfg.Root.Abs(l.Path), Lost: l.Lost, By: make([]tools.By, len(l.By))}
+		for i, by := range l.By {
+			c.By[i] = u.by(a, by)
+		}
+		if u.mayRead(a, c.Path) {
+			c.Diff = l.Diff
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// by names the call that has changed a file, unless it belongs to a session that the caller has no access to.
+func (u *undoKeeper) by(a *attempt, by undo.By) tools.By {
+	task, step, _ := strings.Cut(by.Call, "/")
+	out := tools.By{Task: events.TaskID(task), Step: step}
+	switch {
+	case by.Session == "":
+		out = tools.By{Who: "somebody outside of sessions"}
+	case !u.access.forOperator(a) && !u.workspaces.HasAccess(a.Requester, events.TaskID(by.Session)):
+		out = tools.By{Who: "a session of somebody else"}
+	}
+	if at := by.At.UTC(); !by.At.IsZero() {
+		out.At = &at
+	}
+	return out
+}
+
+// mayRead reports whether a call may read the content of a file: its client has the file below its roots, and no rule denies it.
+func (u *undoKeeper) mayRead(a *attempt, path string) bool {
+	roots := a.policyCall.Roots
+	inRoots := len(roots) == 0 || slices.ContainsFunc(roots, func(root string) bool { return below(path, root) })
+	return inRoots && u.rules.CheckDescendant(&a.policyCall, "", path) == nil
+}
+
+// checkUndo refuses an undo that nobody has approved. The approval rule of the tool asks for one by the arguments; files are written
+// only if the call was judged as more than a read, and has its approval.
+func (u *undoKeeper) checkUndo(a *attempt, what tools.Undo) error {
+	if what.DryRun || a.env.Approval != "" && u.rules.Effect(&a.policyCall) != tools.Read {
+		return nil
+	}
+	return fault.New(fault.ApprovalRequired, "an undo writes files, and this call was judged as one that only reads")
 }
 
 func (u *undoKeeper) absolute(paths []string) []string {

@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"io"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,8 +25,8 @@ func newUndo(c *steerCommands) *cobra.Command {
 		Use:   "undo SESSION|TASK",
 		Short: "Put back what a session of an MCP client, or one call of it, has changed in the project",
 		Long: "Put back what a session of an MCP client, or one call of it, has changed in the project: contents, new files, removed ones.\n" +
-			"What somebody has changed since stays, and is named; --force puts it back as well. `orch sessions` lists the sessions,\n" +
-			"`orch history TASK` what a call has changed.",
+			"What somebody has changed since stays, and is named with its changes; --force puts it back as well, and loses them.\n" +
+			"`orch sessions` lists the sessions, `orch history TASK` what a call has changed.",
 		Example: "  orch undo TASK_01JD0000000000000000000000 --dry-run",
 		Args:    takes("SESSION|TASK"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.undo(cmd.Context(), args[0], o) },
@@ -60,7 +63,7 @@ func (c *steerCommands) undo(ctx context.Context, text string, o undoOptions) er
 // showUndone writes which files were reverted. It returns an error if some could not be reverted.
 func (c *steerCommands) showUndone(out undo.Files, dry bool) error {
 	err := c.emit(view{data: out, names: append(out.Restored, out.Removed...), text: func(w io.Writer) error {
-		return writeLines(w, undoneLines(out.Restored, out.Removed, out.Conflicts, dry))
+		return writeLines(w, undoneLines(out, dry))
 	}})
 	switch {
 	case err != nil:
@@ -77,7 +80,8 @@ func (c *steerCommands) showUndone(out undo.Files, dry bool) error {
 	return nil
 }
 
-func undoneLines(restored, removed, conflicts []string, dry bool) (lines []string) {
+// undoneLines describes each file of an undo: what happens to it, and what was changed since.
+func undoneLines(out undo.Files, dry bool) (lines []string) {
 	restore, remove := "restored", "removed"
 	if dry {
 		restore, remove = "would restore", "would remove"
@@ -85,10 +89,48 @@ func undoneLines(restored, removed, conflicts []string, dry bool) (lines []strin
 	for _, list := range []struct {
 		how   string
 		paths []string
-	}{{restore, restored}, {remove, removed}, {"changed since", conflicts}} {
+	}{{restore, out.Restored}, {remove, out.Removed}, {"changed since", out.Conflicts}} {
 		for _, path := range list.paths {
 			lines = append(lines, list.how+"  "+screen.Escape(path))
+			lines = append(lines, laterLines(out.Later, path, dry)...)
 		}
 	}
 	return lines
+}
+
+// laterLines says who has changed a file since, what, and whether that is lost.
+func laterLines(all []undo.Later, path string, dry bool) (lines []string) {
+	i := slices.IndexFunc(all, func(l undo.Later) bool { return l.Path == path })
+	if i < 0 {
+		return nil
+	}
+	for _, by := range all[i].By {
+		line := "  changed since by " + changerOf(by)
+		switch {
+		case all[i].Lost && dry:
+			line += ": that change would be lost"
+		case all[i].Lost:
+			line += ": that change is lost"
+		}
+		lines = append(lines, line)
+	}
+	for text := range strings.Lines(all[i].Diff) {
+		lines = append(lines, "    "+screen.Escape(strings.TrimSuffix(text, "\n")))
+	}
+	return lines
+}
+
+// changerOf names who has changed a file, and when.
+func changerOf(by undo.By) string {
+	name, details := screen.Escape(by.Who), []string{}
+	if by.Task != "" {
+		name, details = "task "+string(by.Task), []string{"step " + screen.Escape(by.Step)}
+	}
+	if by.At != nil {
+		details = append(details, by.At.Local().Format(time.DateTime))
+	}
+	if len(details) == 0 {
+		return name
+	}
+	return name + " (" + strings.Join(details, ", ") + ")"
 }

@@ -1,7 +1,6 @@
 package undo
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha1" //nolint:gosec // git object ids are SHA-1
@@ -16,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pathguard"
@@ -28,6 +28,8 @@ type Report struct {
 	Restored  []string `json:"restored"`
 	Removed   []string `json:"removed"`
 	Conflicts []string `json:"conflicts"`
+	// Later are the paths that were changed after the calls.
+	Later []Later `json:"later,omitempty"`
 }
 
 // version identifies the content at a path: git's file mode and object id.
@@ -35,15 +37,24 @@ type version struct{ mode, id string }
 
 func (v version) absent() bool { return v.mode == "000000" }
 
-// pathChange contains the versions of a path before and after the calls to undo.
-type pathChange struct{ before, after version }
+// pathChange contains the versions of a path before and after the calls to undo, and when the newest of them that has changed it ended.
+type pathChange struct {
+	before, after version
+	at            time.Time
+}
+
+// changes are the changes of the calls to undo, which are named "session TASK/step".
+type changes struct {
+	calls map[string]bool
+	paths map[string]pathChange
+}
 
 // maxContent bounds a file that is compared, in bytes.
 const maxContent = 1 << 30
 
 // Undo restores the paths that calls of a session have changed. If task is set, it undoes only the calls of that task,
 // which are named "TASK/step". A path that was changed after the calls is a conflict, unless force is set. A path that
-// is absent in the view root is always a conflict. If dry is set, Undo writes nothing.
+// is absent in the view root is always a conflict. If dry is set, Undo writes nothing, and records nothing.
 func (s *Store) Undo(ctx context.Context, root *pathguard.Root, session, task string, force, dry bool) (Report, error) {
 	report := Report{Restored: []string{}, Removed: []string{}, Conflicts: []string{}}
 	s.mu.Lock()
@@ -51,11 +62,14 @@ func (s *Store) Undo(ctx context.Context, root *pathguard.Root, session, task st
 	if err := s.open(ctx); err != nil {
 		return report, err
 	}
-	all, err := s.changesBy(ctx, session, task)
+	all, err := s.changesBy(ctx, session, task, dry)
 	if err != nil {
 		return report, err
 	}
-	write := classify(root, all, force, &report)
+	write := classify(root, all.paths, force, &report)
+	if err := s.describeLater(ctx, root, &report, all); err != nil {
+		return report, err
+	}
 	if dry {
 		return report, nil
 	}
@@ -77,7 +91,13 @@ func classify(root *pathguard.Root, all map[string]pathChange, force bool, repor
 		switch {
 		case root.Lacks(path), err != nil:
 			report.Conflicts = append(report.Conflicts, path)
+			continue
 		case now == m.before:
+			continue
+		case now != m.after:
+			report.Later = append(report.Later, Later{Path: path, Lost: force})
+		}
+		switch {
 		case now != m.after && !force:
 			report.Conflicts = append(report.Conflicts, path)
 		case m.before.absent():
@@ -171,71 +191,98 @@ func (s *Store) restoreFile(root *pathguard.Root, temp, path string) error {
 // snapshot is a commit on the branch of a session. when is "before" or "after" the call. paths are the paths of the
 // call; empty paths stand for all files.
 type snapshot struct {
-	commit, when, call string
-	paths              []string
+	commit, session, when, call string
+	at                          time.Time
+	paths                       []string
 }
 
-// snapshots returns the commits of a session, newest first.
-func (s *Store) snapshots(ctx context.Context, session string) ([]snapshot, error) {
-	text, err := s.git(ctx, "", `git rev-parse -q --verify "$UNDO_REF" >/dev/null || exit 0
-git log --first-parent --format='%x01%H %B' "$UNDO_REF"`, "UNDO_REF=refs/undo/"+session)
+// snapshots returns the commits of a branch, or of all branches ("--all"), newest first.
+func (s *Store) snapshots(ctx context.Context, branch string) ([]snapshot, error) {
+	text, err := s.git(ctx, "", `[ "$UNDO_REF" = --all ] || git rev-parse -q --verify "$UNDO_REF" >/dev/null || exit 0
+git log --first-parent --format='%x01%H %ct %S %B' "$UNDO_REF"`, "UNDO_REF="+branch)
 	if err != nil || text == "" {
 		return nil, err
 	}
 	var all []snapshot
 	for _, entry := range strings.Split(text, "\x01")[1:] {
-		lines := strings.Split(strings.TrimSpace(entry), "\n")
-		first := strings.SplitN(lines[0], " ", 3)
-		if len(first) != 3 {
-			return nil, fault.New(fault.Internal, "git describes a commit as %q", lines[0])
-		}
-		l := snapshot{commit: first[0], when: first[1], call: first[2]}
-		for _, line := range lines[1:] {
-			if path, err := strconv.Unquote(line); err == nil {
-				l.paths = append(l.paths, path)
-			}
+		l, err := parseSnapshot(entry)
+		if err != nil {
+			return nil, err
 		}
 		all = append(all, l)
 	}
 	return all, nil
 }
 
-// changesBy returns the paths that the calls have changed. For each path it returns the version before the oldest call
-// and the version after the newest. For an interrupted call the current version counts as the version after the call.
-func (s *Store) changesBy(ctx context.Context, session, task string) (map[string]pathChange, error) {
-	commits, err := s.snapshots(ctx, session)
-	if err != nil {
-		return nil, err
+// parseSnapshot parses a commit of snapshots: a line, and the lines of the message.
+func parseSnapshot(entry string) (snapshot, error) {
+	lines := strings.Split(strings.TrimSpace(entry), "\n")
+	first := strings.SplitN(lines[0], " ", 5)
+	if len(first) != 5 {
+		return snapshot{}, fault.New(fault.Internal, "git describes a commit as %q", lines[0])
 	}
-	all, after := map[string]pathChange{}, map[string]string{}
+	seconds, err := strconv.ParseInt(first[1], 10, 64)
+	if err != nil {
+		return snapshot{}, fault.New(fault.Internal, "git describes a commit as %q", lines[0])
+	}
+	l := snapshot{commit: first[0], at: time.Unix(seconds, 0), session: strings.TrimPrefix(first[2], branches), when: first[3], call: first[4]}
+	for _, line := range lines[1:] {
+		if path, err := strconv.Unquote(line); err == nil {
+			l.paths = append(l.paths, path)
+		} else if at, err := time.Parse(time.RFC3339Nano, line); err == nil {
+			l.at = at
+		}
+	}
+	return l, nil
+}
+
+// changesBy returns the calls to undo, and the paths that they have changed. For each path it returns the version before the oldest
+// call and the version after the newest. For an interrupted call the current version counts as the version after the call; unless
+// dry is set, it is recorded.
+func (s *Store) changesBy(ctx context.Context, session, task string, dry bool) (changes, error) {
+	all := changes{map[string]bool{}, map[string]pathChange{}}
+	commits, err := s.snapshots(ctx, branches+session)
+	if err != nil {
+		return all, err
+	}
+	after := map[string]snapshot{}
 	for _, c := range commits {
 		if taskOf, _, _ := strings.Cut(c.call, "/"); task != "" && taskOf != task {
 			continue
 		}
+		all.calls[c.session+" "+c.call] = true
 		if c.when == "after" { // a call that was undone while it ran has two commits after it: the newest counts
-			after[c.call] = cmp.Or(after[c.call], c.commit)
+			if after[c.call].commit == "" {
+				after[c.call] = c
+			}
 			continue
 		}
-		if after[c.call] == "" {
-			interrupted := &Change{store: s, session: session, call: c.call, paths: c.paths}
-			files, err := s.filesAt(ctx, c.paths)
-			if err == nil {
-				after[c.call], err = interrupted.commit(ctx, files, "after")
-			}
-			if err != nil {
-				return nil, err
+		if after[c.call].commit == "" {
+			if after[c.call], err = s.endInterrupted(ctx, c, dry); err != nil {
+				return all, err
 			}
 		}
-		if err := s.collect(ctx, all, c, after[c.call]); err != nil {
-			return nil, err
+		if err := s.collect(ctx, all.paths, c, after[c.call]); err != nil {
+			return all, err
 		}
 	}
 	return all, nil
 }
 
+// endInterrupted commits the current version of the paths of a call that has no version after it.
+func (s *Store) endInterrupted(ctx context.Context, c snapshot, dry bool) (snapshot, error) {
+	interrupted := &Change{store: s, session: c.session, call: c.call, paths: c.paths, unrecorded: dry}
+	files, err := s.filesAt(ctx, c.paths)
+	if err != nil {
+		return snapshot{}, err
+	}
+	commit, err := interrupted.commit(ctx, files, "after")
+	return snapshot{commit: commit, at: s.now()}, err
+}
+
 // collect adds the changes of a call to all, which contains the changes of newer calls.
-func (s *Store) collect(ctx context.Context, all map[string]pathChange, before snapshot, after string) error {
-	text, err := s.git(ctx, "", "git diff-tree -r -z --no-renames --raw "+before.commit+" "+after)
+func (s *Store) collect(ctx context.Context, all map[string]pathChange, before, after snapshot) error {
+	text, err := s.git(ctx, "", "git diff-tree -r -z --no-renames --raw "+before.commit+" "+after.commit)
 	if err != nil || text == "" {
 		return err
 	}
@@ -252,7 +299,7 @@ func (s *Store) collect(ctx context.Context, all map[string]pathChange, before s
 		}
 		m, seen := all[path]
 		if !seen {
-			m.after = version{f[1], f[3]}
+			m.after, m.at = version{f[1], f[3]}, after.at
 		}
 		m.before = version{f[0], f[2]}
 		all[path] = m

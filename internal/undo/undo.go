@@ -71,6 +71,8 @@ type Change struct {
 	paths         []string
 	// before is the commit of the state before the call.
 	before string
+	// unrecorded makes commits that are on no branch.
+	unrecorded bool
 }
 
 // Changed is a path that a call has changed.
@@ -112,19 +114,26 @@ func (c *Change) End(ctx context.Context) ([]Changed, error) {
 	return s.diff(ctx, c.before, after, c.paths)
 }
 
+// branches is the prefix of the branches of sessions.
+const branches = "refs/undo/"
+
 // commit records the current files in a commit on the branch of the session and returns its id. The message contains
-// when ("before" or "after"), the call, and its paths.
+// when ("before" or "after"), the call, the time, and its paths.
 func (c *Change) commit(ctx context.Context, files listing, when string) (string, error) {
 	if files.removed != "" {
 		if _, err := c.store.git(ctx, files.removed, "git update-index --force-remove -z --stdin"); err != nil {
 			return "", err
 		}
 	}
-	message := []string{when + " " + c.call, ""}
+	message := []string{when + " " + c.call, "", c.store.now().UTC().Format(time.RFC3339Nano)}
 	for _, path := range c.paths {
 		message = append(message, strconv.Quote(path))
 	}
-	return c.store.git(ctx, files.existing, addScript+commitScript, "UNDO_REF=refs/undo/"+c.session, "UNDO_MESSAGE="+strings.Join(message, "\n"))
+	variables := []string{"UNDO_REF=" + branches + c.session, "UNDO_MESSAGE=" + strings.Join(message, "\n")}
+	if c.unrecorded {
+		variables = append(variables, "UNDO_UNRECORDED=1")
+	}
+	return c.store.git(ctx, files.existing, addScript+commitScript, variables...)
 }
 
 // ErrTooLarge is the error for a root with more than Max files.
@@ -156,13 +165,13 @@ func (s *Store) sweep(ctx context.Context) error {
 	if s.Lives == nil {
 		return nil
 	}
-	refs, err := s.git(ctx, "", "git for-each-ref --format='%(refname)' refs/undo/")
+	refs, err := s.git(ctx, "", "git for-each-ref --format='%(refname)' "+branches)
 	if err != nil {
 		return err
 	}
 	var gone strings.Builder
 	for ref := range strings.FieldsSeq(refs) {
-		if session := strings.TrimPrefix(ref, "refs/undo/"); !s.Lives(session) {
+		if session := strings.TrimPrefix(ref, branches); !s.Lives(session) {
 			gone.WriteString("delete " + ref + "\n")
 		}
 	}
@@ -270,11 +279,12 @@ func (s *Store) existing(ctx context.Context, paths []string) (string, error) {
 // addScript adds the files on its input to the index. A file may replace a folder and vice versa.
 const addScript = "git update-index --add --remove --replace -z --stdin || exit\n"
 
-// commitScript commits the index on a branch and prints the commit id.
+// commitScript commits the index on a branch, or on none if UNDO_UNRECORDED is set, and prints the commit id.
 const commitScript = `tree=$(git write-tree) || exit
 parent=$(git rev-parse -q --verify "$UNDO_REF")
 c=$(git commit-tree "$tree" ${parent:+-p "$parent"} -m "$UNDO_MESSAGE") || exit
-git update-ref "$UNDO_REF" "$c" && echo "$c"
+[ -n "$UNDO_UNRECORDED" ] || git update-ref "$UNDO_REF" "$c" || exit
+echo "$c"
 `
 
 // git runs a shell script with git's variables set for the repository and the root. It returns the output without the

@@ -218,8 +218,17 @@ func TestUndoOverMCP(t *testing.T) {
 	require.NoError(t, err)
 	text := string(mustMarshal(t, history))
 	assert.Contains(t, text, "file.changed")
+	looked := call("PROJECT_UNDO", `{"dry_run":true}`)
+	assert.Contains(t, looked, `"preview":true`, "a look needs no approval")
+	assert.FileExists(t, filepath.Join(n.root, "new.txt"))
+	for _, args := range []string{`{"dry_run":false}`, `{"dry_run":true,"dry_run":false}`, `{"DRY_RUN":true}`, `{"dry_run":"true"}`, `{"dry_run":1}`, `{"dry_run":null}`} {
+		assert.NotContains(t, call("PROJECT_UNDO", args), `"restored"`, args)
+	}
 	asked := call("PROJECT_UNDO", `{}`)
 	require.Contains(t, asked, "APPROVAL_REQUIRED")
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.NotEqual(t, "one", string(data), "nobody has approved it")
 	n.grant(asked)
 	require.Eventually(t, func() bool {
 		data, err := os.ReadFile(file)

@@ -181,7 +181,7 @@ func domain(family []string) []Row {
 		{Package: "tools/onboarding", Imports: append([]string{"agents"}, family...)},
 		{Package: "tools/system", Imports: append([]string{"agents"}, family...)},
 		{Package: "tools/*", Imports: family},
-		{Package: "internal/undo", Imports: []string{"fault", "internal/pathguard", "internal/proc"}},
+		{Package: "internal/undo", Imports: []string{"fault", "internal/patch", "internal/pathguard", "internal/proc"}},
 		{Package: "internal/workspace", Imports: []string{"fault", "events", "classify/secrets", "internal/pathguard"}},
 	}
 }
