@@ -311,14 +311,14 @@ type Undone struct {
 
 // ChangedLater is a file that was changed after the calls to undo.
 type ChangedLater struct {
-	Path string `json:"path" jsonschema:"The file"`
-	Lost bool   `json:"lost" jsonschema:"The undo overwrites these changes; otherwise the file is left as it is"`
-	By   []By   `json:"by" jsonschema:"Who has changed it, in the order of time"`
-	Diff string `json:"diff,omitempty" jsonschema:"What was changed, as a unified diff; empty for content that is no text, too large, or not to be read by the call"`
+	Path string      `json:"path" jsonschema:"The file"`
+	Lost bool        `json:"lost" jsonschema:"The undo overwrites these changes; otherwise the file is left as it is"`
+	By   []ChangedBy `json:"by" jsonschema:"Who has changed it, in the order of time"`
+	Diff string      `json:"diff,omitempty" jsonschema:"What was changed, as a unified diff; empty for content that is no text, too large, or not to be read by the call"`
 }
 
-// By is who has changed a file, and when.
-type By struct {
+// ChangedBy is who has changed a file, and when.
+type ChangedBy struct {
 	Task events.TaskID `json:"task,omitempty" jsonschema:"The task of the call that has changed it"`
 	Step string        `json:"step,omitempty" jsonschema:"The step of the call"`
 	Who  string        `json:"who,omitempty" jsonschema:"Who it was, if no task is named"`

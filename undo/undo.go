@@ -59,22 +59,22 @@ type Files struct {
 	// Conflicts are the files that were changed since, and left as they are.
 	Conflicts []string `json:"conflicts"`
 	// Later are the files that were changed after what is undone: those of Conflicts, and with Force those whose later changes are lost.
-	Later []Later `json:"later,omitempty"`
+	Later []LaterChange `json:"later,omitempty"`
 }
 
-// Later is a file that was changed after what is undone.
-type Later struct {
+// LaterChange is a file that was changed after what is undone.
+type LaterChange struct {
 	Path string `json:"path"`
 	// Lost is set if the undo overwrites these changes. Otherwise the file is left as it is.
 	Lost bool `json:"lost"`
 	// By are who has changed it, in the order of time.
-	By []By `json:"by"`
+	By []ChangedBy `json:"by"`
 	// Diff is what was changed, as a unified diff. It is empty for content that is no text, too large, or not to be read.
 	Diff string `json:"diff,omitempty"`
 }
 
-// By is who has changed a file, and when.
-type By struct {
+// ChangedBy is who has changed a file, and when.
+type ChangedBy struct {
 	// Task and Step name the call that has changed it. Who says in words who it was, if no task is named.
 	Task events.TaskID `json:"task,omitempty"`
 	Step string        `json:"step,omitempty"`

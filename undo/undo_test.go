@@ -92,7 +92,7 @@ func TestRun(t *testing.T) {
 	got, err := undo.Run(t.Context(), f, undo.Request{ID: ofCall, DryRun: true, Actor: "user:ada"})
 	require.NoError(t, err)
 	at := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
-	later := []undo.Later{{Path: "/c", By: []undo.By{{Task: ofCall, Step: "call", At: &at}}, Diff: "-a"}}
+	later := []undo.LaterChange{{Path: "/c", By: []undo.ChangedBy{{Task: ofCall, Step: "call", At: &at}}, Diff: "-a"}}
 	assert.Equal(t, undo.Outcome{Task: undoing, Done: true, Files: undo.Files{Restored: []string{"/a"}, Removed: []string{}, Conflicts: []string{"/c"}, Later: later}}, got)
 	assert.JSONEq(t, `{"session":"`+string(session)+`","task":"`+string(ofCall)+`","force":false,"dry_run":true}`, f.arguments(t))
 	assert.Equal(t, "/project", f.submitted.Root)

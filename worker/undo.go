@@ -123,7 +123,7 @@ func (u *undoKeeper) undo(ctx context.Context, a *attempt, what tools.Undo) (too
 // later describes the files that were changed after the calls to undo. It has no diff of a file that the call may not read.
 func (u *undoKeeper) later(a *attempt, found []undo.Later) (all []tools.ChangedLater) {
 	for _, l := range found {
-		c := tools.ChangedLater{Path: u.cfg.Root.Abs(l.Path), Lost: l.Lost, By: make([]tools.By, len(l.By))}
+		c := tools.ChangedLater{Path: u.cfg.Root.Abs(l.Path), Lost: l.Lost, By: make([]tools.ChangedBy, len(l.By))}
 		for i, by := range l.By {
 			c.By[i] = u.by(a, by)
 		}
@@ -136,14 +136,14 @@ func (u *undoKeeper) later(a *attempt, found []undo.Later) (all []tools.ChangedL
 }
 
 // by names the call that has changed a file, unless it belongs to a session that the caller has no access to.
-func (u *undoKeeper) by(a *attempt, by undo.By) tools.By {
+func (u *undoKeeper) by(a *attempt, by undo.By) tools.ChangedBy {
 	task, step, _ := strings.Cut(by.Call, "/")
-	out := tools.By{Task: events.TaskID(task), Step: step}
+	out := tools.ChangedBy{Task: events.TaskID(task), Step: step}
 	switch {
 	case by.Session == "":
-		out = tools.By{Who: "somebody outside of sessions"}
+		out = tools.ChangedBy{Who: "somebody outside of sessions"}
 	case !u.access.forOperator(a) && !u.workspaces.HasAccess(a.Requester, events.TaskID(by.Session)):
-		out = tools.By{Who: "a session of somebody else"}
+		out = tools.ChangedBy{Who: "a session of somebody else"}
 	}
 	if at := by.At.UTC(); !by.At.IsZero() {
 		out.At = &at

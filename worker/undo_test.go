@@ -132,7 +132,7 @@ func TestUndoNamesWhoChangedSince(t *testing.T) {
 	ofAda := inSession("FILE_WRITE", "")
 	ofAda.Task, ofAda.Session = "TASK_01JD0000000000000000000005", "TASK_01JD0000000000000000000004"
 	b.put(t, ofAda, file, "three\n", "four\n")
-	for who, want := range map[string][]tools.By{
+	for who, want := range map[string][]tools.ChangedBy{
 		"user:ada": {{Task: later.Task, Step: "a"}, {Task: ofAda.Task, Step: "a"}},
 		"user:eve": {{Task: later.Task, Step: "a"}, {Who: "a session of somebody else"}},
 	} {

@@ -99,8 +99,8 @@ func undoneLines(out undo.Files, dry bool) (lines []string) {
 }
 
 // laterLines says who has changed a file since, what, and whether that is lost.
-func laterLines(all []undo.Later, path string, dry bool) (lines []string) {
-	i := slices.IndexFunc(all, func(l undo.Later) bool { return l.Path == path })
+func laterLines(all []undo.LaterChange, path string, dry bool) (lines []string) {
+	i := slices.IndexFunc(all, func(l undo.LaterChange) bool { return l.Path == path })
 	if i < 0 {
 		return nil
 	}
@@ -121,7 +121,7 @@ func laterLines(all []undo.Later, path string, dry bool) (lines []string) {
 }
 
 // changerOf names who has changed a file, and when.
-func changerOf(by undo.By) string {
+func changerOf(by undo.ChangedBy) string {
 	name, details := screen.Escape(by.Who), []string{}
 	if by.Task != "" {
 		name, details = "task "+string(by.Task), []string{"step " + screen.Escape(by.Step)}

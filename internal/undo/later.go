@@ -197,7 +197,7 @@ func contentAt(root *pathguard.Root, path string, now version) ([]byte, error) {
 
 func isText(data []byte) bool { return utf8.Valid(data) && !bytes.ContainsRune(data, 0) }
 
-// clipLines returns the first lines of a text, at most max bytes, and how many follow.
+// clipLines returns the first lines of a text, at most limit bytes, and how many follow.
 func clipLines(text string, limit int) string {
 	if len(text) <= limit {
 		return text

@@ -138,7 +138,10 @@ export class World {
   undo(story, { force, dry_run: dry }) {
     const [changed, created, since] = ['/shop/src/cart.ts', '/shop/<img src=x>\u202e.txt', '/shop/README.md']
     const all = { restored: [changed, ...(force ? [since] : [])], removed: [created], conflicts: force ? [] : [since] }
-    const files = this.undone ? { restored: [], removed: [], conflicts: [] } : all
+    const at = new Date(Date.now() - 300_000).toISOString()
+    const by = [{ task: [...this.stories.keys()][3], step: 'notes', at }, { who: 'somebody outside of sessions', at }]
+    const later = [{ path: since, lost: Boolean(force), by, diff: `--- README.md\n+++ README.md\n@@ -1,2 +1,3 @@\n # Shop\n-How to build it\n+How to build it: make\n+<b>and test</b> it\n` }]
+    const files = this.undone ? { restored: [], removed: [], conflicts: [] } : { ...all, later }
     this.undone ||= !dry
     return { task: story.view.id, done: true, ...files }
   }

@@ -36,6 +36,12 @@ test('a person undoes by keyboard, and what was changed since too', async () => 
   await dialog.getByLabel('Also put back what was changed since').press('Space')
   const confirm = dialog.getByRole('button', { name: 'Undo 3 files' })
   await confirm.waitFor()
+  await dialog.getByText('1 file was changed since. These changes would be lost.').waitFor()
+  const lost = dialog.getByRole('listitem').filter({ hasText: 'README.md' })
+  assert.match(await lost.textContent(), /changed since by task ….{6} \(step notes, .+\): that change would be lostchanged since by somebody outside of sessions/)
+  await lost.getByText('What is lost').click()
+  await lost.getByText('<b>and test</b> it').waitFor()
+  await accessible(page, 'undo with what is lost')
   await dialog.getByRole('button', { name: /Copy as command/ }).click()
   assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^orch undo TASK_\w+ --force$/)
   await confirm.press('Enter')
@@ -75,6 +81,36 @@ async function callTool(real, tool, args) {
   return said
 }
 
+test('on a real node, an undo of a call says what of a later call it destroys', async () => {
+  const real = await Real.start({ ORCH_WRITES: 'allow' })
+  try {
+    const file = join(real.project, 'a.txt')
+    writeFileSync(file, 'one\n')
+    await callTool(real, 'BASH_EXECUTE', { command: 'echo two >a.txt' })
+    const first = real.orch('list', '-o', 'name')
+    await callTool(real, 'BASH_EXECUTE', { command: 'echo three >>a.txt' })
+    const second = real.orch('list', '-o', 'name').split('\n').find((id) => id !== first)
+    writeFileSync(file, 'two\nthree\nby hand\n')
+    const preview = real.orch('undo', first, '--force', '--dry-run')
+    assert.match(preview, new RegExp(`would restore .*a.txt\\n  changed since by task ${second} \\(step call, .+\\): that change would be lost\\n  changed since by somebody outside of sessions`))
+    assert.match(preview, /\n    \+three\n    \+by hand/)
+    const page = await real.login('/sessions')
+    await page.getByRole('button', { name: /^Undo the changes of/ }).click()
+    const dialog = dialogOf(page)
+    await dialog.getByText('changed since, left as it is').waitFor()
+    await dialog.getByLabel('Also put back what was changed since').check()
+    await dialog.getByText('changed since by somebody outside of sessions').waitFor()
+    await dialog.getByText('What is lost').click()
+    await dialog.getByText('+by hand').waitFor()
+    await dialog.getByRole('button', { name: 'Undo 1 file' }).click()
+    await dialog.getByText('These changes are lost.').waitFor()
+    assert.equal(readFileSync(file, 'utf8'), 'one\n')
+    await real.kit.close(page)
+  } finally {
+    await real.stop()
+  }
+})
+
 test('on a real node, the files of the project are put back', async () => {
   const real = await Real.start({ ORCH_WRITES: 'allow' })
   try {
@@ -90,8 +126,11 @@ test('on a real node, the files of the project are put back', async () => {
     assert.doesNotMatch(real.orch('list'), /UNDO/i, 'a preview is in no list')
     const [preview] = real.orch('list', '--name', 'orch/undo-preview', '-o', 'name').split('\n')
     assert.match(real.orch('result', preview), /"preview": ?true/)
+    assert.doesNotMatch(real.orch('history', preview), /approval/, 'a preview needs no approval')
     await dialog.getByRole('button', { name: 'Undo 2 files' }).click()
     await dialog.getByText('This has happened:').waitFor()
+    const acts = real.orch('audit', 'list', '-o', 'json')
+    assert.equal(acts.match(/"approval\.grant"/g)?.length, 1, 'the undo alone was approved')
     assert.equal(readFileSync(old, 'utf8'), 'before\n')
     assert.ok(!existsSync(fresh))
     assert.match(real.orch('list'), /PROJECT_UNDO/, 'the undo itself is in the list')

@@ -31,7 +31,10 @@ export interface Summary {
 }
 
 /** Undone is the result of an undo; without done, its task goes on. */
-export interface Undone { task: string; done: boolean; restored: string[]; removed: string[]; conflicts: string[] }
+export interface Undone { task: string; done: boolean; restored: string[]; removed: string[]; conflicts: string[]; later?: ChangedLater[] }
+
+/** ChangedLater is a file that was changed after what an undo puts back. */
+export interface ChangedLater { path: string; lost: boolean; by: { task?: string; step?: string; who?: string; at?: string }[]; diff?: string }
 
 export interface ListReply { tasks: Summary[] | null; next?: string; left?: number }
 

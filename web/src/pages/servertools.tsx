@@ -6,6 +6,7 @@ import { plural } from '../format.ts'
 import { status } from '../node.ts'
 import { announce } from '../ui/announce.tsx'
 import { Command } from '../ui/copy.tsx'
+import { Diff } from '../ui/diff.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Empty, Loading, Problem } from '../ui/notice.tsx'
 import { Txt } from '../ui/text.tsx'
@@ -68,14 +69,6 @@ function Confirm({ of: t, server, onAccept, onStale, onClose }: DriftProps & { o
       <div class="actions"><button type="button" class="primary" disabled={action.busy} onClick={() => void accept()}>Accept</button><button type="button" onClick={onClose}>Cancel</button></div>
     </Dialog>
   )
-}
-
-const marks: Record<string, string> = { '+': 'added', '-': 'removed', '@': 'place' }
-
-/** Diff shows a unified diff, with the marks of its lines as colours and as text. */
-function Diff({ of, label }: { of: string; label: string }) {
-  const lines = of.replace(/\n$/, '').split('\n').filter((line) => !/^(---|\+\+\+) /.test(line))
-  return <pre class="lines" tabIndex={0} role="region" aria-label={label}>{lines.map((line, i) => <div key={i} class={marks[line.charAt(0)]}><Txt>{line || ' '}</Txt></div>)}</pre>
 }
 
 function Tools({ of }: { of: ServerTool[] }) {
