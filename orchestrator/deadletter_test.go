@@ -46,7 +46,7 @@ func TestStuckTasks(t *testing.T) {
 		<-time.After(11 * time.Second)
 		assert.Equal(t, map[events.TaskID]string{
 			far:       "Step a is ready, but no worker serves queue far.",
-			elsewhere: "Step a is ready, but no worker works in /elsewhere, the root of the task.",
+			elsewhere: "Step a is ready, but no worker of queue default works in /elsewhere, the root of the task.",
 		}, n.stuckReasons())
 		assert.Empty(t, n.deadList())
 
@@ -56,6 +56,50 @@ func TestStuckTasks(t *testing.T) {
 		_, err := n.List(n.ctx(), api.ListRequest{Stuck: true, Dead: true})
 		assert.Equal(t, fault.ValidationError, fault.CodeOf(err))
 	})
+}
+
+// The advice starts a worker that takes the call, whatever the workers that are there lack.
+func TestAdviceForStuckTasks(t *testing.T) {
+	t.Parallel()
+	const queued, plain = "{orch: v1, steps: [{id: a, tool: READ, queue: gpu}]}", readPlan
+	elsewhere := work.Poll{Worker: "elsewhere", Root: "/elsewhere", Queues: []string{"gpu", "default"}, Free: 1}
+	otherTool := work.Poll{Worker: "other", Root: "/it's here", Queues: []string{"gpu"}, Tools: []string{"WRITE"}, Free: 1}
+	for name, c := range map[string]struct {
+		plan, root     string
+		workers        []work.Poll
+		sentence, next string
+	}{
+		"no queue":                 {queued, "", nil, "no worker serves queue gpu.", "orch worker --queue gpu"},
+		"no queue, a root":         {queued, "/here", nil, "no worker serves queue gpu.", "orch worker --queue gpu --root /here"},
+		"no default queue":         {plain, "/here", nil, "no worker serves queue default.", "orch worker --queue default --root /here"},
+		"queue of another root":    {queued, "/here", []work.Poll{elsewhere}, "no worker of queue gpu works in /here, the root of the task.", "orch worker --queue gpu --root /here"},
+		"default of another root":  {plain, "/here", []work.Poll{elsewhere}, "no worker of queue default works in /here, the root of the task.", "orch worker --queue default --root /here"},
+		"another queue, the root":  {queued, "/here", []work.Poll{{Worker: "here", Root: "/here", Free: 1}}, "no worker serves queue gpu.", "orch worker --queue gpu --root /here"},
+		"no tool":                  {queued, "/it's here", []work.Poll{otherTool}, "no worker of queue gpu that works in /it's here has the tool READ.", `orch worker --queue gpu --root '/it'\''s here'`},
+		"no tool, no root":         {queued, "", []work.Poll{otherTool}, "no worker of queue gpu has the tool READ.", "orch worker --queue gpu"},
+		"tool in another root":     {queued, "/it's here", []work.Poll{otherTool, elsewhere}, "no worker of queue gpu that works in /it's here has the tool READ.", `orch worker --queue gpu --root '/it'\''s here'`},
+		"a worker of another root": {queued, "/here", []work.Poll{elsewhere, otherTool}, "no worker of queue gpu works in /here, the root of the task.", "orch worker --queue gpu --root /here"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				n := start(t, memlog.New(memlog.Config{}), short, func(c *orchestrator.Config) { c.Local = true })
+				id := n.submit(c.plan, func(r *api.SubmitRequest) { r.Root = c.root })
+				for _, p := range c.workers {
+					_, err := n.Poll(n.ctx(), p)
+					require.NoError(t, err)
+				}
+				<-time.After(11 * time.Second)
+				why, err := n.Explain(n.ctx(), api.GetRequest{ID: id})
+				require.NoError(t, err)
+				require.Len(t, why.Causes, 1)
+				assert.Equal(t, "no_worker", why.Causes[0].Kind)
+				assert.Equal(t, "Step a is ready, but "+c.sentence, why.Causes[0].Sentence)
+				assert.Equal(t, c.next, why.Causes[0].Next)
+				assert.Equal(t, map[events.TaskID]string{id: why.Causes[0].Sentence}, n.stuckReasons())
+			})
+		})
+	}
 }
 
 // The client of a session has got the error of its call. A plan that it has submitted is in the dead letter like that of anybody.

@@ -387,11 +387,7 @@ func (t *explanation) becauseReady(s *statemachine.Step, c *api.Cause) {
 		t.becauseAgents(s, c)
 	case decide.AsksModel(s) && !decide.Suspect(s):
 		t.becauseModel(s, c)
-	case !t.rd.engine.queue.dispatcher.Served(queue, ""):
-		c.Kind, c.Sentence, c.Next = "no_worker", fmt.Sprintf("Step %s is ready, but no worker serves queue %s.", s.Key, queue), "orch worker --queue "+queue
-	case !t.rd.engine.queue.dispatcher.Served(queue, laneOf(t.Task, s).Root):
-		root := t.Task.Submitted.Root
-		c.Kind, c.Sentence, c.Next = "no_worker", fmt.Sprintf("Step %s is ready, but no worker works in %s, the root of the task.", s.Key, root), "orch worker --root "+root
+	case t.becauseWorkers(s, c):
 	case t.rd.engine.queue.dispatcher.ReservedBy(t.e.calls.Queued[s.Key]) != "":
 		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready and waits for another call to end: the last free slots of worker %s are kept for operators and critical calls.",
 			s.Key, t.rd.engine.queue.dispatcher.ReservedBy(t.e.calls.Queued[s.Key]))

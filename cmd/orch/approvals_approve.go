@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"strings"
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
@@ -67,7 +68,7 @@ func (c *approvalCommands) noteLeft(ctx context.Context, s session, p api.Approv
 
 // withoutNode returns the cause "no worker" with a hint for the case that no node runs. It returns other causes unchanged.
 func withoutNode(c api.Cause, id events.TaskID) api.Cause {
-	if c.Kind == "no_worker" && c.Next == "orch worker --queue default" {
+	if c.Kind == "no_worker" && strings.HasPrefix(c.Next, "orch worker --queue default") {
 		c.Sentence += " No node runs here."
 		c.Next = "orch watch " + string(id) + " (goes on with it; so does: orch serve)"
 	}

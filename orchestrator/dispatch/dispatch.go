@@ -262,12 +262,12 @@ func (d *Dispatcher) Waits() map[string]Wait {
 }
 
 // Unserved yields the tasks of calls that have waited for at least a time although no worker may take them: no online worker serves
-// their queue, or none their root. It leaves out calls for agents, and what is paused. A task may come more than once.
+// their queue, or none of those their root, or none of those has their tool. It leaves out calls for agents, and what is paused. A task may come more than once.
 func (d *Dispatcher) Unserved(atLeast time.Duration) iter.Seq[events.TaskID] {
 	before := d.cfg.Now().Add(-atLeast)
 	return func(yield func(events.TaskID) bool) {
 		for l, q := range d.lanes {
-			if l.Agents != "" || d.Served(l.Queue, l.Root) || d.cfg.Owner.Paused(l) {
+			if l.Agents != "" || d.Missing(l) == NothingMissing || d.cfg.Owner.Paused(l) {
 				continue
 			}
 			for _, t := range *q {

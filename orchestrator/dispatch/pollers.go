@@ -102,7 +102,7 @@ func (w *pollers) supersede(worker string) {
 // until EndPoll. Otherwise the Poller is nil.
 func (d *Dispatcher) Poll(p work.Poll) (Delivery, *Poller) {
 	w := d.Touch(p.Worker, p.Queues, d.cfg.Now())
-	w.Agent, w.slots, w.Root = p.Agent, p.Slots, p.Root
+	w.Agent, w.slots, w.Root, w.Tools = p.Agent, p.Slots, p.Root, p.Tools
 	d.pollers.supersede(p.Worker)
 	d.requeueIfLost(p, w)
 	if p.Last {

@@ -15,8 +15,9 @@ type Worker struct {
 	*load
 
 	Queues []string
-	// Root is the root of its polls.
-	Root string
+	// Root is the root of its polls, Tools are their tools; empty means all.
+	Root  string
+	Tools []string
 	// Agent describes the agent, nil for a worker.
 	Agent *work.Agent
 	// Seen is when the worker last contacted the node.
@@ -127,9 +128,40 @@ func (d *Dispatcher) Offline(w *Worker) bool { return d.cfg.Now().Sub(w.Seen) >=
 
 // Served reports whether an online worker serves a queue for tasks with a root, or, if root is empty, for any task.
 func (d *Dispatcher) Served(queue, root string) bool {
-	return d.anyWorker(func(w *Worker) bool {
-		return slices.Contains(w.Queues, queue) && (root == "" || w.Root == "" || w.Root == root)
-	})
+	return d.anyWorker(func(w *Worker) bool { return w.serves(queue, root) })
+}
+
+// Lack is what the online workers lack for the calls of a lane.
+type Lack int
+
+// The lacks, in the order in which they are looked for: no worker serves the queue, none of those works in the root, none of those
+// has the tool.
+const (
+	NothingMissing Lack = iota
+	MissingQueue
+	MissingRoot
+	MissingTool
+)
+
+// Missing returns what the online workers lack for the calls of a lane. Calls for agents are not looked at.
+func (d *Dispatcher) Missing(l Lane) Lack {
+	switch {
+	case !d.Served(l.Queue, ""):
+		return MissingQueue
+	case !d.Served(l.Queue, l.Root):
+		return MissingRoot
+	case !d.anyWorker(func(w *Worker) bool {
+		return w.serves(l.Queue, l.Root) && (len(w.Tools) == 0 || slices.Contains(w.Tools, l.Tool))
+	}):
+		return MissingTool
+	default:
+		return NothingMissing
+	}
+}
+
+// serves reports whether a worker serves a queue for tasks with a root, or, if root is empty, for any task.
+func (w *Worker) serves(queue, root string) bool {
+	return slices.Contains(w.Queues, queue) && (root == "" || w.Root == "" || w.Root == root)
 }
 
 // anyWorker reports whether matches accepts an online worker.

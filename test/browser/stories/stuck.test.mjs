@@ -1,5 +1,7 @@
 // Tasks that nothing can go on with until a person does something.
 import assert from 'node:assert/strict'
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { after, before, beforeEach, test } from 'node:test'
 import { start } from '../kit.mjs'
 import { deployApproval, expiredApproval, ids } from '../places.mjs'
@@ -58,6 +60,18 @@ test('on a real node, the badge counts it until a worker comes', async () => {
     await page.waitForFunction(() => document.title === '(1) Inbox · orch')
     await page.getByRole('heading', { name: 'What to do' }).waitFor()
     assert.match(real.orch('list', '--stuck', '-o', 'name'), /^TASK_\w+$/)
+    const elsewhere = join(real.root, 'elsewhere')
+    mkdirSync(elsewhere)
+    const leave = real.background('worker', '--queue', 'gpu', '--root', elsewhere)
+    try {
+      const [stuck] = real.orch('list', '--stuck', '-o', 'name').split('\n')
+      while (!real.orch('explain', stuck).includes(`no worker of queue gpu works in ${real.project}`)) await page.evaluate(() => new Promise(requestAnimationFrame))
+      await page.reload()
+      await page.getByText(`no worker of queue gpu works in ${real.project}`).first().waitFor()
+      await page.getByRole('button', { name: new RegExp(`^Copy as command: orch .*worker --queue gpu --root ${real.project}$`) }).first().waitFor()
+    } finally {
+      await leave()
+    }
     const stop = real.background('worker', '--queue', 'gpu')
     try {
       await page.getByText('Nothing waits for you.').waitFor({ timeout: 30_000 })
