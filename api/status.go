@@ -34,6 +34,10 @@ type StatusReply struct {
 	MemoryMiB int            `json:"memory_mib"`
 	// Storage is the space that the store uses and has; nil with an external server.
 	Storage *StorageView `json:"storage,omitempty"`
+	// DataDir is the data directory of the node; "" if it is the default one of its user. Server is its URL for commands on other
+	// machines; "" if it listens on loopback alone. An address that stands for all, such as 0.0.0.0, is to be replaced.
+	DataDir string `json:"data_dir,omitempty"`
+	Server  string `json:"server,omitempty"`
 }
 
 // StorageView describes the space of the store, in bytes.

@@ -58,3 +58,9 @@ func (n *Node) Meter() *server.Server { return n.meter.Load() }
 func (n *Node) ReadOutput(ctx context.Context, task events.TaskID, name string) ([]byte, error) {
 	return (&Outputs{Tree: n.executor.tree, files: taskFiles{n.host}}).ReadOutput(ctx, task, name)
 }
+
+// ServerFor is serverFor, and DataDirFor dataDirFor.
+var (
+	ServerFor  = serverFor
+	DataDirFor = dataDirFor
+)

@@ -34,9 +34,10 @@ func (c commands) Retention(ctx context.Context, r api.RetentionRequest) (api.Re
 	return reply, err
 }
 
-// Status implements api.Tasks. It adds the space of the store.
+// Status implements api.Tasks. It adds the space of the store, and how commands reach the node.
 func (c commands) Status(ctx context.Context, r api.StatusRequest) (api.StatusReply, error) {
 	reply, err := c.Orchestrator.Status(ctx, r)
+	c.host.addReach(&reply)
 	if err != nil || !c.host.cfg.local() {
 		return reply, err
 	}

@@ -48,10 +48,10 @@ export class Real {
     writeFileSync(file, text.replaceAll('ROOT', this.project))
   }
 
-  /** shell runs a line as the page copies it, with this program as orch. */
+  /** shell runs a line as the page copies it, with this program as orch. The line says which node it means. */
   shell(line) {
-    const script = `orch() { "$ORCH_PROGRAM" --data-dir "$ORCH_DIR" "$@"; }; ${line}`
-    const env = { ...this.env, ORCH_PROGRAM: program, ORCH_DIR: join(this.root, 'data') }
+    const script = `orch() { "$ORCH_PROGRAM" "$@"; }; ${line}`
+    const env = { ...this.env, ORCH_PROGRAM: program }
     return execFileSync('sh', ['-c', script], { cwd: this.project, env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
   }
 

@@ -1,7 +1,7 @@
 // The acts of the audit stream: the filters, which are the query of the address, and the pages that were read; without a document.
 import type { Act, AuditReply } from './api.ts'
 import type { Query } from './client.ts'
-import { command } from './format.ts'
+import { orch } from './reach.ts'
 
 /** Filters select acts, as the flags of orch audit list do. since and until are ages or times, as they were typed. */
 export interface Filters { actor: string; act: string; target: string; outcome: string; since: string; until: string }
@@ -21,7 +21,7 @@ export const isFiltered = (f: Filters): boolean => Object.values(f).some((v) => 
 export const auditList = (f: Filters): string => {
   const said = { ...f, since: exact(f.since), until: exact(f.until), outcome: '' }
   const flags = Object.entries(said).filter(([, value]) => value !== '').flatMap(([name, value]) => [`--${name}`, value])
-  return command('orch', 'audit', 'list', ...flags, ...(f.outcome === 'refused' ? ['--refused'] : f.outcome ? ['--outcome', f.outcome] : []))
+  return orch('audit', 'list', ...flags, ...(f.outcome === 'refused' ? ['--refused'] : f.outcome ? ['--outcome', f.outcome] : []))
 }
 
 const spans: Record<string, number> = { s: 1000, m: 60e3, h: 3600e3, d: 24 * 3600e3 }

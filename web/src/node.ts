@@ -3,6 +3,7 @@ import { computed, signal } from '@preact/signals'
 import type { InboxCounts, Status, Summary } from './api.ts'
 import { get, signedOut } from './client.ts'
 import { nodeTime } from './clock.ts'
+import { learnReach } from './reach.ts'
 import { stream } from './stream.ts'
 
 export const status = signal<Status | undefined>(undefined)
@@ -75,6 +76,7 @@ export function follow(): void {
 export async function readStatus(): Promise<void> {
   const before = status.value
   status.value = await get<Status>('/status').catch(() => before)
+  if (status.value) learnReach(status.value, location.hostname)
   if (before && before.started_at !== status.value?.started_at) epoch.value++ // another process: agents, policy and servers are read again
   if (signedOut.value) away.value = false
 }

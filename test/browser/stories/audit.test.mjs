@@ -129,7 +129,7 @@ test('on a real node: an act, a refusal, and who may not look', async () => {
     await details(page).getByRole('link', { name: task }).first().waitFor()
     await details(page).getByText('the command line').waitFor()
     await accessible(page, 'an act of a node')
-    const command = await page.getByRole('button', { name: /^Copy as command: orch audit list/ }).getAttribute('title')
+    const command = await page.getByRole('button', { name: /^Copy as command: orch .*audit list/ }).getAttribute('title')
     assert.match(real.shell(command), /task\.cancel/)
     await details(page).getByRole('link', { name: task }).first().click()
     await page.getByRole('heading', { name: 'asks' }).waitFor()

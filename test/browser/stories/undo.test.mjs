@@ -138,7 +138,7 @@ test('on a real node, the files of the project are put back', async () => {
 
     const viewer = await real.login('/sessions', '--role', 'viewer')
     await viewer.getByText('· viewer').waitFor()
-    await viewer.getByRole('button', { name: /Copy as command: orch undo/ }).waitFor()
+    await viewer.getByRole('button', { name: /Copy as command: orch --data-dir \S+ undo/ }).waitFor()
     assert.equal(await viewer.getByRole('button', { name: /^Undo the changes of/ }).count(), 0)
     await real.kit.close(viewer)
   } finally {

@@ -19,6 +19,8 @@ export interface Status {
   refusing?: { code: string; message: string; hint?: string; since?: string }
   started_at: string
   memory_mib: number
+  data_dir?: string
+  server?: string
   storage?: { used: number; max_store?: number; free: number; min_free: number }
 }
 

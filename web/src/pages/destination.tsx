@@ -2,6 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import type { DeliveryView, DestinationView } from '../api.ts'
 import { count } from '../format.ts'
 import { decides } from '../node.ts'
+import { orch } from '../reach.ts'
 import { href } from '../route.ts'
 import { Empty, Loading, Problem } from '../ui/notice.tsx'
 import { Txt } from '../ui/text.tsx'
@@ -74,7 +75,7 @@ function Deliveries({ of: d, onChange }: { of: DestinationView; onChange: () => 
           </tbody>
         </table>
       </div>
-      {more > 0 && <p class="quiet">These are the oldest. There are {count(more)} more: <code>orch destination deliveries {d.name} -n 1000</code></p>}
+      {more > 0 && <p class="quiet">These are the oldest. There are {count(more)} more: <code>{orch('destination', 'deliveries', d.name, '-n', '1000')}</code></p>}
     </>
   )
 }

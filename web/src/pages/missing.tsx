@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { Fault } from '../client.ts'
-import { command } from '../format.ts'
+import { orch } from '../reach.ts'
 import { go, href } from '../route.ts'
 import { Command } from '../ui/copy.tsx'
 import { Txt } from '../ui/text.tsx'
@@ -23,9 +23,9 @@ export function Missing({ task }: { task: string }) {
       </ul>
       <form class="row" role="search" onSubmit={search}>
         <div class="field grow"><label for="missing-name">Find it by its name</label><input id="missing-name" required value={name} placeholder="nightly-*" onInput={(e) => setName(e.currentTarget.value)} /></div>
-        <span class="pair"><button class="primary">Search</button><Command text={command('orch', 'list', '--name', name || '*')} /></span>
+        <span class="pair"><button class="primary">Search</button><Command text={orch('list', '--name', name || '*')} /></span>
       </form>
-      <p><a href={href('/tasks')}>All tasks</a>, the newest first; <code>orch list</code> prints the same.</p>
+      <p><a href={href('/tasks')}>All tasks</a>, the newest first; <code>{orch('list')}</code> prints the same.</p>
     </div>
   )
 }

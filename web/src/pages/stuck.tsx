@@ -4,6 +4,7 @@ import { post } from '../client.ts'
 import { commands } from '../commands.ts'
 import { record } from '../json.ts'
 import { decides, submits } from '../node.ts'
+import { reaching } from '../reach.ts'
 import { go, href } from '../route.ts'
 import { announce } from '../ui/announce.tsx'
 import { Bulk, type Job } from '../ui/bulk.tsx'
@@ -45,7 +46,7 @@ function WhatToDo({ of }: { of: ExplainReply | undefined }) {
     <section>
       <h3>What to do</h3>
       <p>Start a worker on a machine that has what the calls need; the task goes on by itself. Or cancel the task.</p>
-      <ul class="plainlist">{all.map((c) => <li key={c} class="withtext"><code><Txt>{c}</Txt></code><Command text={c} /></li>)}</ul>
+      <ul class="plainlist">{all.map((c) => <li key={c} class="withtext"><code><Txt>{reaching(c)}</Txt></code><Command text={reaching(c)} /></li>)}</ul>
     </section>
   )
 }
