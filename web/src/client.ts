@@ -1,7 +1,7 @@
 // Requests to the API of the node that serves the page.
 import { signal } from '@preact/signals'
 import type { FaultView } from './api.ts'
-import { learnTime } from './clock.ts'
+import { learnTime, timeIsKnown } from './clock.ts'
 import { parse } from './json.ts'
 
 const base = '/api/v1'
@@ -44,6 +44,11 @@ export function address(path: string, query: Query = {}): string {
 /** get reads. The signal ends the request. */
 export const get = <T>(path: string, query?: Query, abort?: AbortSignal): Promise<T> =>
   send<T>(address(path, query), { headers: { Accept: 'application/json' }, ...(abort ? { signal: abort } : {}) })
+
+/** knowTime asks for the time of the node if no answer has told it: the clock of the browser may be wrong. */
+export async function knowTime(abort?: AbortSignal): Promise<void> {
+  if (!timeIsKnown()) await get('/status', {}, abort)
+}
 
 /** post writes. */
 export const post = <T>(path: string, body: unknown = {}): Promise<T> =>

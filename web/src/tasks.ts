@@ -1,8 +1,8 @@
 // The list of tasks: its filters, which are the query of the address, and its rows.
 import { useEffect, useState } from 'preact/hooks'
 import type { ListReply, Summary, TaskState } from './api.ts'
-import { aborted, Fault, get } from './client.ts'
-import { nodeTime, timeIsKnown } from './clock.ts'
+import { aborted, Fault, get, knowTime } from './client.ts'
+import { nodeTime } from './clock.ts'
 import { taskStates } from './fold.ts'
 import { matches } from './format.ts'
 import { epoch, onTasks } from './node.ts'
@@ -90,7 +90,7 @@ async function read(f: Filters, states: TaskState[], limit: number, abort: Abort
   const rows: Summary[] = []
   let cursor = ''
   const age = ages[f.since]
-  if (age && !timeIsKnown()) await get('/status', {}, abort) // the clock of the browser may be wrong
+  if (age) await knowTime(abort)
   do {
     const page = await get<ListReply>('/tasks', {
       state: states, name: globOf(f.name), label: f.labels, requestor: f.requestor, session: f.session, parent: f.parent, dead: f.dead,

@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import type { AuditReply } from './api.ts'
 import { newer, older, queryOf, type Acts, type Filters } from './audit.ts'
-import { aborted, get } from './client.ts'
+import { aborted, get, knowTime, type Query } from './client.ts'
 import { nodeTime } from './clock.ts'
 import { epoch } from './node.ts'
 import { later, live, mayPass, share } from './ui/use.ts'
@@ -14,7 +14,12 @@ const none: Acts = { list: [], next: 0 }
 /** useActs reads the newest acts that match, again and again, and older ones when it is asked for. */
 export function useActs(f: Filters): ActList {
   const key = JSON.stringify(f)
-  const query = useMemo(() => queryOf(f, nodeTime()), [key])
+  const asked = useMemo<{ query?: Query }>(() => ({}), [key]) // ages count from when they were asked for, by the clock of the node
+  const ask = async (more: Query, abort?: AbortSignal): Promise<AuditReply> => {
+    if (f.since || f.until) await knowTime(abort)
+    asked.query ??= queryOf(f, nodeTime())
+    return get<AuditReply>('/audit', { ...asked.query, ...more }, abort)
+  }
   const [acts, setActs] = useState(none)
   const [problem, setProblem] = useState<unknown>()
   const [reading, setReading] = useState(true)
@@ -24,7 +29,7 @@ export function useActs(f: Filters): ActList {
     const abort = new AbortController()
     const began = performance.now()
     const again = () => later(Math.max(live, share * (performance.now() - began)), () => setRound((r) => r + 1), abort.signal)
-    get<AuditReply>('/audit', query, abort.signal).then((page) => {
+    ask({}, abort.signal).then((page) => {
       setActs((have) => newer(have, page))
       setProblem(undefined)
       setReading(false)
@@ -40,7 +45,7 @@ export function useActs(f: Filters): ActList {
   const more = () => {
     if (reading || acts.next === 0) return
     setReading(true)
-    get<AuditReply>('/audit', { ...query, before: acts.next })
+    ask({ before: acts.next })
       .then((page) => setActs((have) => (have.next === acts.next ? older(have, page) : have)), setProblem)
       .finally(() => setReading(false))
   }

@@ -22,9 +22,31 @@ for (const hours of [-3, 3]) {
     await page.getByText(/^for 3m\d\ds$/).waitFor()
     await kit.show(page, '/tasks?since=1h')
     await page.getByRole('link', { name: 'deploy-shop' }).waitFor()
+    const sinceOf = async (path, act) => {
+      const asked = page.waitForRequest((r) => r.url().includes(path) && (r.url().includes('since=') || r.postData()?.includes('since')))
+      await act()
+      const request = await asked
+      return Date.parse(new URL(request.url()).searchParams.get('since') ?? JSON.parse(request.postData()).since)
+    }
+    const near = (at, age) => assert.ok(Math.abs(Date.now() - age - at) < 60_000, `${new Date(at).toISOString()} is not ${age} ms ago`)
+    near(await sinceOf('/api/v1/audit', () => kit.show(page, '/audit?since=1h')), 3_600_000)
+    await page.getByRole('region', { name: 'Acts' }).getByRole('link').first().waitFor()
+    await kit.show(page, '/policy')
+    near(await sinceOf('/api/v1/policy/backtest', () => page.getByRole('button', { name: 'Judge past calls' }).click()), 24 * 3_600_000)
     await kit.close(page)
   })
 }
+
+test('the days of costs are those of the node when the clock of the browser is days off', async () => {
+  const page = await kit.open('/nowhere')
+  await page.addInitScript(() => { const now = Date.now; Date.now = () => now() + 72 * 3_600_000 })
+  const asked = page.waitForRequest((r) => r.url().includes('/api/v1/costs?'))
+  await kit.show(page, '/costs?since=7d')
+  const since = Date.parse(new URL((await asked).url()).searchParams.get('since'))
+  const day = 24 * 3_600_000
+  assert.equal(since, Math.floor((Date.now() - 7 * day) / day) * day)
+  await kit.close(page)
+})
 
 test('a time in a sentence says how long it still takes', async () => {
   const page = await kit.open(`/tasks/${ids.deploy}`)

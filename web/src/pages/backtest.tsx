@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { BacktestReport, ChangedCall } from '../api.ts'
-import { post } from '../client.ts'
+import { knowTime, post } from '../client.ts'
 import { nodeTime } from '../clock.ts'
 import { commands } from '../commands.ts'
 import { count, plural } from '../format.ts'
@@ -29,10 +29,13 @@ export function Backtest({ text }: { text: string }) {
   const [key, value] = split(label)
   const test = (e: Event) => {
     e.preventDefault()
-    const from = new Date(nodeTime() - parseInt(since, 10) * 3_600_000).toISOString()
-    void action.run(async () => setReport(await post<BacktestReport>('/policy/backtest', {
-      policy, since: from, ...(tool.trim() ? { tool: tool.trim() } : {}), ...(state ? { states: [state] } : {}), ...(key ? { labels: { [key]: value } } : {}),
-    })))
+    void action.run(async () => {
+      await knowTime()
+      const from = new Date(nodeTime() - parseInt(since, 10) * 3_600_000).toISOString()
+      setReport(await post<BacktestReport>('/policy/backtest', {
+        policy, since: from, ...(tool.trim() ? { tool: tool.trim() } : {}), ...(state ? { states: [state] } : {}), ...(key ? { labels: { [key]: value } } : {}),
+      }))
+    })
   }
   return (
     <section class="stack" aria-labelledby="backtest">

@@ -1,8 +1,9 @@
 import type { BudgetView, CostRow, CostsReply, CostSum } from '../api.ts'
-import { nodeTime } from '../clock.ts'
+import { nodeTime, timeIsKnown } from '../clock.ts'
 import { commands } from '../commands.ts'
 import { amount, byOf, choiceOf, firstDay, kinds, lostText, part, periods, requested, type Choice } from '../costs.ts'
 import { count, dollars, words } from '../format.ts'
+import { status } from '../node.ts'
 import { href, query, setQuery } from '../route.ts'
 import { Command } from '../ui/copy.tsx'
 import { FilterText } from '../ui/filter.tsx'
@@ -16,7 +17,8 @@ export function CostsPage() {
   useTitle('Costs')
   const choice = choiceOf(query.value)
   const by = byOf(choice)
-  const costs = useGet<CostsReply>(by && '/costs', { by, since: firstDay(choice.since, nodeTime()) }, live)
+  const known = timeIsKnown() || status.value !== undefined // the days are those of the node
+  const costs = useGet<CostsReply>(known ? by && '/costs' : '', { by, since: firstDay(choice.since, nodeTime()) }, live)
   const command = commands.costs(by, choice.since)
   return (
     <div class="scroll">
