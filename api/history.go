@@ -97,6 +97,19 @@ type ExplainReply struct {
 	ID     events.TaskID      `json:"id"`
 	State  statemachine.State `json:"state"`
 	Causes []Cause            `json:"causes"`
+	// Continued are the retries and forks of a task that has ended, and those of them, the oldest first. Those that have another name
+	// are left out, and so are all but the newest.
+	Continued []Continued `json:"continued,omitempty"`
+}
+
+// Continued is a task that continues another one, From. How is retry or fork.
+type Continued struct {
+	Task      events.TaskID      `json:"task"`
+	From      events.TaskID      `json:"from"`
+	How       string             `json:"how"`
+	Name      string             `json:"name"`
+	State     statemachine.State `json:"state"`
+	CreatedAt time.Time          `json:"created_at"`
 }
 
 // Cause is one reason why a task does not move.

@@ -25,31 +25,43 @@ type continuation struct {
 // successors finds the tasks that continue others.
 type successors struct{ rd *reader }
 
-// newest returns the newest task that continues a task which has failed or was cancelled: its retry or fork, or that of one of them.
-// It looks at the newest tasks with the name of the task, and returns nil if it finds none.
-func (su successors) newest(ctx context.Context, t *endedTask) (*api.Cause, error) {
+// of returns the tasks that continue a task which has ended: its retries and forks, and those of them, the oldest first. It looks at
+// the newest tasks with the name of the task.
+func (su successors) of(ctx context.Context, t *endedTask) ([]continuation, error) {
 	all, err := su.named(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	family := map[events.TaskID]bool{t.id: true}
-	var newest *continuation
+	family, found := map[events.TaskID]bool{t.id: true}, []continuation(nil)
 	for known := 0; known < len(family); {
 		known = len(family)
-		for i, c := range all {
-			if family[c.from] {
-				family[c.line.ID], newest = true, &all[i]
+		for _, c := range all {
+			if family[c.from] && !family[c.line.ID] {
+				family[c.line.ID], found = true, append(found, c)
 			}
 		}
 	}
-	if newest == nil {
-		return nil, nil //nolint:nilnil // nothing continues the task
+	slices.SortStableFunc(found, func(a, b continuation) int { return a.line.CreatedAt.Compare(b.line.CreatedAt) })
+	return found, nil
+}
+
+// describe adds to an explanation the tasks that continue a task, and says of one that has failed or was cancelled how the newest stands.
+func (su successors) describe(ctx context.Context, t *endedTask, reply *api.ExplainReply) {
+	found, err := su.of(ctx, t)
+	if err != nil || len(found) == 0 {
+		return // without them the answer is still true
 	}
-	id := newest.line.ID
-	return &api.Cause{
-		Kind: "continued", Task: id, Next: "orch get " + string(id),
-		Sentence: fmt.Sprintf("The newest %s of it is %s: %s.", newest.how, newest.line.State, id),
-	}, nil
+	for _, c := range found {
+		reply.Continued = append(reply.Continued, api.Continued{
+			Task: c.line.ID, From: c.from, How: c.how, Name: c.line.Name, State: c.line.State, CreatedAt: c.line.CreatedAt,
+		})
+	}
+	if newest := reply.Continued[len(found)-1]; t.unfinished {
+		reply.Causes = append(reply.Causes, api.Cause{
+			Kind: "continued", Task: newest.Task, Next: "orch get " + string(newest.Task),
+			Sentence: fmt.Sprintf("The newest %s of it is %s: %s.", newest.How, newest.State, newest.Task),
+		})
+	}
 }
 
 // named returns the newest tasks with the name of a task that continue any task, the oldest first.
@@ -92,17 +104,18 @@ func (su successors) originOf(ctx context.Context, id events.TaskID) (from event
 	return "", "", nil
 }
 
-// endedTask is a task that can have been retried.
+// endedTask is a task that can have been retried or forked. unfinished is set for one that has failed or was cancelled.
 type endedTask struct {
-	id      events.TaskID
-	name    string
-	created time.Time
+	id         events.TaskID
+	name       string
+	created    time.Time
+	unfinished bool
 }
 
-// retriable returns a task if it can have been retried, nil otherwise.
-func retriable(t *statemachine.Task) *endedTask {
-	if t.State != statemachine.Failed && t.State != statemachine.Cancelled {
+// endedOf returns a task if it has ended, nil otherwise.
+func endedOf(t *statemachine.Task) *endedTask {
+	if !t.State.Terminal() || t.Submitted == nil {
 		return nil
 	}
-	return &endedTask{t.ID, t.Submitted.Name, t.CreatedAt}
+	return &endedTask{t.ID, t.Submitted.Name, t.CreatedAt, t.State == statemachine.Failed || t.State == statemachine.Cancelled}
 }

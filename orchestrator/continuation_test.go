@@ -43,6 +43,13 @@ func TestExplainOfARetriedTask(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, n.report("w", n.take("w"), `{}`))
 		n.result(fork.ID)
+		reply, err := n.Explain(n.ctx(), api.GetRequest{ID: id})
+		require.NoError(t, err)
+		require.Len(t, reply.Continued, 2)
+		assert.Equal(t, []events.TaskID{retry.ID, fork.ID, id, retry.ID}, []events.TaskID{reply.Continued[0].Task, reply.Continued[1].Task, reply.Continued[0].From, reply.Continued[1].From})
+		assert.Equal(t, []string{"retry FAILED", "fork DONE"}, []string{
+			reply.Continued[0].How + " " + string(reply.Continued[0].State), reply.Continued[1].How + " " + string(reply.Continued[1].State),
+		})
 		for _, of := range []events.TaskID{id, retry.ID} {
 			next = continuation(n, of)
 			require.NotNil(t, next, "%q %s: %s %s %s", name, of, id, retry.ID, fork.ID)

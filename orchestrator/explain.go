@@ -26,7 +26,7 @@ func (rd *reader) Explain(ctx context.Context, r api.GetRequest) (api.ExplainRep
 	}
 	err := rd.engine.inspect(ctx, r.ID, func(e *entry) error {
 		reply.State = e.task.State
-		ended = retriable(e.task)
+		ended = endedOf(e.task)
 		if e.imported != nil {
 			reply.Causes = []api.Cause{importedCause(e)}
 			return nil
@@ -38,9 +38,7 @@ func (rd *reader) Explain(ctx context.Context, r api.GetRequest) (api.ExplainRep
 		return nil
 	})
 	if err == nil && ended != nil {
-		if next, err := (successors{rd}).newest(ctx, ended); err == nil && next != nil { // without it the answer is still true
-			reply.Causes = append(reply.Causes, *next)
-		}
+		successors{rd}.describe(ctx, ended, &reply)
 	}
 	return reply, err
 }

@@ -98,7 +98,9 @@ export class World {
       BLOCKED: view.block === 'expired' ? { kind: 'approval', sentence: 'Step publish waits for an approval, about which nobody decided.', approval: this.approvalList.find((a) => a.task === id)?.id, next: `orch resume ${id}` } : { kind: 'in_doubt', sentence: `${view.reason}.`, next: `orch resolve ${id} report` },
     }
     const paused = { kind: 'queue_paused', sentence: 'The queue gpu is paused by user:eve.', next: 'orch resume --queue gpu' }
-    return { id, state: view.state, causes: view.state === 'IN_PROGRESS' ? [causes.IN_PROGRESS, paused] : [causes[view.state]] }
+    const continued = [...this.stories.values()].map((s) => s.view).filter((v) => v.retry_of === id).map((v) => ({ task: v.id, from: id, how: 'retry', name: v.name, state: v.state, created_at: v.created_at }))
+    const next = continued.slice(-1).map((c) => ({ kind: 'continued', task: c.task, sentence: `The newest retry of it is ${c.state}: ${c.task}.` }))
+    return { id, state: view.state, causes: view.state === 'IN_PROGRESS' ? [causes.IN_PROGRESS, paused] : [causes[view.state], ...next], continued }
   }
 
   replay(id) {
@@ -155,8 +157,9 @@ export class World {
     const [x, y] = [this.story(a).view, this.story(b).view]
     return {
       a, b, same: 5, different: 2, entries: [
+        ...(x.state === y.state ? [] : [{ part: 'task', path: 'state', a: x.state, b: y.state }, { part: 'task', path: 'error', ...(x.error ? { a: x.error } : {}), ...(y.error ? { b: y.error } : {}) }]),
         { part: 'inputs', path: 'depth', a: x.inputs.depth, b: 500 }, { part: 'steps', path: 'publish.state', a: 'succeeded', b: 'failed' },
-        { part: 'output', path: 'report', a: x.output ?? 'outputs/report.md' }, { part: 'times', path: 'task', a: '38m 21s', b: `${y.rev} s` },
+        { part: 'output', path: 'output', a: x.output ?? 'outputs/report.md' }, { part: 'times', path: 'task', a: '38m 21s', b: `${y.rev} s` },
       ],
     }
   }

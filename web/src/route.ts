@@ -30,6 +30,20 @@ export function go(address: string, replace = false): void {
 /** over is the name of what is open above the page at this entry of the history of the browser, or ''. */
 const over = (): string => (history.state as { over?: string } | null)?.over ?? ''
 
+/** maxKept bounds the rows that an entry of the history keeps. */
+const maxKept = 2000
+
+/** keepTicks keeps at this entry of the history of the browser which rows of a list are selected. */
+export function keepTicks(list: string, ids: string[]): void {
+  history.replaceState({ ...(history.state as object | null), ticks: ids.length > maxKept ? undefined : { list, ids } }, '')
+}
+
+/** keptTicks returns what keepTicks has kept for a list at this entry. */
+export function keptTicks(list: string): string[] {
+  const kept = (history.state as { ticks?: { list: string; ids: string[] } } | null)?.ticks
+  return kept?.list === list ? kept.ids : []
+}
+
 let opened = 0
 
 /**

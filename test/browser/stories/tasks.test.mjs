@@ -1,7 +1,7 @@
 // Lists of tasks, and one task.
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, test } from 'node:test'
-import { settled, start } from '../kit.mjs'
+import { accessible, settled, start } from '../kit.mjs'
 import { ids } from '../places.mjs'
 
 let kit
@@ -29,8 +29,23 @@ test('filters are in the address', async () => {
   await kit.close(page)
 })
 
-test('a state that does not exist filters nothing, and a part of a name finds its tasks', async () => {
-  const page = await kit.open('/tasks?state=FOO')
+test('a filter that does not exist is refused, and can be removed', async () => {
+  const page = await kit.open('/tasks?state=foo&state=FAILED&since=zzz')
+  const alert = page.getByRole('alert')
+  await alert.getByText('state foo does not exist; one of NEEDS_ACTION, ').waitFor()
+  await alert.getByText('since zzz does not exist; one of 1h, 24h, 7d').waitFor()
+  assert.equal(await page.locator('.table li').count(), 0)
+  await accessible(page, 'refused filters')
+  await alert.getByRole('button', { name: 'Remove state foo' }).click()
+  await alert.getByText('state foo').waitFor({ state: 'detached' })
+  await alert.getByRole('button', { name: 'Remove since zzz' }).press('Enter')
+  await page.getByRole('button', { name: /^Failed/, pressed: true }).waitFor()
+  assert.match(page.url(), /\/tasks\?state=FAILED$/)
+  await kit.close(page)
+})
+
+test('a part of a name finds its tasks', async () => {
+  const page = await kit.open('/tasks')
   await settled(page)
   const sum = page.locator('.sum')
   const all = await sum.innerText()

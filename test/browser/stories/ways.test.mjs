@@ -64,7 +64,25 @@ test('what a dialog starts has an entry of its own', async () => {
   await kit.close(page)
 })
 
-test('two tasks that are ticked are compared', async () => {
+test('a failed task leads to the comparison with its retry, which says why there is no output', async () => {
+  const page = await kit.open(`/tasks/${ids.failed}`)
+  await page.getByRole('button', { name: 'Retry…' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Retry', exact: true }).click()
+  await page.getByText('retry of another task').waitFor()
+  const retry = path(page).split('/').at(-1)
+  await kit.show(page, `/compare?a=${ids.failed}`)
+  const pick = page.getByRole('combobox', { name: 'or choose one' }).last()
+  await pick.locator('option', { hasText: /^its retry: nightly-report, .*, just now, …/ }).waitFor({ state: 'attached' })
+  await kit.show(page, `/tasks/${ids.failed}`)
+  await page.getByText(/The newest retry of it is/).waitFor()
+  await page.getByRole('link', { name: 'Compare both' }).click()
+  await page.waitForURL(new RegExp(`a=${ids.failed}&b=${retry}$`))
+  await kit.show(page, `/compare?a=${ids.done}&b=${ids.failed}`)
+  await page.getByRole('region', { name: 'Differences of output' }).getByText(/^none: the task has failed: /).waitFor()
+  await kit.close(page)
+})
+
+test('two tasks that are ticked are compared, and are ticked still on the way back', async () => {
   const page = await kit.open('/tasks?name=nightly-report')
   const ticks = page.getByRole('checkbox', { name: 'Select nightly-report', exact: true })
   await ticks.nth(0).check()
@@ -73,6 +91,12 @@ test('two tasks that are ticked are compared', async () => {
   await page.getByRole('group', { name: 'Selected tasks' }).getByRole('link', { name: 'Compare' }).click()
   await page.getByText('2 steps of both differ').waitFor()
   assert.match(page.url(), new RegExp(`a=${ids.done}&b=${ids.failed}$`))
+  await page.goBack()
+  await page.getByText('2 selected').waitFor()
+  assert.deepEqual(await Promise.all([0, 1].map((n) => ticks.nth(n).isChecked())), [true, true])
+  await page.getByLabel('Name').fill('nightly')
+  await page.waitForURL(/name=nightly$/)
+  assert.equal(await page.getByText('2 selected').count(), 0, 'another list has no ticks')
   await kit.close(page)
 })
 
@@ -131,7 +155,11 @@ test('the other side of a comparison is chosen from retries, forks and runs of t
   await pick.locator('optgroup[label="Retries and forks"]').waitFor({ state: 'attached' })
   await settled(page)
   assert.deepEqual(await pick.locator('optgroup').evaluateAll((all) => all.map((g) => g.label)), ['Retries and forks', 'Runs of nightly-report'])
-  await pick.selectOption({ label: `what it is a retry of, …${ids.failed.slice(-6)}` })
+  const end = `…${ids.failed.slice(-6)}`
+  const labels = await pick.locator('option').allTextContents()
+  const origin = labels.find((l) => l.startsWith('what it is a retry of: nightly-report, Failed, ') && l.endsWith(end))
+  assert.ok(origin, labels.join(' | '))
+  await pick.selectOption({ label: origin })
   await page.getByText('2 steps of both differ').waitFor()
   assert.match(page.url(), new RegExp(`b=${ids.failed}`))
   await kit.close(page)

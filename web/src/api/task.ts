@@ -113,7 +113,9 @@ export interface Commit {
 
 export interface HistoryReply { commits: Commit[] | null; next?: number }
 export interface Cause { kind: string; step?: string; sentence: string; next?: string; until?: string; approval?: string; task?: string }
-export interface ExplainReply { id: string; state: TaskState; causes: Cause[] | null }
+export interface ExplainReply { id: string; state: TaskState; causes: Cause[] | null; continued?: Continued[] }
+/** Continued is a retry or a fork of the task from. */
+export interface Continued { task: string; from: string; how: string; name: string; state: TaskState; created_at: string }
 export interface SubmitReply { id: string; state: TaskState; existing?: boolean; reused?: number }
 
 /** DiffReply lists what differs between two tasks. A side without a value lacks it. */

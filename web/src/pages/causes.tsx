@@ -13,7 +13,7 @@ export function Causes({ of }: { of: ExplainReply }) {
   return (
     <div class="causes">
       <p class="sentence"><One of={first} /></p>
-      {next && <p class="note"><One of={next} /></p>}
+      {next && <p class="note"><One of={next} /> {next.task && <a href={href('/compare', { a: of.id, b: next.task })}>Compare both</a>}</p>}
       {others.length > 0 && (
         <details><summary>{others.length} more {others.length === 1 ? 'cause' : 'causes'}</summary>
           <ul>{others.map((c, i) => <li key={i}><One of={c} /></li>)}</ul>

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { DiffEntry, DiffReply, Json } from '../api.ts'
+import { lackOf } from '../compare.ts'
 import { commands } from '../commands.ts'
 import { plural, words } from '../format.ts'
 import { pretty } from '../json.ts'
@@ -57,7 +58,7 @@ function Entries({ of, a, b }: { of: DiffEntry[]; a: string; b: string }) {
           <div class="tablebox stack" tabIndex={0} role="region" aria-label={`Differences of ${part}`}>
             <table class="diff">
               <thead><tr><th>Where</th><th><a href={href(`/tasks/${a}`)}>A</a></th><th><a href={href(`/tasks/${b}`)}>B</a></th></tr></thead>
-              <tbody>{of.filter((e) => e.part === part).map((e) => <tr key={e.path}><th scope="row"><code><Txt>{e.path}</Txt></code></th><Side value={e.a} mark="−" /><Side value={e.b} mark="+" /></tr>)}</tbody>
+              <tbody>{of.filter((e) => e.part === part).map((e) => <tr key={e.path}><th scope="row"><code><Txt>{e.path}</Txt></code></th><Side value={e.a} mark="−" lack={lackOf(of, e, 'a')} /><Side value={e.b} mark="+" lack={lackOf(of, e, 'b')} /></tr>)}</tbody>
             </table>
           </div>
         </section>
@@ -66,7 +67,7 @@ function Entries({ of, a, b }: { of: DiffEntry[]; a: string; b: string }) {
   )
 }
 
-function Side({ value, mark }: { value: Json | undefined; mark: string }) {
-  if (value === undefined) return <td class="quiet" data-label={mark === '+' ? 'B' : 'A'}>absent</td>
+function Side({ value, mark, lack }: { value: Json | undefined; mark: string; lack: string }) {
+  if (value === undefined) return <td class="quiet" data-label={mark === '+' ? 'B' : 'A'}><Txt>{lack}</Txt></td>
   return <td class={mark === '+' ? 'added' : 'removed'} data-label={mark === '+' ? 'B' : 'A'}><pre><Txt>{`${mark} ${typeof value === 'string' ? value : pretty(value)}`}</Txt></pre></td>
 }

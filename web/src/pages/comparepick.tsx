@@ -17,7 +17,9 @@ export function Pick({ id, other, onPick }: { id: string; other: string; onPick:
   const why = useGet<ExplainReply>(known ? `/tasks/${other}/explain` : '')
   const name = task.data?.name ?? ''
   const runs = useGet<ListReply>(known ? (name ? '/tasks' : '') : '/tasks', { name: exactly(name), limit: shown })
-  const related = known ? relatives(task.data, why.data) : []
+  const origin = task.data?.retry_of || task.data?.fork_of || ''
+  const before = useGet<TaskView>(origin && `/tasks/${origin}`)
+  const related = known ? relatives(task.data, why.data, before.data) : []
   const others = (runs.data?.tasks ?? []).filter((t) => t.id !== other && !related.some((r) => r.id === t.id)).map(run)
   if (related.length + others.length === 0) return null
   return (
@@ -46,9 +48,11 @@ function when(at: string): string {
   return text === 'now' ? 'just now' : `${text} ago`
 }
 
-/** relatives are the task that a task continues, and the newest one that continues it. */
-function relatives(t: TaskView | undefined, why: ExplainReply | undefined): Choice[] {
-  const next = why?.causes?.find((c) => c.kind === 'continued')?.task
-  const all: [string | undefined, string][] = [[t?.retry_of, 'what it is a retry of'], [t?.fork_of, 'what it is a fork of'], [next, 'what continues it']]
-  return all.flatMap(([id, label]) => (id ? [{ id, label: `${label}, …${id.slice(-6)}` }] : []))
+/** relatives are the task that a task continues, before, and those that continue it, the newest first. */
+function relatives(t: TaskView | undefined, why: ExplainReply | undefined, before: TaskView | undefined): Choice[] {
+  const origin = t?.retry_of || t?.fork_of
+  const how = t?.retry_of ? 'retry' : 'fork'
+  const first = origin ? [{ id: origin, label: `what it is a ${how} of: ${before?.id === origin ? run({ ...before, updated_at: before.updated_at ?? '' }).label : `…${origin.slice(-6)}`}` }] : []
+  const next = (why?.continued ?? []).map((c): Choice => ({ id: c.task, label: `${c.from === t?.id ? 'its' : 'a later'} ${c.how}: ${run({ ...c, id: c.task, updated_at: c.created_at }).label}` }))
+  return [...first, ...next.reverse()]
 }

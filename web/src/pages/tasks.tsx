@@ -6,15 +6,15 @@ import { taskStates, terminal } from '../fold.ts'
 import { count, moment, words } from '../format.ts'
 import { useKeys } from '../keys.ts'
 import { decides, narrow, submits } from '../node.ts'
-import { go, href, query, setQuery } from '../route.ts'
-import { filtersOf, isTaskID, sinceChoices, sorted, useTasks, type Column, type Filters } from '../tasks.ts'
+import { go, href, keepTicks, keptTicks, query, setQuery } from '../route.ts'
+import { filtersOf, isTaskID, sinceChoices, sorted, useTasks, wrongOf, type Column, type Filters, type Wrong } from '../tasks.ts'
 import { ticked } from '../ticked.ts'
 import { Bulk, type Job } from '../ui/bulk.tsx'
 import { Command } from '../ui/copy.tsx'
 import { FilterText } from '../ui/filter.tsx'
 import { Empty, Loading, Problem } from '../ui/notice.tsx'
 import { State } from '../ui/state.tsx'
-import { Line } from '../ui/text.tsx'
+import { Line, Txt } from '../ui/text.tsx'
 import { Ago } from '../ui/time.tsx'
 import { useTitle } from '../ui/use.ts'
 import { Virtual } from '../ui/virtual.tsx'
@@ -22,13 +22,31 @@ import { Virtual } from '../ui/virtual.tsx'
 /** TasksPage lists tasks. Its filters are the query of its address. */
 export function TasksPage() {
   useTitle('Tasks')
+  const wrong = wrongOf(query.value)
+  return wrong.length > 0 ? <Refused of={wrong} /> : <List />
+}
+
+/** Refused says which filters of the address do not exist, and takes them out. */
+function Refused({ of }: { of: Wrong[] }) {
+  const remove = (w: Wrong) => setQuery({ [w.param]: query.value.getAll(w.param).filter((v) => v !== w.value) })
+  return (
+    <div class="tasks">
+      <h1>Tasks</h1>
+      <div class="problem" role="alert">
+        <p>Nothing is listed: the address of this page has filters that do not exist.</p>
+        <ul class="plainlist">{of.map((w) => <li key={w.param + w.value}><Txt>{w.why}</Txt> <button type="button" onClick={() => remove(w)}>Remove <Txt>{`${w.param} ${w.value}`}</Txt></button></li>)}</ul>
+      </div>
+    </div>
+  )
+}
+
+function List() {
   const f = filtersOf(query.value)
   const list = useTasks(f)
-  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
+  const filters = JSON.stringify({ ...f, sort: '' })
+  const [chosen, setChosen] = useTicks(filters)
   const [cursor, setCursor] = useState(-1)
   const all = !list.more && !list.reading
-  const filters = JSON.stringify({ ...f, sort: '' })
-  useEffect(() => { setChosen(new Set()) }, [filters]) // what is selected is always part of the list that is shown
   const refused = list.problem instanceof Fault && list.problem.status === 400
   const rows = useMemo(
     () => sorted(f.states.length ? list.rows.filter((t) => f.states.includes(t.state)) : list.rows, all ? f.sort : ''),
@@ -36,8 +54,7 @@ export function TasksPage() {
   )
   const last = useRef('')
   const toggle = (id: string, range = false) => {
-    const from = range ? last.current : ''
-    setChosen((c) => ticked(c, rows, id, from))
+    setChosen(ticked(chosen, rows, id, range ? last.current : ''))
     last.current = id
   }
   const at = rows[cursor]
@@ -68,6 +85,18 @@ export function TasksPage() {
           />}
     </div>
   )
+}
+
+/** useTicks are the tasks that are selected in a list. They belong to the entry of the history of the browser, so that Back brings them again; other filters have none. */
+function useTicks(filters: string): [ReadonlySet<string>, (ids: ReadonlySet<string>) => void] {
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(() => new Set(keptTicks(filters)))
+  const of = useRef(filters)
+  const set = (ids: ReadonlySet<string>) => { keepTicks(filters, [...ids]); setChosen(ids) }
+  useEffect(() => {
+    if (of.current !== filters) setChosen(new Set()) // what is selected is always part of the list that is shown
+    of.current = filters
+  }, [filters])
+  return [chosen, set]
 }
 
 function Entry({ of: t, chosen, onChoose }: { of: Summary; chosen: boolean; onChoose: (range: boolean) => void }) {
