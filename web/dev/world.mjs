@@ -19,6 +19,7 @@ export class World {
     this.questionList = set.questions
     this.stories = new Map()
     for (const s of [...set.stories, session(10_050, 'agent:claude', 600_000, true), session(10_051, 'agent:codex', 7_200_000, false)]) this.stories.set(s.view.id, s)
+    for (const s of set.stories.slice(0, 4)) s.view.session = taskID(10_050) // what the session did
     this.longID = taskID(10_040)
     this.events = Number(events)
     this.fill(Number(tasks))

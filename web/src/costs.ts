@@ -12,7 +12,7 @@ export interface Choice { by: Kind; label: string; since: string }
 /** choiceOf reads the choice of an address. */
 export function choiceOf(q: URLSearchParams): Choice {
   const by = kinds.find((k) => k === q.get('by')) ?? 'day'
-  return { by, label: q.get('label') ?? '', since: periods.find((p) => p === q.get('since')) ?? '30d' }
+  return { by, label: q.get('label') ?? '', since: periods.find((p) => p === q.get('since')) ?? '7d' }
 }
 
 /** byOf returns the parameter by, or '' while the key of the label is missing. */

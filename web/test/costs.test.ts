@@ -5,8 +5,8 @@ import { hour, hourly } from '../src/rates.ts'
 
 test('what is chosen is in the address', () => {
   const choice = (q: string) => choiceOf(new URLSearchParams(q))
-  assert.deepEqual(choice(''), { by: 'day', label: '', since: '30d' })
-  assert.deepEqual(choice('by=nothing&since=1y'), { by: 'day', label: '', since: '30d' })
+  assert.deepEqual(choice(''), { by: 'day', label: '', since: '7d' })
+  assert.deepEqual(choice('by=nothing&since=1y'), { by: 'day', label: '', since: '7d' })
   assert.equal(byOf(choice('by=label&label=team')), 'label:team')
   assert.equal(byOf(choice('by=label')), '', 'nothing is asked without a key')
 })

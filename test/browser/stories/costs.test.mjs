@@ -33,6 +33,12 @@ test('the node shows failures by hour', async () => {
   const page = await kit.open('/node')
   await page.getByText(/^\d+ failed tasks/).waitFor()
   assert.equal(await page.getByRole('list', { name: 'Failed tasks by hour' }).getByRole('listitem').count(), 24)
+  const bars = await page.getByRole('list', { name: 'Failed tasks by hour' }).getByRole('listitem').allTextContents()
+  assert.ok(bars.every((b) => /\d\d:00 UTC: \d+ failed$/.test(b)), bars.join())
+  const marks = await page.locator('.hourmarks span').allTextContents()
+  assert.equal(marks.length, 5)
+  assert.ok(marks.slice(0, 4).every((m) => /^\d\d:00$/.test(m)), marks.join())
+  await page.locator('.hours .n').first().waitFor()
   await kit.close(page)
 })
 

@@ -56,6 +56,23 @@ test('a person undoes by keyboard, and what was changed since too', async () => 
   await kit.close(page)
 })
 
+test('sessions say what they did, and fit a small screen', async () => {
+  const page = await kit.open('/sessions', { width: 360, height: 740, scheme: 'dark' })
+  const row = page.getByRole('row').filter({ hasText: 'agent:claude' }).first()
+  await row.getByRole('link', { name: /^4 calls$/ }).waitFor()
+  await settled(page)
+  const box = page.getByRole('region', { name: 'Sessions' })
+  assert.deepEqual(await box.evaluate((b) => [b.scrollWidth - b.clientWidth, document.documentElement.scrollWidth]), [0, 360])
+  await accessible(page, 'sessions, dark, 360')
+  await kit.show(page, '/costs')
+  await settled(page)
+  for (const chip of await page.getByRole('group', { name: 'By' }).getByRole('button').all()) {
+    const { x, width } = await chip.boundingBox()
+    assert.ok(x >= 0 && x + width <= 360, 'no choice is off the screen')
+  }
+  await kit.close(page)
+})
+
 test('a viewer has the command alone', async () => {
   await kit.mock('reset', { events: 0, tasks: 50, role: 'viewer' })
   const page = await kit.open('/sessions')
@@ -119,6 +136,12 @@ test('on a real node, the files of the project are put back', async () => {
     assert.match(await callTool(real, 'BASH_EXECUTE', { command: 'echo after >old.txt; echo x >fresh.txt' }), /exit_code":0/)
     assert.equal(readFileSync(old, 'utf8'), 'after\n')
     const page = await real.login('/sessions')
+    const row = page.getByRole('row', { name: /story/ })
+    await row.getByRole('link', { name: '1 call' }).waitFor()
+    await row.getByText(/^ ?BASH_EXECUTE$/).first().waitFor()
+    await row.getByText('Changed files').click()
+    await row.getByText(old, { exact: true }).waitFor()
+    assert.equal(await row.getByText('Undone').count(), 0)
     await page.getByRole('button', { name: /^Undo the changes of/ }).click()
     const dialog = dialogOf(page)
     await dialog.getByText('would be restored').waitFor()
@@ -131,6 +154,10 @@ test('on a real node, the files of the project are put back', async () => {
     await dialog.getByText('This has happened:').waitFor()
     const acts = real.orch('audit', 'list', '-o', 'json')
     assert.equal(acts.match(/"approval\.grant"/g)?.length, 1, 'the undo alone was approved')
+    await dialog.getByRole('button', { name: 'Close' }).last().click()
+    await row.getByText('Undone', { exact: true }).waitFor({ timeout: 20_000 })
+    await row.getByRole('link', { name: 'its task' }).click()
+    await page.getByRole('heading', { name: 'PROJECT_UNDO' }).waitFor()
     assert.equal(readFileSync(old, 'utf8'), 'before\n')
     assert.ok(!existsSync(fresh))
     assert.match(real.orch('list'), /PROJECT_UNDO/, 'the undo itself is in the list')

@@ -29,14 +29,21 @@ export function Rates() {
   )
 }
 
+/** marks is every how many hours the time is written below the bars. */
+const marks = 6
+
 function Hours({ of, first }: { of: number[]; first: number }) {
   const top = Math.max(1, ...of)
+  const time = (i: number): string => new Date(first + i * hour).toISOString().slice(11, 16)
   return (
-    <ol class="hours" aria-label="Failed tasks by hour">
-      {of.map((n, i) => {
-        const said = `${new Date(first + i * hour).toISOString().slice(11, 16)} UTC: ${n} failed`
-        return <li key={i} title={said}><i style={{ height: `${(n / top) * 100}%` }} /><span class="hidden">{said}</span></li>
-      })}
-    </ol>
+    <div>
+      <ol class="hours" aria-label="Failed tasks by hour">
+        {of.map((n, i) => {
+          const said = `${time(i)} UTC: ${n} failed`
+          return <li key={i} title={said}><span class="bartop" style={{ height: `${(n / top) * 100}%` }} aria-hidden="true">{n > 0 && <span class="n">{n > 99 ? '99+' : n}</span>}</span><span class="hidden">{said}</span></li>
+        })}
+      </ol>
+      <div class="hourmarks" aria-hidden="true">{of.map((_, i) => i).filter((i) => i % marks === 0).map((i) => <span key={i}>{time(i)}</span>)}<span>now, UTC</span></div>
+    </div>
   )
 }

@@ -3,6 +3,7 @@ import type { Step, Task } from '../fold.ts'
 import { duration, words } from '../format.ts'
 import type { History } from '../history.ts'
 import { barsAt, busyTimes, length, look, scale, took, type Bar, type Gap, type Scale } from '../timeline.ts'
+import { narrow } from '../node.ts'
 import { Line } from '../ui/text.tsx'
 import { Virtual } from '../ui/virtual.tsx'
 
@@ -33,7 +34,7 @@ export function TimelineView(p: TimelineProps) {
       <div class="chart">
         <Axis of={axis} from={from} to={to} />
         <Virtual
-          items={steps} height={30} label="Steps" id={(s) => s.key} cursor={steps.findIndex((s) => s.key === p.selected)}
+          items={steps} height={narrow.value ? 46 : 30} label="Steps" id={(s) => s.key} cursor={steps.findIndex((s) => s.key === p.selected)}
           onCursor={(i) => p.onSelect(steps[i]?.key ?? '')}
           row={(s) => <StepRow step={s} bars={barsAt(history.timeline.steps.get(s.key) ?? [], p.rev)} axis={axis} until={p.until} selected={s.key === p.selected} onSelect={p.onSelect} />}
         />

@@ -92,7 +92,7 @@ function Changed({ file, what, later, past }: { file: string; what: string; late
         <div key={i} class="small">
           changed since by {by.task ? <a href={href(`/tasks/${by.task}`, { step: by.step })}>task …{by.task.slice(-6)}</a> : by.who}
           {(by.step || by.at) && <> ({by.step && <>step <Txt>{by.step}</Txt></>}{by.step && by.at && ', '}{by.at && moment(Date.parse(by.at))})</>}
-          {later.lost && <b class="bad">: that change {past ? 'is' : 'would be'} lost</b>}
+          {later.lost && <b>: that change {past ? 'is' : 'would be'} lost</b>}
         </div>
       ))}
       {later && (later.diff
