@@ -29,6 +29,9 @@ export function Rates() {
   )
 }
 
+/** barHeight is the height of the highest bar, in pixels. */
+const barHeight = 46
+
 /** marks is every how many hours the time is written below the bars. */
 const marks = 6
 
@@ -40,7 +43,7 @@ function Hours({ of, first }: { of: number[]; first: number }) {
       <ol class="hours" aria-label="Failed tasks by hour">
         {of.map((n, i) => {
           const said = `${time(i)} UTC: ${n} failed`
-          return <li key={i} title={said}><span class="bartop" style={{ height: `${(n / top) * 100}%` }} aria-hidden="true">{n > 0 && <span class="n">{n > 99 ? '99+' : n}</span>}</span><span class="hidden">{said}</span></li>
+          return <li key={i} title={said}>{n > 0 && <span class="n" aria-hidden="true">{n > 99 ? '99+' : n}</span>}<span class="hourbar" style={{ height: `${(n / top) * barHeight}px` }} /><span class="hidden">{said}</span></li>
         })}
       </ol>
       <div class="hourmarks" aria-hidden="true">{of.map((_, i) => i).filter((i) => i % marks === 0).map((i) => <span key={i}>{time(i)}</span>)}<span>now, UTC</span></div>
