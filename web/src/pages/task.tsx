@@ -31,6 +31,7 @@ import { RetryDialog, StepPanel } from './step.tsx'
 import { CancelButton } from './stuck.tsx'
 import { TimelineView } from './timeline.tsx'
 import { Value } from './value.tsx'
+import { Undo } from './undo.tsx'
 
 /** TaskPage shows one task: why it does not move, what it did when, and its state at any revision. */
 export function TaskPage({ id }: { id: string }) {
@@ -111,6 +112,7 @@ function TaskActions({ of: t, following, onChange }: PartProps) {
           : <span class="pair"><button disabled={action.busy} onClick={() => void run('pause')}>Pause</button><Command text={commands.pause(t.id)} /></span>)}
         {submits.value && <span class="pair"><CancelButton of={t} off={over} onDone={onChange} />{!over && <Command text={commands.cancel(t.id)} />}</span>}
         {decide && <span class="pair"><button onClick={() => openQuery({ fork: query.value.get('rev') ?? String(t.rev) })}>Fork…</button><Command text={commands.fork(t.id, query.value.get('rev') ?? '')} /></span>}
+        {decide && over && t.session && t.session !== t.id && !t.parent && <span class="pair"><Undo session={t.id} title={t.name || t.id} what="call" /><Command text={commands.undo(t.id, false)} /></span>}
         {decide && <HoldButton task={t.id} onChange={onChange} />}
         <span class="pair"><a class="button" href={href('/compare', { a: t.retry_of || t.fork_of || t.id, b: t.retry_of || t.fork_of ? t.id : undefined })}>Compare</a></span>
         {!limited.value && <span class="pair"><a class="button" href={address(`/tasks/${t.id}/export`)} download>Export</a><Command text={commands.export(t.id)} /></span>}

@@ -12,18 +12,20 @@ import { Loading, Problem } from '../ui/notice.tsx'
 import { Txt } from '../ui/text.tsx'
 import { useAction } from '../ui/use.ts'
 
-/** Undo is a button that first shows what an undo of a session would put back, and puts it back when that is confirmed. */
-export function Undo({ session, title }: { session: string; title: string }) {
+interface UndoProps { session: string; title: string; what?: 'session' | 'call' }
+
+/** Undo is a button that first shows what an undo of a session, or of a call of one, would put back, and puts it back when that is confirmed. */
+export function Undo({ session, title, what = 'session' }: UndoProps) {
   const [open, setOpen] = useState(false)
   return (
     <>
       <button type="button" aria-label={`Undo the changes of ${title}`} onClick={() => setOpen(true)}>Undo…</button>
-      {open && <UndoDialog session={session} title={title} onClose={() => setOpen(false)} />}
+      {open && <UndoDialog session={session} title={title} what={what} onClose={() => setOpen(false)} />}
     </>
   )
 }
 
-function UndoDialog({ session, title, onClose }: { session: string; title: string; onClose: () => void }) {
+function UndoDialog({ session, title, what, onClose }: Required<UndoProps> & { onClose: () => void }) {
   const [force, setForce] = useState(false)
   const [preview, setPreview] = useState<Undone>()
   const [result, setResult] = useState<Undone>()
@@ -44,7 +46,7 @@ function UndoDialog({ session, title, onClose }: { session: string; title: strin
   const shown = result ?? preview
   const ready = !result && preview?.done === true && count(preview) > 0
   return (
-    <Dialog title="Undo the changes of a session" onClose={onClose} wide>
+    <Dialog title={`Undo the changes of a ${what}`} onClose={onClose} wide>
       <p class="quiet"><Txt>{title}</Txt>. Git is left alone: what was staged or committed still is. What programs have done elsewhere stays too: in databases, on other machines, in <code>node_modules</code> and other folders that can be built again.</p>
       <Problem of={action.problem} />
       {!shown && action.busy && <Loading />}
