@@ -167,6 +167,7 @@ func (d *Submitted) write(w *writer) {
 	w.textIf("share", d.Share)
 	w.textIf("root", d.Root)
 	w.anyIf("limited", d.Limited, d.Limited)
+	w.textIf("limit_key", d.LimitKey)
 }
 
 func (d *Moved) write(w *writer) {

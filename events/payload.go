@@ -148,6 +148,9 @@ type Submitted struct {
 	// Limited is true when the requester may see only its own tasks. Its calls may not use functions that are reserved
 	// for operators.
 	Limited bool `json:"limited,omitempty"`
+	// LimitKey is the key under which the limits of the node for each key count the calls of the task. It comes from the plan of the
+	// task, or from the first ancestor that had one; empty means none.
+	LimitKey string `json:"limit_key,omitempty"`
 }
 
 // Firing is a time at which a schedule starts a task.

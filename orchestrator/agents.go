@@ -14,7 +14,7 @@ import (
 // Calls for registered agents wait in separate lanes, one for each selection of agents. They are never offered to workers.
 
 // laneOf returns the lane in which the ready call of a step waits.
-func laneOf(t *statemachine.Task, s *statemachine.Step) dispatch.Lane {
+func (cq *callQueue) laneOf(t *statemachine.Task, s *statemachine.Step) dispatch.Lane {
 	l := dispatch.Lane{
 		Queue: decide.QueueName(s.Queue), Tool: s.Tool, Suspect: decide.Suspect(s), Agents: dispatch.Selection(s.For), Requester: originalRequester(t), Share: shareOf(t),
 	}
@@ -27,7 +27,7 @@ func laneOf(t *statemachine.Task, s *statemachine.Step) dispatch.Lane {
 	case l.Queue != work.NodeQueue:
 		l.Root = t.Submitted.Root
 	}
-	return l
+	return cq.dispatcher.WithKey(l, t.Submitted.LimitKey)
 }
 
 // modelShare begins the shares of requests to models: who has many of them under way has no fewer of other calls.

@@ -28,7 +28,7 @@ func (cq *callQueue) mustWait(e *entry, s *statemachine.Step) bool {
 
 // lease leases a call to a worker. mu must be held.
 func (cq *callQueue) lease(e *entry, l *dispatch.Lease) {
-	l.TTL, l.Lane = cq.leaseOf(e, l.Step), laneOf(e.task, e.task.Steps[l.Step])
+	l.TTL, l.Lane = cq.leaseOf(e, l.Step), cq.laneOf(e.task, e.task.Steps[l.Step])
 	cq.dispatcher.AddLease(&e.calls, l)
 }
 
@@ -241,7 +241,7 @@ func (cq *callQueue) queueStep(e *entry, d *events.Ready) {
 // queueCall queues a ready call, and sets a timer for its start deadline. A call that is queued already keeps its position.
 func (cq *callQueue) queueCall(e *entry, s *statemachine.Step) {
 	old := e.calls.Queued[s.Key]
-	q := cq.dispatcher.Enqueue(&e.calls, s.Key, s.Attempt, laneOf(e.task, s), e.task.Submitted.Priority, e.task.CreatedAt)
+	q := cq.dispatcher.Enqueue(&e.calls, s.Key, s.Attempt, cq.laneOf(e.task, s), e.task.Submitted.Priority, e.task.CreatedAt)
 	q.Since, q.MaxWait = cq.now(), cq.startWithin(e, s)
 	if old != nil && old.Attempt == s.Attempt {
 		q.Since = old.Since

@@ -7,6 +7,7 @@ import (
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/plan"
 )
@@ -14,7 +15,7 @@ import (
 // The values in this file are evaluated once, when a task is submitted, and recorded in its first event.
 
 // evaluateKeys evaluates the expressions that depend on the inputs and concern the whole task: the idempotency key, the
-// concurrency key, and the allowed resources.
+// concurrency key, the key of the limits, and the allowed resources.
 func (cp *compiler) evaluateKeys(p *events.Submitted, prog *program, inputs json.RawMessage, r api.SubmitRequest, extra *submitExtra) error {
 	now := events.Time(cp.now())
 	if extra.created != nil {
@@ -33,6 +34,9 @@ func (cp *compiler) evaluateKeys(p *events.Submitted, prog *program, inputs json
 	if err := cp.evaluateAllow(p, prog, sc, extra); err != nil {
 		return err
 	}
+	if err := evaluateLimitKey(p, prog, sc, extra.limitKey); err != nil {
+		return err
+	}
 	key, err := prog.IdempotencyKey(sc)
 	if err != nil {
 		return err
@@ -49,6 +53,19 @@ func (cp *compiler) evaluateKeys(p *events.Submitted, prog *program, inputs json
 		return err
 	}
 	p.Concurrency = &events.Concurrency{Key: key, Limit: max(c.Limit, 1), OnConflict: c.OnConflict}
+	return nil
+}
+
+// evaluateLimitKey records the key of the limits: the inherited one, or else that of the plan.
+func evaluateLimitKey(p *events.Submitted, prog *program, sc plan.Scope, inherited string) error {
+	if p.LimitKey = inherited; inherited != "" {
+		return nil
+	}
+	key, err := prog.LimitKey(sc)
+	if err != nil {
+		return fault.From(err).WithField("limits.key")
+	}
+	p.LimitKey = key
 	return nil
 }
 

@@ -19,5 +19,16 @@ func (t *explanation) becauseLimit(s *statemachine.Step, c *api.Cause) bool {
 		until = "at least until " + decide.Clock(at.UTC())
 	}
 	c.Kind, c.Sentence = "limit", fmt.Sprintf("Step %s is ready and waits %s, because of a limit of the node (call_limits): %s.", s.Key, until, limit)
+	if limit.OfKeys() {
+		c.Sentence += keyOfLimits(t.Task.Submitted.LimitKey)
+	}
 	return true
+}
+
+// keyOfLimits says under which key the calls of a task count.
+func keyOfLimits(key string) string {
+	if key == "" {
+		return " The plan gives no key (limits.key)."
+	}
+	return fmt.Sprintf(" The key is %q.", decide.Clip(key))
 }

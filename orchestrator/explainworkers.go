@@ -12,7 +12,7 @@ import (
 // becauseWorkers fills in c for a call that no online worker may take: what they lack, and how to start one that may. It returns
 // false if there is one.
 func (t *explanation) becauseWorkers(s *statemachine.Step, c *api.Cause) bool {
-	l := laneOf(t.Task, s)
+	l := t.rd.engine.queue.laneOf(t.Task, s)
 	missing := t.rd.engine.queue.dispatcher.Missing(l)
 	if missing == dispatch.NothingMissing {
 		return false

@@ -51,7 +51,7 @@ func (sm *submitter) Fork(ctx context.Context, r api.ForkRequest) (api.ForkReply
 		reused := f.reused()
 		extra = &submitExtra{
 			fork: &forkOrigin{r.ID, f.reply.At}, reuse: reused, reads: decide.ReadsOf(cmp.Or(past, t.e.task), reused), agents: f.agents, tools: sub.Tools, within: sub.Within, programs: programsOf(sub),
-			root: root, limited: sub.Limited, created: new(createdOf(t.e.task)), schedule: sub.Schedule,
+			root: root, limited: sub.Limited, limitKey: sub.LimitKey, created: new(createdOf(t.e.task)), schedule: sub.Schedule,
 		}
 		return nil
 	})

@@ -61,7 +61,7 @@ func TestRunningCallsAreLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log := memlog.New(memlog.Config{})
-		one := limited(dispatch.Limit{Tool: "READ", Running: 1, Each: true})
+		one := limited(dispatch.Limit{Tool: "READ", Running: 1, By: dispatch.ByIdentity})
 		n := start(t, log, short, one)
 		id, other := n.submit(readPlan), n.submit(readPlan)
 		held := n.take("w")

@@ -116,7 +116,7 @@ func (en *engine) spawn(e *entry, d *events.Spawned) {
 	above := e.task.Submitted
 	child := &submitExtra{
 		parent: &events.Parent{Task: e.id, Step: d.Step, Depth: 1, Agent: d.Agent},
-		tools:  above.Tools, within: above.Within, share: above.Share, limited: above.Limited,
+		tools:  above.Tools, within: above.Within, share: above.Share, limited: above.Limited, limitKey: above.LimitKey,
 		programs: programsOf(above), root: above.Root,
 	}
 	child.parent.Requester, child.parent.Since, child.parent.Level = en.requester(e), sinceOf(e), levelOf(above)

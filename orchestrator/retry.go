@@ -48,7 +48,7 @@ func (sm *submitter) retryTask(ctx context.Context, r api.RetryRequest, id event
 				WithHint("orch retry %s --from %s runs it again", r.ID, key)
 		}
 		sub := e.task.Submitted
-		extra = &submitExtra{origin: r.ID, parent: nil, reuse: reusable(e, repeated), tools: sub.Tools, within: sub.Within, programs: programsOf(sub), root: sub.Root, limited: sub.Limited}
+		extra = &submitExtra{origin: r.ID, parent: nil, reuse: reusable(e, repeated), tools: sub.Tools, within: sub.Within, programs: programsOf(sub), root: sub.Root, limited: sub.Limited, limitKey: sub.LimitKey}
 		extra.created, extra.schedule, extra.reads = new(createdOf(e.task)), sub.Schedule, decide.ReadsOf(e.task, extra.reuse)
 		parts = unfinishedParts(e.task, requested)
 		if r.From == "" { // a failed call may have had its effect, so the repetition uses the same idempotency key

@@ -36,6 +36,8 @@ type submitExtra struct {
 	share string
 	// limited is set if the parent task is limited.
 	limited bool
+	// limitKey is the limit key of the parent, of origin or of fork; the plan of the task cannot change it.
+	limitKey string
 	// programs are the pinned programs of the parent or of origin.
 	programs []events.Program
 	// root is the root of the parent or of origin.

@@ -254,7 +254,7 @@ func TestStepVerify(t *testing.T) {
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	pr := compile(t, "orch: v1\ninputs: {additionalProperties: true}\nidempotency_key: a-${{ inputs.x }}\n"+
-		"concurrency: {key: '${{ inputs.x }}'}\nsteps: [{id: a, set: {x: 1}}]\n")
+		"concurrency: {key: '${{ inputs.x }}'}\nlimits: {key: 'of ${{ inputs.x }}'}\nsteps: [{id: a, set: {x: 1}}]\n")
 	sc := plan.Scope{Inputs: json.RawMessage(`{"x":7}`)}
 	key, err := pr.IdempotencyKey(sc)
 	require.NoError(t, err)
@@ -262,6 +262,9 @@ func TestKeys(t *testing.T) {
 	key, err = pr.ConcurrencyKey(sc)
 	require.NoError(t, err)
 	assert.Equal(t, "7", key)
+	key, err = pr.LimitKey(sc)
+	require.NoError(t, err)
+	assert.Equal(t, "of 7", key)
 	for _, x := range []string{`{"x":""}`, `{"x":[]}`, `{"x":"` + strings.Repeat("x", 513) + `"}`} {
 		_, err = pr.ConcurrencyKey(plan.Scope{Inputs: json.RawMessage(x)})
 		require.ErrorContains(t, err, "the key of the plan cannot be used")
@@ -270,6 +273,10 @@ func TestKeys(t *testing.T) {
 	key, err = none.IdempotencyKey(sc)
 	require.NoError(t, err)
 	assert.Empty(t, key)
+	key, err = none.LimitKey(sc)
+	require.NoError(t, err)
+	assert.Empty(t, key)
+	assert.NotContains(t, string(none.Plan().JSON()), "key")
 }
 
 // Scope.Step is called only for steps that an expression refers to.

@@ -42,6 +42,9 @@ func (l *loader) link(p *Plan) *Program {
 	if p.Concurrency != nil {
 		pr.concurrencyKey = lk.scope("the concurrency key", rootInputs, rootTask, rootSchedule, rootHook).field(p.Concurrency.Key, lk.at.field("concurrency").field("key"))
 	}
+	if p.Limits.Key != "" {
+		pr.limitKey = lk.early("the key of the limits").field(p.Limits.Key, lk.at.field("limits").field("key"))
+	}
 	pr.allow = lk.allow(p.Allow)
 	outputs := lk.scope("the outputs", rootInputs, rootSteps, rootTask, rootSchedule, rootHook)
 	outputs.stepProblem = func(id string) (string, string) { return lk.refProblem(id, sectionVerify, nil) }

@@ -271,6 +271,11 @@ func (c cursor) limits() Limits {
 		"deadline":  func(c cursor) { l.Deadline = c.duration() },
 		"max_steps": func(c cursor) { l.MaxSteps = c.count(highestMaxSteps) },
 		"tools":     func(c cursor) { l.Tools = c.toolNames() },
+		"key": func(c cursor) {
+			if l.Key = c.text(); l.Key == "" {
+				c.report("the key is empty", "such as `key: ${{ inputs.customer }}`; leave it out for none")
+			}
+		},
 	})
 	return l
 }

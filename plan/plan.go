@@ -123,6 +123,8 @@ type Limits struct {
 	Deadline Duration `json:"deadline,omitempty"` // since submission; 0 = none
 	MaxSteps int      `json:"max_steps"`          // tool calls, including retries; default 10,000
 	Tools    []string `json:"tools,omitempty"`    // tools that the task and its children may call; empty = all
+	// Key is a template: the limits of the node for each key (call_limits) count the calls of the task and of its children under it.
+	Key string `json:"key,omitempty"`
 }
 
 // Idempotency deduplicates submissions: if a run already holds the key, a submission returns that run and starts no new

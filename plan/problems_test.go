@@ -59,6 +59,8 @@ func topCases() []problemCase {
 		{"no limits.tools", "orch: v1\nlimits: {tools: []}\n" + one, "p.yaml:2:17: limits.tools: the list names the tools that may be called (leave it out to allow any)"},
 		{"max_steps", "orch: v1\nlimits: {max_steps: 0, deadline: -5s}\n" + one, `p.yaml:2:21: limits.max_steps: must be a whole number from 1 to 1000000
 p.yaml:2:34: limits.deadline: the duration "-5s" is negative (write it like 90s, 10m or 1d12h)`},
+		{"limits.key", "orch: v1\nlimits: {key: ''}\n" + one, "p.yaml:2:15: limits.key: the key is empty (such as `key: ${{ inputs.customer }}`; leave it out for none)"},
+		{"limits.key sees no steps", "orch: v1\nlimits: {key: '${{ steps.a.state }}'}\n" + one, "p.yaml:2:20: limits.key: the expression `steps.a.state` is wrong: unknown name steps (texts need quotes; names here are inputs, task, schedule, hook)"},
 		{"concurrency", "orch: v1\nconcurrency: {limit: 1, on_conflict: wait}\n" + one, "p.yaml:2:14: concurrency: a concurrency limit needs a `key` (such as `key: deploy-${{ inputs.service }}`)\np.yaml:2:38: concurrency.on_conflict: \"wait\" is none of queue, reject, cancel_running"},
 		{"inputs shorthand", "orch: v1\ninputs: {repo: {type: string}}\n" + one, "p.yaml:2:9: inputs: inputs is a JSON Schema (put the fields below `properties`)"},
 		{"inputs type", "orch: v1\ninputs: {type: array}\n" + one, `p.yaml:2:16: inputs.type: the inputs of a plan are an object`},

@@ -22,6 +22,7 @@ type Program struct {
 	byID           map[string]*Node
 	idempotencyKey *field
 	concurrencyKey *field
+	limitKey       *field
 	allow          *field // nil when it contains no templates
 	outputs        *field
 }
@@ -222,33 +223,6 @@ func decodePart(raw json.RawMessage, what string) (any, error) {
 		return nil, fault.Wrap(fault.Internal, err, what+" is not valid JSON")
 	}
 	return exact(v), nil
-}
-
-// IdempotencyKey evaluates the idempotency key; "" means none.
-func (pr *Program) IdempotencyKey(sc Scope) (string, error) { return key(pr.idempotencyKey, sc) }
-
-// ConcurrencyKey evaluates the key of Plan.Concurrency; "" means none.
-func (pr *Program) ConcurrencyKey(sc Scope) (string, error) { return key(pr.concurrencyKey, sc) }
-
-// maxKey bounds an evaluated key, in bytes.
-const maxKey = 512
-
-func key(f *field, sc Scope) (string, error) {
-	if f == nil {
-		return "", nil
-	}
-	v, err := f.value(sc, nil)
-	if err != nil {
-		return "", err
-	}
-	s, err := toText(v)
-	if err == nil && (s == "" || len(s) > maxKey) {
-		err = fmt.Errorf("it has %d bytes, not 1 to %d", len(s), maxKey)
-	}
-	if err != nil {
-		return "", fault.Wrap(fault.ValidationError, err, "the key of the plan cannot be used: "+err.Error())
-	}
-	return s, nil
 }
 
 // Outputs evaluates the outputs of the plan as an object.

@@ -15,15 +15,15 @@ import (
 
 // CallLimit bounds how many of the calls that match all of its patterns start within a time, or run at the same time.
 type CallLimit struct {
-	// Tool, Queue, Provider and Identity are patterns of path.Match; empty matches all.
-	Tool, Queue, Provider, Identity string
+	// Tool, Queue, Provider, Identity and Key are patterns of path.Match; empty matches all. Key is for `limits.key` of plans.
+	Tool, Queue, Provider, Identity, Key string
 	// Starts is how many calls may start within any Window; 0 for no limit.
 	Starts int
 	Window time.Duration
 	// Running is how many calls may run at the same time; 0 for no limit.
 	Running int
-	// Each is set if every identity has the limit for itself.
-	Each bool
+	// By is identity or key if every identity or every key has the limit for itself.
+	By string
 }
 
 const (
@@ -43,6 +43,7 @@ func (p place) callLimits(text string) ([]CallLimit, error) {
 		Queue    string `yaml:"queue"`
 		Provider string `yaml:"provider"`
 		Identity string `yaml:"identity"`
+		Key      string `yaml:"key"`
 		Rate     string `yaml:"rate"`
 		Running  *int   `yaml:"running"`
 		By       string `yaml:"by"`
@@ -58,13 +59,13 @@ func (p place) callLimits(text string) ([]CallLimit, error) {
 	}
 	var all []CallLimit
 	for i, g := range given {
-		l := CallLimit{Tool: g.Tool, Queue: g.Queue, Provider: g.Provider, Identity: g.Identity, Each: g.By == "identity"}
+		l := CallLimit{Tool: g.Tool, Queue: g.Queue, Provider: g.Provider, Identity: g.Identity, Key: g.Key, By: g.By}
 		if err := p.patterns(i+1, l); err != nil {
 			return nil, err
 		}
 		switch {
-		case g.By != "" && g.By != "identity":
-			return nil, p.invalid("limit %d: by is %q, and may be identity", i+1, g.By)
+		case g.By != "" && g.By != "identity" && g.By != "key":
+			return nil, p.invalid("limit %d: by is %q, and may be identity or key", i+1, g.By)
 		case g.Rate == "" && g.Running == nil:
 			return nil, p.invalid("limit %d limits nothing", i+1).WithHint("add rate, such as 30/1m, or running, such as 4")
 		case g.Running != nil && (*g.Running < 1 || *g.Running > maxRunning):
@@ -85,7 +86,7 @@ func (p place) callLimits(text string) ([]CallLimit, error) {
 
 // patterns checks the patterns of a limit, by its number from 1.
 func (p place) patterns(n int, l CallLimit) error {
-	for _, f := range [][2]string{{"tool", l.Tool}, {"queue", l.Queue}, {"provider", l.Provider}, {"identity", l.Identity}} {
+	for _, f := range [][2]string{{"tool", l.Tool}, {"queue", l.Queue}, {"provider", l.Provider}, {"identity", l.Identity}, {"key", l.Key}} {
 		if _, err := path.Match(f[1], ""); err != nil {
 			return p.invalid("limit %d: %s is no pattern: %q", n, f[0], f[1]).WithHint("use a name, or * for any part of one")
 		}

@@ -17,7 +17,7 @@ func TestCallLimits(t *testing.T) {
 	c, err := limitsOf(t, `[{tool: "github.*", rate: 30/1m, by: identity}, {queue: deploy, running: 1}, {rate: 5 / s, running: 4}, {"identity": "agent:*", "rate": "1/24h"}]`)
 	require.NoError(t, err)
 	assert.Equal(t, []config.CallLimit{
-		{Tool: "github.*", Starts: 30, Window: time.Minute, Each: true},
+		{Tool: "github.*", Starts: 30, Window: time.Minute, By: "identity"},
 		{Queue: "deploy", Running: 1},
 		{Starts: 5, Window: time.Second, Running: 4},
 		{Identity: "agent:*", Starts: 1, Window: 24 * time.Hour},
@@ -42,7 +42,7 @@ func TestWrongCallLimits(t *testing.T) {
 		`[{rate: 1/1000h}]`:                             "limit 1: a rate for 1000h0m0s; it may be 1s to 744h0m0s",
 		`[{running: 0}]`:                                "limit 1: running is 0, and may be 1 to 1000000",
 		`[{running: -1}]`:                               "limit 1: running is -1, and may be 1 to 1000000",
-		`[{running: 1, by: tool}]`:                      `limit 1: by is "tool", and may be identity`,
+		`[{running: 1, by: tool}]`:                      `limit 1: by is "tool", and may be identity or key`,
 		`[{tool: "[", running: 1}]`:                     `limit 1: tool is no pattern: "["`,
 		`[{identity: "a[", running: 1}]`:                `limit 1: identity is no pattern: "a["`,
 		`[{tools: X, running: 1}]`:                      "the limits cannot be read: ",

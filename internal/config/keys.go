@@ -178,7 +178,7 @@ func agentKeys() []Key {
 			field: func(c *Config) any { return &c.Models },
 		},
 		{
-			Name: "call_limits", Node: true, Personal: true, Usage: "how many calls may start in a time, or run at the same time: [{tool, queue, provider, identity, rate, running, by}]",
+			Name: "call_limits", Node: true, Personal: true, Usage: "how many calls may start in a time, or run at the same time: [{tool, queue, provider, identity, key, rate, running, by}]",
 			field: func(c *Config) any { return &c.CallLimits },
 		},
 	}

@@ -21,6 +21,8 @@ type Lane struct {
 	Requester, Share string
 	// Provider is the provider of models that the calls ask first; "" for calls that ask none.
 	Provider string
+	// Key is the limit key of the tasks (events.Submitted); "" if no limit of the calls asks for it (see Dispatcher.WithKey).
+	Key string
 	// Operator is set for an identity that may use the reserved slots.
 	Operator bool
 	// Root is the root of the tasks; "" if any worker may execute their calls.

@@ -3,29 +3,37 @@ package dispatch
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
+)
+
+// The values of Limit.By.
+const (
+	ByIdentity = "identity"
+	ByKey      = "key"
 )
 
 // Limit bounds how many calls start within a time, or run at the same time (ADR 0066). It holds for the calls that match all of its
 // patterns. A call starts when it is leased, so each attempt counts.
 type Limit struct {
-	// Tool, Queue, Provider and Identity are patterns of path.Match for the tool, the queue, the provider of models and the identity that
-	// the call acts for; "" matches all.
-	Tool, Queue, Provider, Identity string
+	// Tool, Queue, Provider, Identity and Key are patterns of path.Match for the tool, the queue, the provider of models, the identity that
+	// the call acts for, and the limit key of its task; "" matches all.
+	Tool, Queue, Provider, Identity, Key string
 	// Starts is how many calls may start within any Window; 0 for no limit.
 	Starts int
 	Window time.Duration
 	// Running is how many calls may run at the same time; 0 for no limit.
 	Running int
-	// Each is set if every identity has the limit for itself.
-	Each bool
+	// By says who has the limit for itself: each identity (ByIdentity), or each limit key (ByKey), where the calls without a key have
+	// theirs together. "" means that all calls share it.
+	By string
 }
 
 // String describes the limit, such as "tool HTTP_REQUEST, at most 30 within 1m".
 func (l Limit) String() string {
 	var of, most []string
-	for _, p := range [][2]string{{"tool", l.Tool}, {"queue", l.Queue}, {"provider", l.Provider}, {"identity", l.Identity}} {
+	for _, p := range [][2]string{{"tool", l.Tool}, {"queue", l.Queue}, {"provider", l.Provider}, {"identity", l.Identity}, {"key", l.Key}} {
 		if p[1] != "" {
 			of = append(of, p[0]+" "+p[1])
 		}
@@ -37,8 +45,8 @@ func (l Limit) String() string {
 		most = append(most, fmt.Sprintf("at most %d at the same time", l.Running))
 	}
 	text := strings.Join(append(of, most...), ", ")
-	if l.Each {
-		text += " for each identity"
+	if l.By != "" {
+		text += " for each " + l.By
 	}
 	return text
 }
@@ -55,8 +63,14 @@ func short(d time.Duration) string {
 	return text
 }
 
+// OfKeys reports whether the limit asks for the limit keys of tasks.
+func (l Limit) OfKeys() bool { return l.By == ByKey || l.Key != "" }
+
 // matches reports whether the limit holds for the calls of a lane.
-func (l Limit) matches(lane Lane) bool {
+func (l Limit) matches(lane Lane) bool { return l.matchesAnyKey(lane) && fits(l.Key, lane.Key) }
+
+// matchesAnyKey is matches without the pattern of the key.
+func (l Limit) matchesAnyKey(lane Lane) bool {
 	return fits(l.Tool, lane.Tool) && fits(l.Queue, lane.Queue) && fits(l.Provider, lane.Provider) && fits(l.Identity, lane.Requester)
 }
 
@@ -69,16 +83,18 @@ func fits(pattern, text string) bool {
 // limits counts the calls for which there are limits.
 type limits struct {
 	rules []Limit
+	// keyed are the rules that ask for the limit keys of tasks.
+	keyed []Limit
 	// counts has what the limits have seen. A count that is missing has seen nothing.
 	counts map[countKey]*count
 	// lanes caches, for each lane with queued calls, which counts hold for it.
 	lanes map[Lane][]countKey
 }
 
-// countKey is the number of a limit, and the identity if each has its own.
+// countKey is the number of a limit, and the identity or the limit key that it is counted for if each has its own.
 type countKey struct {
-	rule     int
-	identity string
+	rule int
+	of   string
 }
 
 // count is what a limit has seen.
@@ -93,7 +109,8 @@ type count struct {
 }
 
 func newLimits(rules []Limit) limits {
-	return limits{rules: rules, counts: map[countKey]*count{}, lanes: map[Lane][]countKey{}}
+	keyed := slices.DeleteFunc(slices.Clone(rules), func(l Limit) bool { return !l.OfKeys() })
+	return limits{rules: rules, keyed: keyed, counts: map[countKey]*count{}, lanes: map[Lane][]countKey{}}
 }
 
 // of returns which counts hold for a lane with queued calls.
@@ -116,8 +133,11 @@ func (l limits) find(lane Lane) (keys []countKey) {
 			continue
 		}
 		key := countKey{rule: i}
-		if rule.Each {
-			key.identity = lane.Requester
+		switch rule.By {
+		case ByIdentity:
+			key.of = lane.Requester
+		case ByKey:
+			key.of = lane.Key
 		}
 		keys = append(keys, key)
 	}
@@ -215,6 +235,14 @@ func (d *Dispatcher) Wake() {
 	d.limits.prune(d.cfg.Now())
 	d.refresh(func(l Lane) bool { return len(d.limits.of(l)) > 0 })
 	d.Dispatch()
+}
+
+// WithKey returns the lane of the calls of a task with a limit key. Calls that no limit asks for their key share a lane whatever their key.
+func (d *Dispatcher) WithKey(lane Lane, key string) Lane {
+	if key != "" && slices.ContainsFunc(d.limits.keyed, func(l Limit) bool { return l.matchesAnyKey(lane) }) {
+		lane.Key = key
+	}
+	return lane
 }
 
 // startLimited counts a lease.

@@ -85,7 +85,7 @@ func TestRunningAtTheSameTime(t *testing.T) {
 func TestLimitsOfIdentities(t *testing.T) {
 	t.Parallel()
 	y := newYard(
-		dispatch.Limit{Tool: "X", Running: 1, Each: true},
+		dispatch.Limit{Tool: "X", Running: 1, By: dispatch.ByIdentity},
 		dispatch.Limit{Identity: "agent:*", Starts: 2, Window: time.Hour},
 		dispatch.Limit{Provider: "local", Running: 1},
 	)
@@ -111,7 +111,7 @@ func TestLimitsOfIdentities(t *testing.T) {
 // Nothing stays of what has ended, however many identities there were, and a call that could not be leased does not count.
 func TestLimitsForget(t *testing.T) {
 	t.Parallel()
-	y := newYard(dispatch.Limit{Tool: "X", Starts: 1, Window: time.Second, Each: true})
+	y := newYard(dispatch.Limit{Tool: "X", Starts: 1, Window: time.Second, By: dispatch.ByIdentity})
 	for i := range 5000 {
 		step := fmt.Sprint("s", i)
 		y.ready(step, "normal", dispatch.Lane{Tool: "X", Requester: step})
@@ -125,4 +125,40 @@ func TestLimitsForget(t *testing.T) {
 	y.ready("next", "normal", dispatch.Lane{Tool: "X", Requester: "ada"})
 	assert.Equal(t, []string{"next"}, y.poll(work.Poll{Worker: "w", Free: 1}))
 	assert.Zero(t, y.Leftovers()["limited"])
+}
+
+// Each key has its own limit, and the calls without a key have theirs together. Calls of a lane that no limit asks for its key are not
+// divided by keys.
+func TestLimitsOfKeys(t *testing.T) {
+	t.Parallel()
+	y := newYard(
+		dispatch.Limit{Tool: "X", Running: 1, By: dispatch.ByKey},
+		dispatch.Limit{Tool: "X", Key: "free-*", Starts: 2, Window: time.Hour},
+	)
+	for _, key := range []string{"free-a", "free-b", "free-c", "paid/a", ""} {
+		for i := range 2 {
+			y.ready(fmt.Sprint(key, i), "normal", y.WithKey(dispatch.Lane{Tool: "X"}, key))
+		}
+	}
+	got := y.poll(work.Poll{Worker: "w", Free: 10})
+	assert.Len(t, got, 4, "one of each key, and two of the three free ones")
+	assert.Subset(t, got, []string{"paid/a0", "0"})
+	limit, at, ok := y.LimitOf(y.calls("T").Queued["1"])
+	assert.True(t, ok)
+	assert.Zero(t, at)
+	assert.Equal(t, "tool X, at most 1 at the same time for each key", limit.String())
+	y.EndLease(y.calls("T"), "paid/a0")
+	assert.Equal(t, []string{"paid/a1"}, y.poll(work.Poll{Worker: "w", Free: 10}))
+	for step := range y.calls("T").Leases {
+		y.EndLease(y.calls("T"), step)
+	}
+	assert.Equal(t, []string{"1"}, y.poll(work.Poll{Worker: "w", Free: 10}))
+	for step := range y.calls("T").Queued {
+		limit, _, _ = y.LimitOf(y.calls("T").Queued[step])
+		assert.Equal(t, "tool X, key free-*, at most 2 within 1h", limit.String())
+	}
+	other := dispatch.Lane{Tool: "Y"}
+	assert.Equal(t, other, y.WithKey(other, "free-a"), "no limit asks")
+	unlimited := newYard(dispatch.Limit{Tool: "X", Running: 1})
+	assert.Equal(t, dispatch.Lane{Tool: "X"}, unlimited.WithKey(dispatch.Lane{Tool: "X"}, "free-a"))
 }

@@ -149,7 +149,7 @@ func (w *world) doSubmit(a act) {
 
 // request returns a submission; most have an idempotency key, so that they can be repeated.
 func (w *world) request(a act) api.SubmitRequest {
-	r := api.SubmitRequest{Plan: json.RawMessage(w.script.Plans[a.A%len(w.script.Plans)]), Actor: "user:sim"}
+	r := api.SubmitRequest{Plan: json.RawMessage(w.withKey(w.script.Plans[a.A%len(w.script.Plans)], a.B)), Actor: "user:sim"}
 	if a.B%8 != 7 {
 		r.IdempotencyKey = fmt.Sprint("key ", len(w.asked))
 		r.IdempotencyScope = []string{"", plan.ScopeForever, plan.ScopeUntilEnd, "1s"}[a.B/8%4]

@@ -29,6 +29,7 @@ func (w *world) check() {
 	w.checkGrants(past)
 	w.checkNotes(past)
 	w.checkKeys(past)
+	w.checkLimitKeys(past)
 	w.checkBudgets(past)
 	w.checkTrees(past)
 	w.checkMessages(past)

@@ -96,6 +96,7 @@ func (w *world) receive(h *simWorker, b work.Batch) {
 		h.jobs = append(h.jobs, &job{Call: *c, worker: h})
 		w.newestCall[string(c.Task)+"/"+c.Step] = work.Outcome{Ref: c.Ref, Worker: h.name}
 	}
+	w.checkTaken(b.Calls)
 }
 
 // drop makes a worker stop a call, which may already have had its effect.
@@ -227,7 +228,11 @@ func (w *world) planOfAgent() json.RawMessage {
 	if w.chance(1, 2) {
 		steps = `{"id":"m","agent":{"model":"m/x","prompt":"p","tools":["READ","SPAWN"],"max_turns":6,"max_tokens":2000}}`
 	}
-	return json.RawMessage(`{"orch":"v1","inputs":{"type":"object","properties":{"n":{"type":"integer"}}},"steps":[` + steps + `]}`)
+	key := ""
+	if w.hasLimits() {
+		key = `"limits":{"key":"kagent"},`
+	}
+	return json.RawMessage(`{"orch":"v1",` + key + `"inputs":{"type":"object","properties":{"n":{"type":"integer"}}},"steps":[` + steps + `]}`)
 }
 
 // requestApproval returns a call that needs an approval: for itself, or for scopes of its task.

@@ -18,7 +18,6 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/index"
 	"github.com/orch-dev/orch/orchestrator"
-	"github.com/orch-dev/orch/orchestrator/dispatch"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
 )
@@ -163,14 +162,6 @@ func (w *world) advance(d time.Duration) {
 }
 
 // start starts an owner and waits until it serves, or dies of a fault.
-// callLimits returns the limits of calls, which one seed in five has.
-func (w *world) callLimits() []dispatch.Limit {
-	if w.script.Seed%5 != 0 {
-		return nil
-	}
-	return []dispatch.Limit{{Running: 2}, {Starts: 4, Window: 2 * time.Second, Each: true}}
-}
-
 func (w *world) start(noScan bool) {
 	w.owners++
 	o := &owner{n: w.owners, link: newLink(w.log, w.owners), ended: make(chan error, 1), alive: true}
