@@ -25,8 +25,10 @@ func (w *world) callLimits() []dispatch.Limit {
 		return nil
 	}
 	return []dispatch.Limit{
-		{Running: maxRunning}, {Running: maxOfKey, Key: "k*", By: dispatch.ByKey},
-		{Starts: 4, Window: 2 * time.Second, By: dispatch.ByIdentity}, {Starts: 3, Window: 2 * time.Second, By: dispatch.ByKey},
+		{Running: maxRunning},
+		{Running: maxOfKey, Key: "k*", By: dispatch.ByKey},
+		{Starts: 4, Window: 2 * time.Second, By: dispatch.ByIdentity},
+		{Starts: 3, Window: 2 * time.Second, By: dispatch.ByKey},
 	}
 }
 
