@@ -85,6 +85,8 @@ type Conn struct {
 	js     jetstream.JetStream
 	target target
 	link   *lossNotifier
+	// denials are the subjects that the server does not let the connection use.
+	denials *denials
 	// inboxes are those of pages.
 	inboxes inboxes
 	// lease is the lease of the node that answers requests here; nil if none is needed.
@@ -168,8 +170,8 @@ func connect(ctx context.Context, t target) (*Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fault.From(err)
 	}
-	lost := &lossNotifier{}
-	opts := t.options(lost)
+	lost, denied := &lossNotifier{}, &denials{}
+	opts := t.options(lost, denied)
 	if deadline, ok := ctx.Deadline(); ok {
 		opts = append(opts, nats.Timeout(min(time.Until(deadline), t.dialTimeout())))
 	}
@@ -182,7 +184,7 @@ func connect(ctx context.Context, t target) (*Conn, error) {
 		nc.Close()
 		return nil, fault.Wrap(fault.Internal, err, "JetStream cannot be used")
 	}
-	c := &Conn{nc: nc, js: js, target: t, link: lost, lease: t.config.Lease}
+	c := &Conn{nc: nc, js: js, target: t, link: lost, denials: denied, lease: t.config.Lease}
 	if err := c.watchNodes(); err != nil {
 		nc.Close()
 		return nil, err
@@ -204,7 +206,7 @@ func (t *target) dialTimeout() time.Duration {
 
 // options returns the options of the NATS client. The client does not buffer messages while it is disconnected, so that
 // a sender gets the error at once.
-func (t *target) options(lost *lossNotifier) []nats.Option {
+func (t *target) options(lost *lossNotifier, denied *denials) []nats.Option {
 	c, log := t.config, t.config.Logger
 	opts := []nats.Option{
 		nats.Name(c.Name),
@@ -219,6 +221,9 @@ func (t *target) options(lost *lossNotifier) []nats.Option {
 			log.Debug("bus disconnected", slog.String("conn", c.Name), slog.Any("error", err))
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			if d, is := parseDenial(err); is && !denied.note(d) {
+				return
+			}
 			log.Warn("bus error", slog.String("conn", c.Name), slog.Any("error", err))
 		}),
 	}

@@ -30,11 +30,11 @@ func (c *Conn) Feeds() *Feeds { return &Feeds{c} }
 
 // Now returns the time of the server that has a stream. Errors: NOT_FOUND while there is no such stream, UNAVAILABLE.
 func (f *Feeds) Now(ctx context.Context, stream string) (time.Time, error) {
-	ctx, stop := context.WithTimeout(ctx, feedWithin)
+	ctx, stop := f.request(ctx, stream, feedWithin)
 	defer stop()
 	s, err := f.conn.js.Stream(ctx, stream)
 	if err != nil {
-		return time.Time{}, feedFault(err, stream)
+		return time.Time{}, feedFault(ctx, err, stream)
 	}
 	return s.CachedInfo().TimeStamp.UTC(), nil
 }
@@ -42,7 +42,7 @@ func (f *Feeds) Now(ctx context.Context, stream string) (time.Time, error) {
 // Open opens a consumer, which is created if there is none. One that exists keeps its place. Errors: NOT_FOUND while there is no such
 // stream, VALIDATION_ERROR if the server refuses the consumer, UNAVAILABLE.
 func (f *Feeds) Open(ctx context.Context, c hooks.Consumer) (*Feed, error) {
-	ctx, stop := context.WithTimeout(ctx, feedWithin)
+	ctx, stop := f.request(ctx, c.Stream, feedWithin)
 	defer stop()
 	consumer, err := f.conn.js.Consumer(ctx, c.Stream, c.Name)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
@@ -53,9 +53,9 @@ func (f *Feeds) Open(ctx context.Context, c hooks.Consumer) (*Feed, error) {
 		consumer, err = f.conn.js.UpdateConsumer(ctx, c.Stream, cfg)
 	}
 	if err != nil {
-		return nil, feedFault(err, c.Stream)
+		return nil, feedFault(ctx, err, c.Stream)
 	}
-	return &Feed{consumer, c.Stream}, nil
+	return &Feed{f, consumer, c.Stream}, nil
 }
 
 func feedConfig(c hooks.Consumer) jetstream.ConsumerConfig {
@@ -71,31 +71,46 @@ func feedConfig(c hooks.Consumer) jetstream.ConsumerConfig {
 
 // Remove removes a consumer, if there is one.
 func (f *Feeds) Remove(ctx context.Context, c hooks.Consumer) error {
-	ctx, stop := context.WithTimeout(ctx, feedWithin)
+	ctx, stop := f.request(ctx, c.Stream, feedWithin)
 	defer stop()
 	err := f.conn.js.DeleteConsumer(ctx, c.Stream, c.Name)
 	if err == nil || errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil
 	}
-	return feedFault(err, c.Stream)
+	return feedFault(ctx, err, c.Stream)
 }
 
 // Waiting returns the number of messages for a consumer that are not acknowledged.
 func (f *Feeds) Waiting(ctx context.Context, c hooks.Consumer) (int, error) {
-	ctx, stop := context.WithTimeout(ctx, feedWithin)
+	ctx, stop := f.request(ctx, c.Stream, feedWithin)
 	defer stop()
 	consumer, err := f.conn.js.Consumer(ctx, c.Stream, c.Name)
 	if err != nil {
-		return 0, feedFault(err, c.Stream)
+		return 0, feedFault(ctx, err, c.Stream)
 	}
 	info := consumer.CachedInfo()
 	return int(info.NumPending) + info.NumAckPending, nil //nolint:gosec // no stream has 2^63 messages
 }
 
-// feedFault returns the error for a stream that cannot be read.
-func feedFault(err error, stream string) error {
+// request returns the context of a request about a stream. It ends when the server denies a subject of the stream, because a denied
+// request gets no answer.
+func (f *Feeds) request(ctx context.Context, stream string, within time.Duration) (request context.Context, stop func()) {
+	ctx, expire := context.WithTimeout(ctx, within)
+	ctx, cancel := context.WithCancelCause(ctx)
+	forget := f.conn.denials.watch(func(d denial) {
+		if d.concerns(stream) {
+			cancel(d.fault())
+		}
+	})
+	return ctx, func() { forget(); cancel(nil); expire() }
+}
+
+// feedFault returns the error for a stream that cannot be read, after a request with ctx.
+func feedFault(ctx context.Context, err error, stream string) error {
 	apiErr, refused := errors.AsType[*jetstream.APIError](err)
 	switch {
+	case fault.Has(context.Cause(ctx), fault.Forbidden):
+		return context.Cause(ctx)
 	case errors.Is(err, context.Canceled):
 		return fault.From(err)
 	case errors.Is(err, jetstream.ErrStreamNotFound):
@@ -113,13 +128,14 @@ func feedFault(err error, stream string) error {
 
 // Feed hands out the messages for a consumer.
 type Feed struct {
+	feeds    *Feeds
 	consumer jetstream.Consumer
 	stream   string
 }
 
 // Next returns the next message. It waits for some seconds, and returns nil if none has come. Errors: as Feeds.Open.
 func (f *Feed) Next(ctx context.Context) (*FeedMessage, error) {
-	within, stop := context.WithTimeout(ctx, pullWithin)
+	within, stop := f.feeds.request(ctx, f.stream, pullWithin)
 	defer stop()
 	m, err := f.consumer.Next(jetstream.FetchContext(within))
 	switch {
@@ -128,16 +144,18 @@ func (f *Feed) Next(ctx context.Context) (*FeedMessage, error) {
 			_ = m.Nak() // if it is lost, the server waits longer
 		}
 		return nil, fault.From(ctx.Err())
+	case err != nil && fault.Has(context.Cause(within), fault.Forbidden):
+		return nil, context.Cause(within)
 	case errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded), errors.Is(err, jetstream.ErrNoMessages):
 		return nil, nil //nolint:nilnil // as documented
 	case err != nil:
-		return nil, feedFault(err, f.stream)
+		return nil, feedFault(within, err, f.stream)
 	}
 	meta, err := m.Metadata()
 	if err != nil {
-		return nil, feedFault(err, f.stream)
+		return nil, feedFault(within, err, f.stream)
 	}
-	return &FeedMessage{m, hooks.Message{
+	return &FeedMessage{f.feeds, m, hooks.Message{
 		Stream: f.stream, Subject: m.Subject(), Position: meta.Sequence.Stream, At: meta.Timestamp, Tries: meta.NumDelivered,
 		Headers: feedHeaders(m.Headers()), Body: m.Data(),
 	}}, nil
@@ -154,6 +172,7 @@ func feedHeaders(all nats.Header) hooks.Headers {
 
 // FeedMessage is a message that waits for an acknowledgement.
 type FeedMessage struct {
+	feeds   *Feeds
 	msg     jetstream.Msg
 	message hooks.Message
 }
@@ -162,22 +181,28 @@ type FeedMessage struct {
 func (m *FeedMessage) Message() *hooks.Message { return &m.message }
 
 // Done acknowledges the message, and returns when the server knows.
-func (m *FeedMessage) Done(ctx context.Context) error { return m.fault(m.msg.DoubleAck(ctx)) }
+func (m *FeedMessage) Done(ctx context.Context) error {
+	ctx, stop := m.feeds.request(ctx, m.message.Stream, feedAckWithin)
+	defer stop()
+	return m.fault(ctx, m.msg.DoubleAck(ctx))
+}
 
 // Refuse ends the deliveries of the message.
-func (m *FeedMessage) Refuse(reason string) error { return m.fault(m.msg.TermWithReason(reason)) }
+func (m *FeedMessage) Refuse(reason string) error {
+	return m.fault(context.Background(), m.msg.TermWithReason(reason))
+}
 
 // Later asks for the message again after a while.
 func (m *FeedMessage) Later(after time.Duration) error {
 	if after <= 0 {
-		return m.fault(m.msg.Nak())
+		return m.fault(context.Background(), m.msg.Nak())
 	}
-	return m.fault(m.msg.NakWithDelay(after))
+	return m.fault(context.Background(), m.msg.NakWithDelay(after))
 }
 
-func (m *FeedMessage) fault(err error) error {
+func (m *FeedMessage) fault(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	return feedFault(err, m.message.Stream)
+	return feedFault(ctx, err, m.message.Stream)
 }

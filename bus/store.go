@@ -128,8 +128,14 @@ var (
 
 // OpenStore creates or checks the streams and buckets and compares the log with its high-water mark.
 // A log that has lost commits is opened read-only: Status and every append report the loss. Errors: UNAVAILABLE,
-// DISK_FULL, VALIDATION_ERROR.
+// DISK_FULL, VALIDATION_ERROR, FORBIDDEN if the server denies a subject.
 func (c *Conn) OpenStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
+	began := time.Now()
+	s, err := c.openStore(ctx, cfg)
+	return s, c.Denied(began, err)
+}
+
+func (c *Conn) openStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 	if err := cfg.validate(c.target.server); err != nil {
 		return nil, err
 	}

@@ -92,10 +92,12 @@ func join(ctx context.Context, cfg Config, c *bus.Conn, http string) (*election.
 	if err != nil {
 		host = "unknown"
 	}
-	return election.Join(ctx, election.Config{
+	began := time.Now()
+	seat, err := election.Join(ctx, election.Config{
 		Conn: c.NATS(), Replicas: cfg.Storage.Replicas, Logger: cfg.logger(),
 		Self: election.Info{Host: host, PID: os.Getpid(), Version: cfg.Version, HTTP: http, Since: time.Now().UTC().Truncate(time.Millisecond)},
 	})
+	return seat, c.Denied(began, err)
 }
 
 func (m *member) close(ctx context.Context) error {

@@ -2,6 +2,9 @@ package bustest
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,4 +99,17 @@ func (s *Stream) Left(t *testing.T) uint64 {
 	stream, err := s.js.Stream(t.Context(), s.cfg.Name)
 	require.NoError(t, err)
 	return stream.CachedInfo().State.Msgs
+}
+
+// DocumentedPermissions returns the configuration of a NATS server with the permissions that docs/reference/nats-permissions.md has for the
+// user of orch, as ORCH_PERMISSIONS. root is the root of the repository.
+func DocumentedPermissions(t *testing.T, root string) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(root, "docs", "reference", "nats-permissions.md"))
+	require.NoError(t, err)
+	_, text, found := strings.Cut(string(page), "```conf\n")
+	require.True(t, found)
+	text, _, _ = strings.Cut(text, "```")
+	require.Contains(t, text, "ORCH_PERMISSIONS {")
+	return text
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/classify/secrets"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/httpapi/rest"
 	"github.com/orch-dev/orch/internal/config"
@@ -44,6 +45,7 @@ func (c *nodeCommands) serve(ctx context.Context) error {
 	waits := func(h bus.Holder) { c.note("waiting for %s, which uses %s and hands it over", h, c.cfg.DataDir) }
 	defer surviveClosedOutput()()
 	err := c.nodes.Serve(ctx, c.cfg, waits, func(address, mcp string) {
+		address = secrets.URL(address)
 		walls := probeSandbox(c.cfg.Confinement.Sandbox, proc.Probe()).Says
 		if c.cfg.Output != "text" {
 			_ = writeLine(c.out, map[string]string{"address": address, "mcp": mcp, "page": pageOf(mcp), "data_dir": c.cfg.DataDir, "durability": c.durability(), "sandbox": walls})

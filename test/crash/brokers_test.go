@@ -20,6 +20,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/test/crash"
 )
@@ -65,6 +66,9 @@ func (c *cluster) startBrokers() {
 		b := &broker{conf: filepath.Join(c.dir, fmt.Sprintf("broker%d.conf", i)), url: "nats://127.0.0.1:" + strconv.Itoa(ports[i])}
 		text := fmt.Sprintf("server_name: n%d\nlisten: 127.0.0.1:%d\njetstream {store_dir: %q}\ncluster {name: crash, listen: 127.0.0.1:%d, routes: [%s], no_advertise: %t}\n",
 			i, ports[i], filepath.Join(c.dir, fmt.Sprintf("broker%d", i)), ports[brokerCount+i], strings.Join(routes, ", "), c.standby) // clients of a link find no way round it
+		if c.restricted {
+			text += bustest.DocumentedPermissions(c.t, "../..") + usersOfBrokers
+		}
 		require.NoError(c.t, os.WriteFile(b.conf, []byte(text), 0o600))
 		c.brokers = append(c.brokers, b)
 		c.startBroker(b)
@@ -81,7 +85,7 @@ func (c *cluster) startBroker(b *broker) {
 // awaitLeader waits until the servers accept streams.
 func (c *cluster) awaitLeader() {
 	c.t.Helper()
-	nc, err := nats.Connect(c.natsURL(), nats.MaxReconnects(-1))
+	nc, err := nats.Connect(c.urlAs(adminOfBrokers), nats.MaxReconnects(-1))
 	require.NoError(c.t, err)
 	defer nc.Close()
 	js, err := jetstream.New(nc)
@@ -115,14 +119,28 @@ func freePorts(t *testing.T, n int) []int {
 	return ports
 }
 
+// The users of restricted servers, as part of an address.
+const (
+	orchAtBrokers  = "orch:orch@"
+	adminOfBrokers = "admin:admin@"
+	usersOfBrokers = "\nauthorization {users: [{user: orch, password: orch, permissions: $ORCH_PERMISSIONS}, {user: admin, password: admin}]}\n"
+)
+
 // natsURL are the addresses of the servers; "" for the embedded one.
-func (c *cluster) natsURL() string {
+func (c *cluster) natsURL() string { return c.urlAs(orchAtBrokers) }
+
+// urlAs are the addresses for a user; servers that are not restricted have no users.
+func (c *cluster) urlAs(user string) string {
 	if c.first {
 		return c.brokers[0].url
 	}
 	urls := make([]string, 0, len(c.brokers))
 	for _, b := range c.brokers {
-		urls = append(urls, b.url)
+		url := b.url
+		if c.restricted {
+			url = strings.Replace(url, "://", "://"+user, 1)
+		}
+		urls = append(urls, url)
 	}
 	return strings.Join(urls, ",")
 }

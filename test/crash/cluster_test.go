@@ -87,6 +87,8 @@ type options struct {
 	zombies bool
 	// first makes all clients connect to the first server of a cluster, from which they learn the others.
 	first bool
+	// restricted gives orch only the documented permissions at the servers of a cluster.
+	restricted bool
 }
 
 func startCluster(t *testing.T, dir string, o options) *cluster {
@@ -122,7 +124,7 @@ func (c *cluster) spawn(role string, env ...string) *process {
 	if role == roleNode {
 		env = append(env, c.models()...)
 	}
-	if c.first && role == roleNode {
+	if (c.first || c.restricted) && role == roleNode {
 		env = append(env, envStandby+"=1") // it may lose its lease with the server, and has to win it again
 	}
 	if c.zombies {
