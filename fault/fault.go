@@ -45,13 +45,18 @@ func Wrap(code Code, err error, message string) *Error {
 	return &Error{Code: code, Message: message, Err: err}
 }
 
-// WithField sets the field and returns e.
-func (e *Error) WithField(field string) *Error { e.Field = field; return e }
+// WithField returns a copy of the error with the field. It does not change e, which others may hold too.
+func (e *Error) WithField(field string) *Error {
+	c := *e
+	c.Field = field
+	return &c
+}
 
-// WithHint sets the hint and returns e.
+// WithHint returns a copy of the error with the hint.
 func (e *Error) WithHint(format string, args ...any) *Error {
-	e.Hint = fmt.Sprintf(format, args...)
-	return e
+	c := *e
+	c.Hint = fmt.Sprintf(format, args...)
+	return &c
 }
 
 // ReadOnlyFileSystem is the reason of a FORBIDDEN error that no permission can fix.
@@ -76,11 +81,19 @@ func NewOverloaded(now time.Time, format string, args ...any) *Error {
 // IsOverloaded reports whether err has the reason Overloaded.
 func IsOverloaded(err error) bool { return err != nil && From(err).Reason == Overloaded }
 
-// WithReason sets the reason and returns e.
-func (e *Error) WithReason(name string) *Error { e.Reason = name; return e }
+// WithReason returns a copy of the error with the reason.
+func (e *Error) WithReason(name string) *Error {
+	c := *e
+	c.Reason = name
+	return &c
+}
 
-// WithRetryAt sets the time at which a retry may succeed and returns e.
-func (e *Error) WithRetryAt(at time.Time) *Error { e.RetryAt = at.UTC(); return e }
+// WithRetryAt returns a copy of the error with the time at which a retry may succeed.
+func (e *Error) WithRetryAt(at time.Time) *Error {
+	c := *e
+	c.RetryAt = at.UTC()
+	return &c
+}
 
 // RetryAfter returns the seconds from now until RetryAt, rounded up; 0 if it is unset or in the past.
 func (e *Error) RetryAfter(now time.Time) int {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -128,4 +130,22 @@ func TestRetryAfterIsInWholeSeconds(t *testing.T) {
 	e := fault.New(fault.RateLimited, "slow down").WithRetryAt(now.Add(1500 * time.Millisecond))
 	assert.Equal(t, 2, e.RetryAfter(now))
 	assert.Equal(t, 0, e.RetryAfter(now.Add(time.Hour)), "it is over")
+}
+
+// What one request says about an error that others hold too is not seen by them: an error is copied before it is changed.
+func TestSharedErrorsAreNotChanged(t *testing.T) {
+	t.Parallel()
+	shared := fault.New(fault.NotFound, "it is gone").WithField("path").WithHint("make it")
+	before := *shared
+	at := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	var requests sync.WaitGroup
+	for i := range 8 {
+		requests.Go(func() {
+			field := strconv.Itoa(i)
+			got := fault.From(fmt.Errorf("request %d: %w", i, shared)).WithField(field).WithHint("hint %d", i).WithReason("R" + field).WithRetryAt(at.Add(time.Duration(i)))
+			assert.Equal(t, &fault.Error{Code: fault.NotFound, Message: "it is gone", Field: field, Hint: "hint " + field, Reason: "R" + field, RetryAt: at.Add(time.Duration(i))}, got)
+		})
+	}
+	requests.Wait()
+	assert.Equal(t, before, *shared)
 }
