@@ -102,7 +102,7 @@ func TestQueriesNameMetrics(t *testing.T) {
 		assert.True(t, known[name], "%s in the rules", name)
 	}
 	hidden := map[string]bool{}
-	for _, g := range metrics.Groups() {
+	for _, g := range append(metrics.Groups(), metrics.WorkerGroups()...) {
 		for _, f := range g.Families {
 			if !shown[f.Name] {
 				hidden[f.Name] = true

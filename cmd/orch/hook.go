@@ -81,13 +81,13 @@ func (c *hookCommands) showList(list []api.HookView) error {
 			return nil
 		}
 		var table screen.Table
-		table.Row("NAME", "PROVIDER", "STATE", "ACCEPTED", "REJECTED", "LAST", "NOTE")
+		table.Row("NAME", "PROVIDER", "STATE", "ACCEPTED", "REJECTED", "LIMITS", "LAST", "NOTE")
 		for _, h := range list {
 			last := "-"
 			if len(h.Deliveries) > 0 {
 				last = string(h.Deliveries[0].Result) + " " + screen.Age(c.now(), h.Deliveries[0].At)
 			}
-			table.Row(h.Name, string(h.Definition.Provider), stateOfHook(h), screen.Number(h.Counts[hooks.Accepted]), screen.Number(h.Counts[hooks.Rejected]), last, screen.Line(h.Definition.Note))
+			table.Row(h.Name, string(h.Definition.Provider), stateOfHook(h), screen.Number(h.Counts[hooks.Accepted]), screen.Number(h.Counts[hooks.Rejected]), limitsOfHook(h.Limits), last, screen.Line(h.Definition.Note))
 		}
 		return table.Write(w, c.width())
 	}}
@@ -95,6 +95,11 @@ func (c *hookCommands) showList(list []api.HookView) error {
 		v.names = append(v.names, h.Name)
 	}
 	return c.emit(v)
+}
+
+// limitsOfHook says in a few words what a hook takes at most.
+func limitsOfHook(l api.HookLimits) string {
+	return fmt.Sprintf("%d/s, %d at once, %d KiB", l.PerSecond, l.AtOnce, l.MaxBody>>10)
 }
 
 // stateOfHook says in a few words whether a hook takes deliveries.
