@@ -139,7 +139,8 @@ func (cp *compiler) toolInfo(name string, internal bool) (plan.ToolInfo, bool) {
 	required, fields := tools.Fields(tool)
 	spec := tool.Spec()
 	info := plan.ToolInfo{
-		Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command, Secrets: spec.Secrets,
+		Name: spec.Name, Effect: plan.Effect(spec.Effect), EffectOf: func(args json.RawMessage) plan.Effect { return plan.Effect(tools.EffectOf(tool, args)) },
+		AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command, Secrets: spec.Secrets,
 		Required: required, Properties: fields, Input: tool.InputSchema, Output: tool.OutputSchema, Check: tool.Check,
 	}
 	return info, true

@@ -74,11 +74,27 @@ func (l *linker) checkTool(s *Step, at location, anyState bool) {
 				"`verify`, and `always` beside a `verify`, need tools that run in any state; move the call to `steps`")
 		}
 	}
-	effect := s.Effect
-	if effect == "" {
-		effect = info.Effect
+	l.checkRetry(s, cmp.Or(s.Effect, effectOf(s.With, info)), at)
+}
+
+// effectOf returns the effect of a call as far as it follows from the arguments without expressions: what the gate will say if the others
+// do not matter.
+func effectOf(with any, info ToolInfo) Effect {
+	given, ok := with.(map[string]any)
+	if !ok || info.EffectOf == nil {
+		return info.Effect
 	}
-	l.checkRetry(s, effect, at)
+	known := map[string]any{}
+	for name, v := range given {
+		if plain, fixed := plainOf(v); fixed {
+			known[name] = plain
+		}
+	}
+	raw, err := encode(known)
+	if err != nil {
+		return info.Effect
+	}
+	return cmp.Or(info.EffectOf(raw), info.Effect)
 }
 
 // properName returns the canonical name of a tool for an alias, such as server.tool.

@@ -33,6 +33,8 @@ type ToolInfo struct {
 	// Name is the canonical name if the tool was looked up by an alias; else empty.
 	Name   string
 	Effect Effect
+	// EffectOf returns the effect of a call with arguments, of which those that are not known are left out; nil means Effect.
+	EffectOf func(args json.RawMessage) Effect
 	// AnyState is true if the tool may run in every state of its task, including COMPLETED.
 	AnyState bool
 	// Direct is true if only people and programs call the tool directly, and tasks cannot.

@@ -78,6 +78,42 @@ type intender[In, Out any] struct {
 	tool[In, Out]
 
 	intend Func[In, Intent]
+	// effectOf is what WithEffect added; nil for none.
+	effectOf func(In) Effect
+}
+
+// WithEffect adds to a tool of DefineIntent the effect that a call has by its arguments alone, so that a plan can be checked before
+// there is a call. effectOf gets the zero value for arguments that are not known, and returns "" if the effect depends on them.
+func WithEffect[In, Out any](t Tool, effectOf func(In) Effect) Tool {
+	if own, ok := t.(*intender[In, Out]); ok {
+		own.effectOf = effectOf
+	}
+	return t
+}
+
+// EffectOf implements Effecter.
+func (t *intender[In, Out]) EffectOf(args json.RawMessage) Effect {
+	var in In
+	if t.effectOf == nil || json.Unmarshal(args, &in) != nil {
+		return ""
+	}
+	return t.effectOf(in)
+}
+
+// Effecter is a tool that may know the effect of a call from some of its arguments.
+type Effecter interface {
+	// EffectOf returns the effect of a call with arguments, of which those that are not known are left out; "" if it is not known.
+	EffectOf(args json.RawMessage) Effect
+}
+
+// EffectOf returns the effect of a call of a tool as far as it follows from its arguments: that of an Effecter, or else of the tool.
+func EffectOf(t Tool, args json.RawMessage) Effect {
+	if own, ok := t.(Effecter); ok {
+		if effect := own.EffectOf(args); effect != "" {
+			return effect
+		}
+	}
+	return t.Spec().Effect
 }
 
 // Intent implements Intender.

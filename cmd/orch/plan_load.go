@@ -72,7 +72,8 @@ func toolInfo(t tools.Tool) plan.ToolInfo {
 	spec := t.Spec()
 	required, fields := tools.Fields(t)
 	return plan.ToolInfo{
-		Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command, Secrets: spec.Secrets,
+		Name: spec.Name, Effect: plan.Effect(spec.Effect), EffectOf: func(args json.RawMessage) plan.Effect { return plan.Effect(tools.EffectOf(t, args)) },
+		AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command, Secrets: spec.Secrets,
 		Paths: pathFields(spec), Required: required, Properties: fields, Input: t.InputSchema, Output: t.OutputSchema, Check: t.Check,
 	}
 }

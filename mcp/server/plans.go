@@ -114,7 +114,8 @@ func toolInfo(tool tools.Tool) plan.ToolInfo {
 	spec := tool.Spec()
 	required, fields := tools.Fields(tool)
 	return plan.ToolInfo{
-		Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command, Secrets: spec.Secrets,
+		Name: spec.Name, Effect: plan.Effect(spec.Effect), EffectOf: func(args json.RawMessage) plan.Effect { return plan.Effect(tools.EffectOf(tool, args)) },
+		AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command, Secrets: spec.Secrets,
 		Required: required, Properties: fields,
 	}
 }

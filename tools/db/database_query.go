@@ -25,7 +25,7 @@ type databaseQueryOut struct {
 // databaseQuery is DATABASE_QUERY (S0-120 to S0-124, A-37, A-38). Its Intent contains the database that a call accesses
 // and the class of the statement.
 func databaseQuery(cfg Config) tools.Tool {
-	return tools.DefineIntent(tools.Spec{
+	return tools.WithEffect[databaseQueryIn, databaseQueryOut](tools.DefineIntent(tools.Spec{
 		Name:    "DATABASE_QUERY",
 		Title:   "Query a database",
 		Purpose: "Execute database query",
@@ -75,7 +75,16 @@ func databaseQuery(cfg Config) tools.Tool {
 			return databaseQueryOut{}, c.sanitize(ctx, err)
 		}
 		return databaseQueryOut{Columns: out.columns, Rows: out.rows, RowsAffected: affected, Truncated: out.truncated}, nil
-	})
+	}), databaseQueryIn.effect)
+}
+
+// effect returns the effect of a statement for a connection string whose database is known; "" for a named connection, and without a statement.
+func (in databaseQueryIn) effect() tools.Effect {
+	c, err := parse(in.ConnectionString)
+	if err != nil || in.Query == "" {
+		return ""
+	}
+	return effect(sql.Classify(c.dialect, in.Query).Level)
 }
 
 func effect(level sql.Level) tools.Effect {

@@ -30,7 +30,7 @@ type writeMetadata struct {
 
 // writeTool is firebase.write (S3-030 to S3-036).
 func writeTool(cfg Config) tools.Tool {
-	return tools.DefineIntent(tools.Spec{
+	return tools.WithEffect[writeIn, writeOut](tools.DefineIntent(tools.Spec{
 		Name:        "firebase.write",
 		Title:       "Write to Firebase",
 		Purpose:     "Write data to Firebase Realtime Database or Firestore",
@@ -58,7 +58,7 @@ func writeTool(cfg Config) tools.Tool {
 			Success: true, Key: written.Key,
 			Metadata: &writeMetadata{Path: in.Path, Timestamp: timestamp(written.At), Operation: in.Operation},
 		}, nil
-	})
+	}), func(in writeIn) tools.Effect { return in.intent().Effect })
 }
 
 // intent returns the effect of the call. A removal is destructive, because it cannot be undone. To set null is to remove.

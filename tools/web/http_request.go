@@ -43,7 +43,7 @@ type httpRequestOut struct {
 
 // httpRequest is HTTP_REQUEST (S0-110 to S0-114, A-36).
 func httpRequest(client *netguard.Client) tools.Tool {
-	return tools.DefineIntent(tools.Spec{
+	return tools.WithEffect[httpRequestIn, httpRequestOut](tools.DefineIntent(tools.Spec{
 		Name:    "HTTP_REQUEST",
 		Title:   "Make an HTTP request",
 		Purpose: "Make HTTP request to external API",
@@ -92,14 +92,16 @@ func httpRequest(client *netguard.Client) tools.Tool {
 			return httpRequestOut{}, withURLField(err)
 		}
 		return httpResult(res, newScrubber(header, env.Secrets)), nil
-	})
+	}), httpRequestIn.effect)
 }
 
 func endpoint(name string) tools.Target { return tools.Target{Kind: tools.Endpoint, Name: name} }
 
-// effect returns the effect of the method according to RFC 9110.
+// effect returns the effect of the method according to RFC 9110; "" without a method.
 func (in httpRequestIn) effect() tools.Effect {
 	switch in.Method {
+	case "":
+		return ""
 	case http.MethodGet:
 		return tools.Read
 	case http.MethodPut, http.MethodDelete:
