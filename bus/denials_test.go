@@ -1,6 +1,7 @@
 package bus_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -123,4 +125,31 @@ func TestDeniedStore(t *testing.T) {
 			assert.Contains(t, err.Error(), subject)
 		})
 	}
+}
+
+// What a server says about a denied subject is read, and any other error is none.
+func TestDeniedSubject(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`Permissions Violation for Publish to "$JS.API.INFO"`:                       "publish to $JS.API.INFO",
+		`permissions violation for subscription to "orch.cmd.*" using queue "orch"`: "subscribe to orch.cmd.*",
+		`Permissions Violation`: "",
+	} {
+		act, subject, ok := bus.Denied(fmt.Errorf("%w: %s", nats.ErrPermissionViolation, text))
+		assert.Equal(t, want != "", ok, text)
+		assert.Equal(t, want, strings.TrimSpace(act+" "+subject))
+	}
+	_, _, ok := bus.Denied(errors.New(`Permissions Violation for Publish to "x"`))
+	assert.False(t, ok, "another error")
+}
+
+// FuzzDeniedSubject checks that a subject is part of what the server has said.
+func FuzzDeniedSubject(f *testing.F) {
+	f.Add(`Permissions Violation for Publish to "a.b"`)
+	f.Add(`permissions violation for subscription to ""`)
+	f.Fuzz(func(t *testing.T, text string) {
+		_, subject, ok := bus.Denied(fmt.Errorf("%w: %s", nats.ErrPermissionViolation, text))
+		assert.Equal(t, ok, subject != "")
+		assert.Contains(t, text, subject)
+	})
 }

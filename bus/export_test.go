@@ -102,3 +102,9 @@ const MaxIdleInboxes = maxIdleInboxes
 
 // Subscriptions returns the number of subscriptions of the connection of a store.
 func (s *Store) Subscriptions() int { return s.conn.nc.NumSubscriptions() }
+
+// Denied returns what an error of a connection says about a denied subject.
+func Denied(err error) (act, subject string, ok bool) {
+	d, ok := parseDenial(err)
+	return d.act, d.subject, ok
+}
