@@ -148,3 +148,12 @@ func TestLimitKeyIsChecked(t *testing.T) {
 	id := n.submit(customerPlan+"steps: [{id: a, tool: READ}]", of(strings.Repeat("x", 512)))
 	assert.Len(t, n.submitted(id).LimitKey, 512)
 }
+
+// A task that an agent submits for its call has the key of that call's task.
+func TestDelegatedTaskHasTheKey(t *testing.T) {
+	t.Parallel()
+	n := start(t, memlog.New(memlog.Config{}), patient)
+	n.submit(customerPlan+"steps: [{id: a, tool: AGENT, timeout: 30m}]", of("acme"))
+	id := n.submit("orch: v1\nlimits: {key: other}\nsteps: [{id: w, wait: {signal: go}}]", heldFor("ada", n.hold("ada")))
+	assert.Equal(t, "acme", n.submitted(id).LimitKey)
+}
