@@ -36,6 +36,8 @@ type SubmitRequest struct {
 	Schedule *events.Firing `json:"-"`
 	// Hook is the delivery that submits the task. Only the node sets it.
 	Hook *events.Delivery `json:"-"`
+	// Internal permits the name of an internal task, which begins with OwnPrefix. Only the node sets it.
+	Internal bool `json:"-"`
 	// Client describes the capabilities of the submitting program that the task can use.
 	Client *events.Client `json:"client,omitempty"`
 	// Session is the session in which the task is submitted; the actor must be the same. A task with ID equal to Session

@@ -232,7 +232,7 @@ func (ml *mailroom) recordReading(ctx context.Context, who messages.Delegation) 
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the reading cannot be noted")
 	}
-	_, err = ml.orch.Submit(ctx, api.SubmitRequest{Plan: plan, Actor: who.By})
+	_, err = ml.orch.Submit(ctx, api.SubmitRequest{Plan: plan, Actor: who.By, Internal: true})
 	return err
 }
 

@@ -238,7 +238,7 @@ func (r *remover) record(ctx context.Context, tasks []events.TaskID) error {
 		return err
 	}
 	r.chores.own("retention.remove", changedTasks(fresh))
-	if _, err := r.chores.orch.Submit(ctx, api.SubmitRequest{Plan: plan, Actor: retainActor}); err != nil {
+	if _, err := r.chores.orch.Submit(ctx, api.SubmitRequest{Plan: plan, Actor: retainActor, Internal: true}); err != nil {
 		return err
 	}
 	for _, task := range fresh {

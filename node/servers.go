@@ -145,7 +145,7 @@ func (jn *journal) submitChanges(ctx context.Context, changes []registry.Change)
 	}
 	ctx, stop := context.WithTimeout(ctx, recordWithin)
 	defer stop()
-	_, err := jn.orch.Submit(ctx, api.SubmitRequest{Plan: changesPlan(changes), Actor: "system:mcp"})
+	_, err := jn.orch.Submit(ctx, api.SubmitRequest{Plan: changesPlan(changes), Actor: "system:mcp", Internal: true})
 	if err != nil {
 		jn.cfg.logger().WarnContext(ctx, "mcp_changes_not_noted", slog.Int("changes", len(changes)), slog.Any("error", err))
 	}

@@ -110,7 +110,9 @@ func TestDeadLetterLacksCallsOfSessions(t *testing.T) {
 	_, err := n.Submit(n.ctx(), api.SubmitRequest{Plan: api.SessionPlan(time.Hour), ID: session, Session: session, Actor: "user:test"})
 	require.NoError(t, err)
 	failed := func(name string, within events.TaskID) events.TaskID {
-		id := n.submit(readPlan, func(r *api.SubmitRequest) { r.Name, r.Session = name, within })
+		id := n.submit(readPlan, func(r *api.SubmitRequest) {
+			r.Name, r.Session, r.Internal = name, within, name == api.UndoPreviewName
+		})
 		require.NoError(t, n.fail("w", n.take("w"), "denied"))
 		require.Equal(t, statemachine.Failed, n.result(id).State)
 		return id

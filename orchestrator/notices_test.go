@@ -61,7 +61,7 @@ func TestFailureIsAnnounced(t *testing.T) {
 			{Kind: orchestrator.NoticeFailed, Task: id, Name: "build", Priority: want, Text: "step a: args.x: it broke"},
 		}, h.take(t))
 	}
-	preview := n.submit(`{orch: v1, name: build, steps: [{id: a, tool: WRITE}]}`, func(r *api.SubmitRequest) { r.Name = api.UndoPreviewName })
+	preview := n.submit(`{orch: v1, name: build, steps: [{id: a, tool: WRITE}]}`, func(r *api.SubmitRequest) { r.Name, r.Internal = api.UndoPreviewName, true })
 	require.NoError(t, n.fail("w", n.take("w"), "tool_error"))
 	n.result(preview)
 	done := n.submit(`{orch: v1, steps: [{id: a, tool: READ}]}`)

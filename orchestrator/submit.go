@@ -213,6 +213,9 @@ func (sm *submitter) prepare(ctx context.Context, r api.SubmitRequest, extra *su
 		return nil, err
 	}
 	sm.clean.describe(p, prog.Plan(), r)
+	if err := checkName(p.Name, prog.Plan(), r, extra); err != nil {
+		return nil, err
+	}
 	p.Deadline = earliest(p.Deadline, extra.deadline)
 	if extra.maxSteps > 0 && (p.MaxSteps == 0 || p.MaxSteps > extra.maxSteps) {
 		p.MaxSteps = extra.maxSteps
