@@ -15,6 +15,9 @@ type ApprovalsRequest struct {
 	Task events.TaskID `json:"task,omitempty"`
 	// All includes the decided approvals, of Task or else of the open tasks.
 	All bool `json:"all,omitempty"`
+	// Expired selects, instead of the pending approvals, those that nobody decided in time and for which their tasks are BLOCKED. A
+	// resume of the task asks again.
+	Expired bool `json:"expired,omitempty"`
 	// Submitter selects the approvals of the tasks of one submitter, such as agent:ci.
 	Submitter string `json:"submitter,omitempty"`
 	// Limit limits the answer, from 1 to 1,000 approvals; 0 means 1,000.
@@ -77,9 +80,11 @@ type ApprovalView struct {
 	Reason      string          `json:"reason,omitempty"`
 	Disposition string          `json:"disposition,omitempty"`
 	// RevokedBy is who revoked the grant. Reason and DecidedAt are then those of the revocation.
-	RevokedBy string             `json:"revoked_by,omitempty"`
-	Spent     bool               `json:"spent,omitempty"`
-	Follows   string             `json:"follows,omitempty"`
+	RevokedBy string `json:"revoked_by,omitempty"`
+	Spent     bool   `json:"spent,omitempty"`
+	Follows   string `json:"follows,omitempty"`
+	// Next is the newest approval of the same step, if this one is decided and that is another one: the call has asked again.
+	Next      string             `json:"next,omitempty"`
 	TaskState statemachine.State `json:"task_state"`
 	// TaskRev is the revision of the task that the view shows, for DecideRequest.SeenRev.
 	TaskRev uint64 `json:"task_rev"`

@@ -96,7 +96,9 @@ func (h *host) feedFromLists() {
 	if h.cfg.Faces.HTTP == "" {
 		return
 	}
-	feed := rest.NewFeed(rest.FeedConfig{Now: h.clock, Lag: func() time.Duration { return h.orch.Lag() }})
+	feed := rest.NewFeed(rest.FeedConfig{
+		Now: h.clock, Lag: func() time.Duration { return h.orch.Lag() }, Stuck: func() int { return h.orch.CountStuck() },
+	})
 	h.feed, h.lists = feed, feedingLists{h.lists, feed}
 	h.onStop(func(context.Context) error { feed.Close(); return nil })
 }

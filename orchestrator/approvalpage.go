@@ -56,9 +56,14 @@ func (rd *reader) refsOf(ctx context.Context, id events.TaskID, r api.ApprovalsR
 			return nil
 		}
 		share := cmp.Or(e.task.Submitted.Share, submitter)
+		next := approvalOrderOf(e.task)
 		for _, a := range e.task.Approvals {
 			status, _ := statusAt(a, rd.now())
-			if (r.ID != "" && a.ID != r.ID) || (!r.All && status != statemachine.ApprovalPending) {
+			wanted := r.All || status == statemachine.ApprovalPending
+			if r.Expired {
+				wanted = next.blocks(a)
+			}
+			if !wanted || r.ID != "" && a.ID != r.ID {
 				continue
 			}
 			refs = append(refs, approvalRef{id, a.ID, share, rankOf(status, a.Priority), a.ExpiresAt})

@@ -30,8 +30,8 @@ func (rd *reader) Approvals(ctx context.Context, r api.ApprovalsRequest) (api.Ap
 	ids, unread := []events.TaskID{r.Task}, 0
 	if r.Task == "" {
 		ids, unread = rd.openTasks(func(t *statemachine.Task) bool {
-			return len(t.Approvals) > 0 && (r.All || t.HasPendingApproval())
-		}, func(a *sleeper) bool { return a.Undecided || a.Approvals && r.All })
+			return len(t.Approvals) > 0 && (r.All || r.Expired && t.State == statemachine.Blocked || !r.Expired && t.HasPendingApproval())
+		}, func(a *sleeper) bool { return !r.Expired && a.Undecided || a.Approvals && r.All })
 		rd.loadSleepers(ctx, ids)
 	}
 	var refs []approvalRef
@@ -60,6 +60,9 @@ func (rd *reader) Approvals(ctx context.Context, r api.ApprovalsRequest) (api.Ap
 func checkApprovals(r api.ApprovalsRequest) error {
 	if r.Limit < 0 || r.Limit > maxApprovals {
 		return fault.New(fault.ValidationError, "must be from 0 to %d", maxApprovals).WithField("limit")
+	}
+	if r.Expired && r.All {
+		return fault.New(fault.ValidationError, "does not go with all").WithField("expired")
 	}
 	return nil
 }
@@ -94,11 +97,13 @@ func (rd *reader) approvalsOf(ctx context.Context, id events.TaskID, wanted map[
 	err := rd.engine.inspect(ctx, id, func(e *entry) error {
 		views, parts = views[:0], parts[:0]
 		r := e.read()
+		next := approvalOrderOf(e.task)
 		for _, a := range e.task.Approvals {
 			if !wanted[a.ID] {
 				continue
 			}
 			view := viewOf(e.task, a, rd.now())
+			view.Next = next.of(a)
 			view.Submitter = cmp.Or(rd.engine.requester(e), view.Submitter)
 			view.Lasting = rd.rules.Lasting(e.task, a)
 			if rd.cfg.FourEyes {

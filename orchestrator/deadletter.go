@@ -55,19 +55,43 @@ const stuckAfter = 10 * time.Second
 const maxStuck = 10_000
 
 // stuck returns the lines of the tasks that api.ListRequest.Stuck selects. Those that are blocked are in the dead letter.
-func (d deadLetter) stuck() []api.Summary {
+func (d deadLetter) stuck() (lines []api.Summary) {
+	d.eachStuck(func(line *api.Summary) bool {
+		lines = append(lines, *line)
+		return len(lines) < maxStuck
+	})
+	return lines
+}
+
+// maxCounted limits what CountStuck counts.
+const maxCounted = 1000
+
+// CountStuck returns the number of tasks that api.ListRequest.Stuck selects, at most 1,000. It is cheap as long as no task is stuck: it looks
+// at each queue once.
+func (rd *reader) CountStuck() (n int) {
+	if rd.serving() != nil {
+		return 0
+	}
+	deadLetter{rd}.eachStuck(func(*api.Summary) bool {
+		n++
+		return n < maxCounted
+	})
+	return n
+}
+
+// eachStuck calls a function with the line of each stuck task until it returns false. It holds the lock.
+func (d deadLetter) eachStuck(do func(*api.Summary) bool) {
 	d.lock()
 	defer d.unlock()
 	found := map[events.TaskID]bool{}
-	var lines []api.Summary
 	for id := range d.engine.queue.dispatcher.Unserved(stuckAfter) {
-		if line := d.engine.listed.open[id]; line != nil && !found[id] && line.State != statemachine.Blocked {
-			found[id] = true
-			lines = append(lines, *line)
+		line := d.engine.listed.open[id]
+		if line == nil || found[id] || line.State == statemachine.Blocked {
+			continue
 		}
-		if len(lines) == maxStuck {
-			break
+		found[id] = true
+		if !do(line) {
+			return
 		}
 	}
-	return lines
 }

@@ -49,6 +49,7 @@ func TestStuckTasks(t *testing.T) {
 			elsewhere: "Step a is ready, but no worker of queue default works in /elsewhere, the root of the task.",
 		}, n.stuckReasons())
 		assert.Empty(t, n.deadList())
+		assert.Equal(t, 2, n.CountStuck())
 
 		poll(work.Poll{Worker: "far", Queues: []string{"far"}, Free: 2})
 		assert.Contains(t, n.stuckReasons(), elsewhere)

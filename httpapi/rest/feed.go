@@ -21,6 +21,8 @@ const (
 	// does not grow with the number of listeners. longestPause is the longest pause.
 	pauseEach    = time.Millisecond
 	longestPause = 100 * time.Millisecond
+	// stuckEvery is the time between two counts of the stuck tasks, while there are listeners.
+	stuckEvery = time.Second
 )
 
 // FeedConfig configures a Feed.
@@ -29,6 +31,8 @@ type FeedConfig struct {
 	Now func() time.Time
 	// Lag returns for how long the oldest change waits of which the feed has not heard yet. Default: none waits.
 	Lag func() time.Duration
+	// Stuck counts the stuck tasks (api.ListRequest.Stuck): their number grows without a change of a task. Default: there are none.
+	Stuck func() int
 }
 
 // Feed passes changed tasks on to listeners, such as open pages. It collects the changes of a short time, encodes them once, and passes
@@ -60,6 +64,9 @@ func NewFeed(cfg FeedConfig) *Feed {
 	}
 	if cfg.Lag == nil {
 		cfg.Lag = func() time.Duration { return 0 }
+	}
+	if cfg.Stuck == nil {
+		cfg.Stuck = func() int { return 0 }
 	}
 	f := &Feed{cfg: cfg, start: newPosition(cfg.Now()), wake: make(chan struct{}, 1), closed: make(chan struct{}), listeners: map[*listener]bool{}}
 	f.ended.Go(f.run)
@@ -96,11 +103,17 @@ func (f *Feed) position() (position, bool) {
 
 // run passes on batches until the feed is closed.
 func (f *Feed) run() {
+	count := time.NewTicker(stuckEvery)
+	defer count.Stop()
+	stuck := 0
 	for {
 		select {
 		case <-f.wake:
 			after := f.next() // before take, so that what is taken contains everything before it
 			f.passOn(f.collected.take(), after)
+		case <-count.C:
+			stuck = f.wakeIfStuck(stuck)
+			continue
 		case <-f.closed:
 			return
 		}
@@ -110,6 +123,26 @@ func (f *Feed) run() {
 			return
 		}
 	}
+}
+
+// wakeIfStuck wakes the listeners that see all tasks if the number of stuck tasks has changed, so that they count the inbox again. One
+// count serves all listeners. It returns the number.
+func (f *Feed) wakeIfStuck(before int) int {
+	if f.listening.Load() == 0 {
+		return before
+	}
+	now := f.cfg.Stuck()
+	if now == before {
+		return now
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for l := range f.listeners {
+		if l.only == "" {
+			signal(l.wake)
+		}
+	}
+	return now
 }
 
 // passOn encodes changed tasks, and passes them on to all listeners as one batch that ends at a position.

@@ -2,7 +2,9 @@ package rest_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -43,4 +45,39 @@ func TestInboxCountsEachEntryOnce(t *testing.T) {
 	count, err := rest.CountInbox(t.Context(), people{})
 	require.NoError(t, err)
 	assert.Equal(t, rest.Inbox{Approvals: 5, Questions: 2, InDoubt: 1, Dead: 2, Stuck: 1}, count)
+}
+
+// growing is an API of a node whose stuck tasks grow without a change of a task.
+type growing struct {
+	api.API
+
+	stuck *atomic.Int64
+}
+
+func (g growing) List(ctx context.Context, r api.ListRequest) (api.ListReply, error) {
+	if r.Stuck {
+		return api.ListReply{Tasks: make([]api.Summary, g.stuck.Load())}, nil
+	}
+	return g.API.List(ctx, r)
+}
+
+// An open stream learns within two seconds that a task is stuck, although no task has changed, and one count serves all streams.
+func TestStuckTasksAreSent(t *testing.T) {
+	t.Parallel()
+	var stuck, counted atomic.Int64
+	feed := rest.NewFeed(rest.FeedConfig{Stuck: func() int { counted.Add(1); return int(stuck.Load()) }})
+	t.Cleanup(feed.Close)
+	s := newSite(t, func(c *rest.Config) { c.Feed, c.API = feed, growing{c.API, &stuck} })
+	assert.Zero(t, counted.Load(), "nobody listens")
+	all := []*eventsOf{s.stream(rest.Operator, "/events"), s.stream(rest.Viewer, "/events")}
+	for _, one := range all {
+		assert.Contains(t, one.next().data, `"stuck":0`)
+	}
+	began, before := time.Now(), counted.Load()
+	stuck.Store(2)
+	for _, one := range all {
+		assert.Contains(t, one.next().data, `"stuck":2`)
+	}
+	took := time.Since(began)
+	assert.LessOrEqual(t, counted.Load()-before, int64(took/time.Second)+1, "one count a second, also for two streams")
 }

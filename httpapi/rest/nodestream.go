@@ -159,7 +159,6 @@ func (n *nodeStream) follow(ctx context.Context) {
 				return
 			}
 		case <-idle.C:
-			// the inbox is counted again, because a task becomes stuck without a change
 			if n.sendPlace() != nil || n.sendInbox(ctx) != nil || n.out.Comment() != nil {
 				return
 			}

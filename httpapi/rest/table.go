@@ -167,7 +167,7 @@ func peopleRoutes() []route {
 	const get, post = http.MethodGet, http.MethodPost
 	return []route{
 		plain(get, "/approvals", "approvals", "List approvals, the most urgent first.", reads, toolApprovals, on(api.API.Approvals)).
-			query("task", "all", "submitter", "limit"),
+			query("task", "all", "expired", "submitter", "limit"),
 		plain(get, "/approvals/{id}", "approval", "Read an approval.", reads, toolApprovals, then(api.API.Approvals, soleApproval)).
 			with(fromPath("id", "id")),
 		plain(post, "/approvals/{id}/decide", "decide", "Decide about an approval.", operates, anyTool, on(api.API.Decide)).
