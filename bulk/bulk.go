@@ -82,6 +82,9 @@ func digest(items []Item) string {
 
 // selected returns the tasks, or their pending approvals, that a request selects.
 func selected(ctx context.Context, n Node, r Request) ([]Item, error) {
+	if len(r.Where.IDs) > 0 {
+		return named(ctx, n, r)
+	}
 	items, open := []Item{}, r.Act == Cancel && len(r.Where.States) == 0
 	most := cmp.Or(r.Max, DefaultMax)
 	list := r.Where.list()
@@ -130,10 +133,15 @@ func pending(ctx context.Context, n Node, tasks []Item) ([]Item, error) {
 	items := []Item{}
 	for _, p := range reply.Approvals {
 		if chosen[p.Task] {
-			items = append(items, Item{ID: p.ID, Task: p.Task, Name: p.Description, State: string(p.Status), rev: p.TaskRev})
+			items = append(items, itemOf(p))
 		}
 	}
 	return items, nil
+}
+
+// itemOf returns the item of an approval.
+func itemOf(p api.ApprovalView) Item {
+	return Item{ID: p.ID, Task: p.Task, Name: p.Description, State: string(p.Status), rev: p.TaskRev}
 }
 
 // Do does the act of a request on each item of its report, and sets what became of it. progress is called before each item with the

@@ -56,8 +56,10 @@ type Request struct {
 // ActorFields returns the field that names who acts.
 func (r *Request) ActorFields() []*string { return []*string{&r.Actor} }
 
-// Where selects tasks. Zero fields do not select. The fields are those of api.ListRequest.
+// Where selects tasks. Zero fields do not select. The fields are those of api.ListRequest, but for IDs.
 type Where struct {
+	// IDs names the tasks, at most MaxItems. For Approve, an id may be that of an approval. It goes with no other field.
+	IDs       []string             `json:"ids,omitempty"`
 	States    []statemachine.State `json:"states,omitempty"`
 	Labels    map[string]string    `json:"labels,omitempty"`
 	Name      string               `json:"name,omitempty"`
@@ -70,7 +72,10 @@ type Where struct {
 }
 
 // isZero reports whether a filter selects all tasks.
-func (w *Where) isZero() bool {
+func (w *Where) isZero() bool { return len(w.IDs) == 0 && w.filtersNothing() }
+
+// filtersNothing reports whether a filter has no fields, apart from ids.
+func (w *Where) filtersNothing() bool {
 	return len(w.States) == 0 && len(w.Labels) == 0 && w.Name == "" && w.Parent == "" && w.Session == "" && w.Requestor == "" &&
 		w.Since.IsZero() && w.Until.IsZero() && !w.Dead
 }
@@ -91,6 +96,9 @@ func (w *Where) String() string {
 		if value != "" {
 			parts = append(parts, key+"="+value)
 		}
+	}
+	if n := len(w.IDs); n > 0 {
+		add("ids", strconv.Itoa(n))
 	}
 	for _, s := range w.States {
 		add("state", string(s))
@@ -124,6 +132,10 @@ func (r *Request) Check() error {
 		return fault.New(fault.ValidationError, "%q is not an act", fault.Clip(r.Act, longest)).WithField("act").WithHint("use %s", strings.Join(Acts(), ", "))
 	case r.Where.isZero():
 		return fault.New(fault.RequiredField, "is missing").WithField("where").WithHint(`such as {"states": ["FAILED"]}`)
+	case len(r.Where.IDs) > MaxItems:
+		return fault.New(fault.ValidationError, "has %d ids, the limit is %d", len(r.Where.IDs), MaxItems).WithField("where.ids")
+	case len(r.Where.IDs) > 0 && !r.Where.filtersNothing():
+		return fault.New(fault.ValidationError, "does not go with other filters").WithField("where.ids")
 	case r.Max < 0 || r.Max > MaxItems:
 		return fault.New(fault.ValidationError, "must be between 1 and %d", MaxItems).WithField("max")
 	case r.From != "" && r.Act != Retry:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/orch-dev/orch/api"
@@ -32,7 +33,7 @@ func (b *restBulk) Bulk(ctx context.Context, r rest.BulkRequest) (bulk.Report, e
 	case r.DryRun:
 		return bulk.Select(ctx, b.api, r.Request)
 	case r.IdempotencyKey == "":
-		return b.act(ctx, r.Request)
+		return b.act(ctx, r.Request, func(int, int) {})
 	}
 	a, known, err := b.answers.claim(r, b.host.clock())
 	if err != nil {
@@ -41,14 +42,23 @@ func (b *restBulk) Bulk(ctx context.Context, r rest.BulkRequest) (bulk.Report, e
 	if known {
 		return a.await(ctx)
 	}
-	a.report, a.err = b.act(ctx, r.Request)
+	a.report, a.err = b.act(ctx, r.Request, a.advance)
 	b.answers.finish(a)
 	return a.report, a.err
 }
 
+// Progress implements rest.BulkService.
+func (b *restBulk) Progress(_ context.Context, r rest.BulkProgressRequest) (rest.BulkProgress, error) {
+	a := b.answers.find(r.Actor, r.IdempotencyKey)
+	if a == nil {
+		return rest.BulkProgress{}, fault.New(fault.NotFound, "there is no act with this key").WithField("idempotency_key")
+	}
+	return rest.BulkProgress{Count: int(a.count.Load()), Tried: int(a.tried.Load()), Ended: a.ended()}, nil
+}
+
 // act selects the set and acts on it. The whole is an act in the audit stream, beside those on the tasks. An error means that nothing was
-// done.
-func (b *restBulk) act(ctx context.Context, r bulk.Request) (bulk.Report, error) {
+// done. progress is called with the number of items, and of those that were tried.
+func (b *restBulk) act(ctx context.Context, r bulk.Request, progress func(count, tried int)) (bulk.Report, error) {
 	if !b.acting.TryLock() {
 		return bulk.Report{}, fault.New(fault.RateLimited, "another act on many tasks is being done").WithHint("try again in some seconds").
 			WithRetryAt(time.Now().Add(5 * time.Second))
@@ -62,11 +72,12 @@ func (b *restBulk) act(ctx context.Context, r bulk.Request) (bulk.Report, error)
 	act := audit.Act{Actor: r.Actor, Face: audit.FaceHTTP, Name: "bulk." + r.Act, Target: report.Set, Params: r.Params(report.Count)}
 	err = b.host.act(ctx, act, true, func() (string, *audit.Link, error) {
 		began = true
-		return "", nil, bulk.Do(context.WithoutCancel(ctx), b.api, r, &report, func(int) {})
+		return "", nil, bulk.Do(context.WithoutCancel(ctx), b.api, r, &report, func(tried int) { progress(report.Count, tried) })
 	})
 	if !began {
 		return bulk.Report{}, err
 	}
+	progress(report.Count, report.Count)
 	for i := range report.Items {
 		if e := report.Items[i].Error; e != nil {
 			clean := *e
@@ -94,9 +105,17 @@ type bulkAnswers struct {
 type bulkAnswer struct {
 	actor, key, request string
 	at                  time.Time
-	done                chan struct{}
-	report              bulk.Report
-	err                 error
+	// count and tried are the numbers of items of the set, and of those that were acted on.
+	count, tried atomic.Int64
+	done         chan struct{}
+	report       bulk.Report
+	err          error
+}
+
+// advance notes how far the act is.
+func (a *bulkAnswer) advance(count, tried int) {
+	a.count.Store(int64(count))
+	a.tried.Store(int64(tried))
 }
 
 // await returns the answer when there is one.
@@ -141,6 +160,18 @@ func (b *bulkAnswers) claim(r rest.BulkRequest, now time.Time) (a *bulkAnswer, k
 	a = &bulkAnswer{actor: r.Actor, key: r.IdempotencyKey, request: string(text), at: now, done: make(chan struct{})}
 	b.all = append(b.all, a)
 	return a, false, nil
+}
+
+// find returns the answer of a key, nil if there is none.
+func (b *bulkAnswers) find(actor, key string) *bulkAnswer {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, a := range b.all {
+		if a.actor == actor && a.key == key {
+			return a
+		}
+	}
+	return nil
 }
 
 // finish makes an answer known to those who wait, and keeps it, unless nothing was done.

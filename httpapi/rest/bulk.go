@@ -13,6 +13,27 @@ type BulkService interface {
 	// Bulk selects tasks, and acts on them unless the request is a dry run. A request with the same key and actor as an earlier one gets
 	// the answer of that.
 	Bulk(ctx context.Context, r BulkRequest) (bulk.Report, error)
+	// Progress says how far an act is that was requested with a key by the same actor. It returns NOT_FOUND if there was none.
+	Progress(ctx context.Context, r BulkProgressRequest) (BulkProgress, error)
+}
+
+// BulkProgressRequest asks how far an act is.
+type BulkProgressRequest struct {
+	// IdempotencyKey is that of the request for the act.
+	IdempotencyKey string `json:"idempotency_key"`
+	Actor          string `json:"actor"`
+}
+
+// ActorFields returns the field that names who asks.
+func (r *BulkProgressRequest) ActorFields() []*string { return []*string{&r.Actor} }
+
+// BulkProgress is how far an act on many tasks is.
+type BulkProgress struct {
+	// Count is the number of items of the set, Tried that of those that were acted on so far, whatever came of it.
+	Count int `json:"count"`
+	Tried int `json:"tried"`
+	// Ended is set when the request for the act has its answer.
+	Ended bool `json:"ended"`
 }
 
 // BulkRequest asks for an act on many tasks.
@@ -27,7 +48,17 @@ type BulkRequest struct {
 func bulkRoutes() []route {
 	act := plain(http.MethodPost, "/tasks:bulk", "bulk", "Cancel, retry or redrive all tasks that a filter selects, or grant their approvals.", operates, anyTool, nothing()).
 		with(fromHeader("Idempotency-Key", "idempotency_key")).checks(prepared(checkBulk))
-	return []route{served(act, func(c Config) BulkService { return c.Bulk }, BulkService.Bulk)}
+	progress := plain(http.MethodGet, "/tasks:bulk", "bulk_progress", "Say how far an act on many tasks is.", operates, anyTool, nothing()).
+		query("idempotency_key").checks(prepared(checkProgress))
+	service := func(c Config) BulkService { return c.Bulk }
+	return []route{served(act, service, BulkService.Bulk), served(progress, service, BulkService.Progress)}
+}
+
+func checkProgress(r *BulkProgressRequest) error {
+	if r.IdempotencyKey == "" {
+		return fault.New(fault.RequiredField, "is missing").WithField("idempotency_key").WithHint("it is that of the request for the act")
+	}
+	return nil
 }
 
 // maxKey bounds BulkRequest.IdempotencyKey, in bytes.

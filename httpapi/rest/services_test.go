@@ -57,6 +57,11 @@ func (f fakeBulk) Bulk(_ context.Context, r rest.BulkRequest) (bulk.Report, erro
 	return bulk.Report{Items: []bulk.Item{}}, nil
 }
 
+func (f fakeBulk) Progress(_ context.Context, r rest.BulkProgressRequest) (rest.BulkProgress, error) {
+	f.api.record("bulk_progress", r)
+	return rest.BulkProgress{Count: 3, Tried: 1}, nil
+}
+
 // serviceCalls returns a request for each route of the agents, their work, the MCP servers and the acts on many tasks.
 func serviceCalls() []call {
 	const get, post = http.MethodGet, http.MethodPost
@@ -67,6 +72,7 @@ func serviceCalls() []call {
 		{get, "/mcp/servers/files/tools", "", 200, 403, 403, 200},
 		{post, "/mcp/servers/files/accept", `{"tools":{"a":"1"}}`, 200, 403, 403, 403},
 		{post, "/tasks:bulk", `{"act":"cancel","where":{"dead":true},"dry_run":true}`, 200, 403, 403, 403},
+		{get, "/tasks:bulk?idempotency_key=k", "", 200, 403, 403, 403},
 	}
 }
 

@@ -1,0 +1,65 @@
+package bulk
+
+import (
+	"context"
+	"strings"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// named returns the items with the ids of a request. Tasks that have ended are no part of a cancel, and approvals that are decided none of
+// an approve: a set that was shown with them has changed.
+func named(ctx context.Context, n Node, r Request) ([]Item, error) {
+	items, known := []Item{}, map[string]bool{}
+	for _, id := range r.Where.IDs {
+		if err := ctx.Err(); err != nil {
+			return nil, fault.From(err)
+		}
+		var found []Item
+		var err error
+		switch {
+		case r.Act != Approve:
+			found, err = namedTask(ctx, n, r.Act, events.TaskID(id))
+		case strings.HasPrefix(id, approvalPrefix):
+			found, err = asked(ctx, n, api.ApprovalsRequest{ID: id})
+		default:
+			found, err = asked(ctx, n, api.ApprovalsRequest{Task: events.TaskID(id)})
+		}
+		if err != nil && !fault.Has(err, fault.NotFound) { // a task may have been removed since its id was shown
+			return nil, err
+		}
+		for _, item := range found {
+			if !known[item.ID] {
+				known[item.ID] = true
+				items = append(items, item)
+			}
+		}
+	}
+	return items, nil
+}
+
+// approvalPrefix begins the id of an approval.
+const approvalPrefix = "APR_"
+
+// namedTask returns the item of a task, none if the act selects no such task.
+func namedTask(ctx context.Context, n Node, act string, id events.TaskID) ([]Item, error) {
+	t, err := n.Get(ctx, api.GetRequest{ID: id})
+	if err != nil || t.Imported != nil || act == Cancel && t.State.Terminal() {
+		return nil, err
+	}
+	return []Item{{ID: string(t.ID), Task: t.ID, Name: t.Name, State: string(t.State)}}, nil
+}
+
+// asked returns the items of the pending approvals that a request selects.
+func asked(ctx context.Context, n Node, r api.ApprovalsRequest) (items []Item, err error) {
+	reply, err := n.Approvals(ctx, r)
+	for _, p := range reply.Approvals {
+		if p.Status == statemachine.ApprovalPending {
+			items = append(items, itemOf(p))
+		}
+	}
+	return items, err
+}
