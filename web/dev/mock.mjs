@@ -5,6 +5,7 @@ import { createServer } from 'node:http'
 import { extname, join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { audit, happens } from './audit.mjs'
+import { bulk, progress } from './bulk.mjs'
 import { costs } from './costs.mjs'
 import { file, files } from './files.mjs'
 import { conversation } from './fixtures.mjs'
@@ -27,6 +28,8 @@ let away = false
 const routes = [
   ['GET', /^\/status$/, () => world.status()],
   ['GET', /^\/tasks$/, (_, q) => world.list(q)],
+  ['POST', /^\/tasks:bulk$/, (_, __, body) => bulk(world, body)],
+  ['GET', /^\/tasks:bulk$/, (_, q) => progress(world, q)],
   ['GET', /^\/tasks\/([^/]+)$/, ([id]) => held(world, world.view(id))],
   ['GET', /^\/tasks\/([^/]+)\/history$/, ([id], q) => world.history(id, Number(q.get('from') ?? 1), Number(q.get('limit') ?? 1000))],
   ['GET', /^\/tasks\/([^/]+)\/steps\/([^/]+)\/conversation$/, ([id, step], q) => conversation(world.story(id), step, { rev: Number(q.get('rev')), from: Number(q.get('from')), limit: Number(q.get('limit')) })],
@@ -37,7 +40,7 @@ const routes = [
   ['POST', /^\/tasks\/([^/]+)\/(cancel|pause|resume|retry|redrive|resolve|fork|undo)$/, ([id, verb], _, body) => world.act(id, verb, body)],
   ['GET', /^\/diff$/, (_, q) => world.diff(q.get('a'), q.get('b'))],
   ['GET', /^\/queue$/, () => world.queue()],
-  ['GET', /^\/approvals$/, (_, q) => world.approvals(q.get('task'))],
+  ['GET', /^\/approvals$/, (_, q) => world.approvals(q.get('task'), q.get('expired'))],
   ['GET', /^\/approvals\/([^/]+)$/, ([id]) => world.approval(id)],
   ['POST', /^\/approvals\/([^/]+)\/decide$/, ([id], _, body) => world.decide(id, body)],
   ['GET', /^\/questions$/, () => world.questions()],

@@ -170,7 +170,10 @@ export class World {
     return { tasks, stats: { total: 2231, pending: 1104, assigned: 7, in_progress: 1111, blocked: 9, wait: 84_000_000_000 } }
   }
 
-  approvals(task) { return { approvals: this.approvalList.filter((a) => a.status === 'pending' && (!task || a.task === task)) } }
+  approvals(task, expired) {
+    const wanted = (a) => (expired ? a.status === 'expired' && a.task_state === 'BLOCKED' : a.status === 'pending')
+    return { approvals: this.approvalList.filter((a) => wanted(a) && (!task || a.task === task)) }
+  }
 
   approval(id) {
     const a = this.approvalList.find((one) => one.id === id)

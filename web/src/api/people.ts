@@ -35,6 +35,7 @@ export interface ApprovalView {
   decided_at?: string
   reason?: string
   disposition?: string
+  next?: string
   task_state: TaskState
   task_rev?: number
 }

@@ -1,20 +1,21 @@
-import { useEffect, useMemo, useState } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { ApprovalView, QuestionView } from '../api.ts'
-import { aborted, post } from '../client.ts'
-import { commands } from '../commands.ts'
+import { aborted } from '../client.ts'
 import { plural } from '../format.ts'
-import { inboxRound, kindNames, readInbox, type Inbox, type Item, type Kind } from '../inbox.ts'
+import { inboxRound, kindNames, readInbox, rule, type Inbox, type Item, type Kind } from '../inbox.ts'
 import { useKeys } from '../keys.ts'
 import { epoch, decides } from '../node.ts'
 import { go, href, path, query, setQuery } from '../route.ts'
 import { isTaskID } from '../tasks.ts'
-import { Bulk, type Job } from '../ui/bulk.tsx'
+import { ticked } from '../ticked.ts'
+import { announce } from '../ui/announce.tsx'
 import { Empty, Loading, Problem } from '../ui/notice.tsx'
-import { Line } from '../ui/text.tsx'
+import { Line, Txt } from '../ui/text.tsx'
 import { Ago, Left } from '../ui/time.tsx'
 import { useGet, useTitle } from '../ui/use.ts'
 import { Virtual } from '../ui/virtual.tsx'
-import { ApprovalCard, FullApproval, mayNot } from './approval.tsx'
+import { ApprovalCard, FullApproval } from './approval.tsx'
+import { InboxActs, selectable } from './inboxacts.tsx'
 import { QuestionCard } from './question.tsx'
 import { StuckCard } from './stuck.tsx'
 
@@ -23,17 +24,28 @@ export function InboxPage({ id }: { id: string }) {
   useTitle('Inbox')
   const [inbox, setInbox] = useState<Inbox>()
   const [problem, setProblem] = useState<unknown>()
-  const [chosen, setChosen] = useState<string[]>([])
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
+  const last = useRef('')
   useEffect(() => {
     const abort = new AbortController()
-    readInbox(abort.signal).then((i) => { setInbox(i); setProblem(undefined) }, (e: unknown) => { if (!aborted(e)) setProblem(e) })
+    readInbox(abort.signal).then((i) => {
+      setInbox(i)
+      setProblem(undefined)
+      setChosen((c) => new Set(i.items.filter((one) => c.has(one.id)).map((one) => one.id))) // what is selected is always in the list
+    }, (e: unknown) => { if (!aborted(e)) setProblem(e) })
     return () => abort.abort()
   }, [inboxRound.value, epoch.value])
 
   const kind = query.value.get('kind') as Kind | null
+  useEffect(() => setChosen(new Set()), [kind])
   const items = useMemo(() => (inbox?.items ?? []).filter((i) => !kind || i.kind === kind), [inbox, kind])
   const at = items.findIndex((i) => i.id === id)
-  const open = at >= 0 ? items[at] : id ? undefined : items[0]
+  const open = id ? inbox?.items.find((i) => i.id === id) : items[0]
+  const toggle = (item: Item, range = false) => {
+    const from = range ? last.current : ''
+    setChosen((c) => ticked(c, items.filter(selectable), item.id, from))
+    last.current = item.id
+  }
   const move = (by: number) => {
     const from = Math.max(0, items.findIndex((i) => path.value.endsWith(i.id)))
     show(items[Math.min(items.length - 1, Math.max(0, from + by))])
@@ -41,7 +53,8 @@ export function InboxPage({ id }: { id: string }) {
   useKeys([
     { key: 'j', does: 'Next entry', run: () => move(1) },
     { key: 'k', does: 'Previous entry', run: () => move(-1) },
-  ], [items])
+    ...(decides.value ? [{ key: 'x', does: 'Select the entry', run: () => { if (open && selectable(open)) toggle(open) } }] : []),
+  ], [items, open, decides.value])
   // What is worked on and what was decided stays in view: were the next entry shown in its place, a second click would decide about that.
   const done = () => { inboxRound.value++; if (!id) show(open) }
 
@@ -53,24 +66,27 @@ export function InboxPage({ id }: { id: string }) {
         <Kinds of={inbox.items} kind={kind} />
         <Problem of={problem} />
         {inbox.omitted + inbox.unread > 0 && <p class="note">{plural(inbox.omitted, 'entry')} left out, {plural(inbox.unread, 'task')} unreadable.</p>}
-        {chosen.length > 0 && <BulkBar of={items} chosen={chosen} onDone={() => { setChosen([]); inboxRound.value++ }} />}
+        <InboxActs of={items.filter((i) => chosen.has(i.id))} onDone={() => { setChosen(new Set()); inboxRound.value++ }} />
         {items.length === 0
           ? <Empty title="Nothing waits for you.">Approvals, questions, calls in doubt, failed tasks and tasks that wait for a worker that nobody has started appear here by themselves.</Empty>
-          : <Virtual
+          : <>
+            <p class="quiet small">{rule}</p>
+            <div class="inboxheads" aria-hidden="true"><span>Waits</span><span>Ends</span></div>
+            <Virtual
               items={items} height={68} label="Inbox entries" id={(i) => i.id} cursor={at} onCursor={(i) => show(items[i])}
-              row={(i) => <Entry of={i} current={i === open} chosen={chosen.includes(i.id)} onChoose={() => setChosen(toggle(chosen, i.id))} />}
-            />}
+              row={(i) => <Entry of={i} current={i === open} chosen={chosen.has(i.id)} onChoose={(range) => toggle(i, range)} />}
+            />
+          </>}
       </section>
       <section class="detail" aria-label="Details" onFocusIn={() => { if (!id) show(open) }}>
         {id && <a class="back" href={href('/inbox', { kind: kind ?? undefined })}>← All entries</a>}
-        {open ? <Card key={open.id} of={open} onDone={done} /> : id ? <Closed id={id} onDone={done} /> : null}
+        {open ? <Card key={open.id} of={open} onDone={done} /> : id ? <Closed key={id} id={id} next={inbox.items.find((i) => i.task === id)} onDone={done} /> : null}
       </section>
     </div>
   )
 }
 
 const show = (item: Item | undefined): void => { if (item) go(href(`/inbox/${item.id}`, { kind: query.value.get('kind') ?? undefined }), true) }
-const toggle = (list: string[], id: string): string[] => (list.includes(id) ? list.filter((l) => l !== id) : [...list, id])
 
 function Kinds({ of, kind }: { of: Item[]; kind: Kind | null }) {
   return (
@@ -85,16 +101,16 @@ function Kinds({ of, kind }: { of: Item[]; kind: Kind | null }) {
 }
 
 const marks: Record<Kind, string> = { approval: 'person', question: 'person', doubt: 'block', dead: 'bad', stuck: 'block' }
-const single: Record<Kind, string> = { approval: 'Approval', question: 'Question', doubt: 'In doubt', dead: 'Failed or blocked', stuck: 'Needs action' }
+const single: Record<Kind, string> = { approval: 'Approval', question: 'Question', doubt: 'In doubt', dead: 'Dead letter', stuck: 'Stuck' }
 
-function Entry({ of: i, current, chosen, onChoose }: { of: Item; current: boolean; chosen: boolean; onChoose: () => void }) {
+function Entry({ of: i, current, chosen, onChoose }: { of: Item; current: boolean; chosen: boolean; onChoose: (range: boolean) => void }) {
   const risk = i.kind === 'approval' ? i.approval.risk : ''
   return (
     <div class={`entry ${current ? 'current' : ''}`}>
-      {decides.value && (i.kind === 'approval' || i.kind === 'dead' ? <input type="checkbox" checked={chosen} onChange={onChoose} aria-label={`Select ${i.title}`} /> : <span class="space" />)}
+      {decides.value && (selectable(i) ? <input type="checkbox" checked={chosen} onClick={(e) => onChoose(e.shiftKey)} aria-label={`Select ${i.title}`} /> : <span class="space" />)}
       <a href={href(`/inbox/${i.id}`, { kind: query.value.get('kind') ?? undefined })} aria-current={current ? 'true' : undefined}>
         <span class="title"><Line>{i.title}</Line></span>
-        <span class="meta"><span class={`state ${marks[i.kind]}`}>{single[i.kind]}</span>{risk && <span class={`risk ${risk}`}>{risk} risk</span>}<span class="cut"><Line>{i.taskName}</Line></span>{i.until ? <Left at={i.until} /> : <Ago at={i.since} />}</span>
+        <span class="meta"><span class={`state ${marks[i.kind]}`}>{single[i.kind]}</span>{risk && <span class={`risk ${risk}`}>{risk} risk</span>}<span class="cut"><Line>{i.taskName}</Line></span><span class="waits"><span class="hidden">waits </span><Ago at={i.since} /></span><span class="ends">{i.until ? <Left at={i.until} /> : <span class="quiet">no end</span>}</span></span>
       </a>
     </div>
   )
@@ -104,36 +120,30 @@ function Card({ of: i, onDone }: { of: Item; onDone: () => void }) {
   switch (i.kind) {
     case 'approval': return <FullApproval of={i.approval} onDone={onDone} />
     case 'question': return <QuestionCard of={i.question} onDone={onDone} />
-    default: return <StuckCard of={i.summary} waits={i.kind === 'stuck'} onDone={onDone} />
+    default: return <StuckCard of={i.summary} asked={i.asked} waits={i.kind === 'stuck'} onDone={onDone} />
   }
 }
 
-/** Closed shows an entry that is not in the inbox: it was decided, or the address is wrong. */
-function Closed({ id, onDone }: { id: string; onDone: () => void }) {
+/** Closed shows an entry that is not in the inbox: it was decided, or the address is wrong. next is what now waits of the same task. */
+function Closed({ id, next, onDone }: { id: string; next: Item | undefined; onDone: () => void }) {
   const approval = useGet<ApprovalView>(id.startsWith('APR_') ? `/approvals/${id}` : '')
   const question = useGet<QuestionView>(id.startsWith('ASK_') ? `/questions/${id}` : '')
-  if (approval.data) return <ApprovalCard of={approval.data} onDone={onDone} onStale={approval.reload} />
+  if (approval.data) return <ApprovalCard of={approval.data} onDone={onDone} reload={approval.reload} />
   if (question.data) return <QuestionCard of={question.data} onDone={onDone} />
-  if (isTaskID(id)) return <Empty title="This task no longer waits for you."><a href={href(`/tasks/${id}`)}>Open the task</a> to see how it stands.</Empty>
-  return <Empty title="This entry no longer waits.">It was decided meanwhile, has expired, or its address is wrong.</Empty>
+  if (isTaskID(id) && next) return <AsksAgain of={next} />
+  if (isTaskID(id)) return <Empty title="This task no longer waits for you."><a href={href(`/tasks/${id}`)}>Open the task</a> to see how it stands. If it asks again, this page goes there.</Empty>
+  return approval.problem || question.problem ? <Problem of={approval.problem ?? question.problem} /> : <Loading />
 }
 
-function BulkBar({ of, chosen, onDone }: { of: Item[]; chosen: string[]; onDone: () => void }) {
-  const items = of.filter((i) => chosen.includes(i.id))
-  const approvals = items.flatMap((i) => (i.kind === 'approval' ? [i.approval] : []))
-  const dead = items.flatMap((i) => (i.kind === 'dead' && i.summary.state === 'FAILED' ? [i.summary] : []))
-  const decide = (as: string) => (a: ApprovalView, reason: string): Job => ({
-    id: a.id, title: a.description, detail: a.tool ?? a.type, skip: mayNot(a) || (as === 'granted' && a.form ? 'it has a form to fill in' : ''),
-    open: href(`/inbox/${a.id}`),
-    args: a.args, run: () => post(`/approvals/${a.id}/decide`, { as, reason, seen_rev: a.task_rev }),
-    command: as === 'granted' ? commands.approve(a.id, reason, undefined, [], []) : commands.reject(a.id, reason),
-  })
-  return (
-    <div class="bulkbar" role="group" aria-label="Selected entries">
-      <span>{chosen.length} selected</span>
-      {approvals.length > 0 && <Bulk verb="Approve" reason="optional" jobs={(reason) => approvals.map((a) => decide('granted')(a, reason))} onDone={onDone} />}
-      {approvals.length > 0 && <Bulk verb="Reject" danger reason="required" jobs={(reason) => approvals.map((a) => decide('rejected')(a, reason))} onDone={onDone} />}
-      {dead.length > 0 && <Bulk verb="Redrive" jobs={() => dead.map((t) => ({ id: t.id, title: t.name, detail: t.reason ?? '', skip: '', run: () => post(`/tasks/${t.id}/redrive`), command: commands.redrive(t.id) }))} onDone={onDone} />}
-    </div>
-  )
+/** pause is how long it is said that a task asks again, before that is shown: so that a second click on the card before decides nothing. */
+const pause = 1500
+
+/** AsksAgain leads from a task to what waits of it now. */
+function AsksAgain({ of: next }: { of: Item }) {
+  const to = href(`/inbox/${next.id}`)
+  useEffect(() => {
+    const timer = setTimeout(() => { announce('It asks again.'); go(to, true) }, pause)
+    return () => clearTimeout(timer)
+  }, [next.id])
+  return <Empty title="The task goes on, and asks again."><a href={to}><Txt>{next.title}</Txt></a></Empty>
 }

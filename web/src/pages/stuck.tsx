@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
-import type { ExplainReply, Json, StepView, Summary, TaskView } from '../api.ts'
+import type { ApprovalView, ExplainReply, Json, StepView, Summary, TaskView } from '../api.ts'
+import { taskNow } from '../bulk.ts'
 import { post } from '../client.ts'
 import { commands } from '../commands.ts'
 import { record } from '../json.ts'
@@ -16,21 +17,26 @@ import { State } from '../ui/state.tsx'
 import { Txt } from '../ui/text.tsx'
 import { Ago } from '../ui/time.tsx'
 import { useAction, useGet } from '../ui/use.ts'
+import { Asked } from './approval.tsx'
 import { Causes } from './causes.tsx'
 
-/** StuckCard shows a task that only a person can bring further: in doubt, blocked or failed, or one that waits for a worker that nobody has started. */
-export function StuckCard({ of: t, waits, onDone }: { of: Summary; waits: boolean; onDone: () => void }) {
+/**
+ * StuckCard shows a task that only a person can bring further: in doubt, in the dead letter, or stuck because it waits for a worker that nobody has
+ * started. asked are the approvals that nobody decided in time.
+ */
+export function StuckCard({ of: t, asked, waits, onDone }: { of: Summary; asked: ApprovalView[]; waits: boolean; onDone: () => void }) {
   const task = useGet<TaskView>(`/tasks/${t.id}`)
   const why = useGet<ExplainReply>(`/tasks/${t.id}/explain`)
   const reload = () => { task.reload(); why.reload() }
   const doubtful = (task.data?.steps ?? []).filter((s) => s.state === 'in_doubt')
   return (
     <article class="card" aria-labelledby={t.id}>
-      <p class="kicker">{doubtful.length ? 'In doubt' : waits ? 'Needs action' : 'Dead letter'}</p>
+      <p class="kicker">{doubtful.length ? 'In doubt' : waits ? 'Stuck' : 'Dead letter'}</p>
       <h2 id={t.id}><a href={href(`/tasks/${t.id}`)}><Txt>{t.name || t.id}</Txt></a></h2>
       <p><State of={t.state} paused={t.paused} /> <span class="quiet">since <Ago at={t.updated_at} />, submitted by <Txt>{t.requestor}</Txt></span></p>
       <Problem of={task.problem} />
       {why.data ? <Causes of={why.data} /> : <Loading />}
+      {asked.map((a) => <Asked key={a.id} of={a} />)}
       {doubtful.map((s) => <Resolve key={s.key} task={t.id} rev={task.data?.rev} step={s} onDone={onDone} onStale={reload} />)}
       {waits && <WhatToDo of={why.data} />}
       {doubtful.length === 0 && <Continue of={t} rev={task.data?.rev} waits={waits} onDone={onDone} onStale={reload} />}
@@ -96,13 +102,13 @@ const choices: [string, string][] = [
 /** CancelButton cancels one task after a confirmation, because a cancelled task cannot go on. */
 export function CancelButton({ of: t, off = false, onDone }: { of: Pick<Summary, 'id' | 'name' | 'state'> & { rev?: number }; off?: boolean; onDone: () => void }) {
   const job = (reason: string): Job => ({
-    id: t.id, title: t.name || t.id, detail: 'with its children and its running calls', skip: '', command: commands.cancel(t.id, reason.trim()), run: () => post(`/tasks/${t.id}/cancel`, { reason, seen_rev: t.rev }),
+    id: t.id, title: t.name || t.id, now: () => taskNow(t.id), detail: 'with its children and its running calls', skip: '', command: commands.cancel(t.id, reason.trim()), run: () => post(`/tasks/${t.id}/cancel`, { reason, seen_rev: t.rev }),
   })
   return <Bulk verb="Cancel" off={off} danger reason="optional" jobs={(reason) => [job(reason)]} onDone={onDone} />
 }
 
 /** Continue lets a failed or blocked task go on. One that waits for a worker can only be cancelled. */
-export function Continue({ of: t, rev, waits = false, onDone, onStale }: { of: Pick<Summary, 'id' | 'name' | 'state'>; rev: number | undefined; waits?: boolean; onDone: () => void; onStale: () => void }) {
+export function Continue({ of: t, rev, waits = false, onDone, onStale }: { of: Pick<Summary, 'id' | 'name' | 'state' | 'block'>; rev: number | undefined; waits?: boolean; onDone: () => void; onStale: () => void }) {
   const action = useAction(onStale)
   const run = async (what: 'redrive' | 'resume') => {
     let id = t.id
@@ -124,7 +130,11 @@ export function Continue({ of: t, rev, waits = false, onDone, onStale }: { of: P
         {!failed && <span class="pair"><CancelButton of={{ ...t, ...(rev ? { rev } : {}) }} onDone={onDone} /><Command text={commands.cancel(t.id)} /></span>}
         <a class="button" href={href(`/tasks/${t.id}`)}>Open the task</a>
       </div>
+      {!failed && !waits && decides.value && <p class="quiet small">{t.block === 'expired' ? resumeAsks : resumeLooks}</p>}
       {failed && decides.value && <p class="quiet small">A redrive continues the task as a new one, once: it keeps the results of the steps that have succeeded, and takes the task out of the dead letter. A retry, on the page of the task, can begin earlier and as often as you like.</p>}
     </>
   )
 }
+
+const resumeAsks = 'Resume asks again: a new approval of the same call waits then, and nothing is called before somebody grants it. Cancel ends the task.'
+const resumeLooks = 'Resume lets the task go on if what has blocked it is mended. Otherwise it stays blocked. Cancel ends the task.'

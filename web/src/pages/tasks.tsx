@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { Summary, TaskState } from '../api.ts'
+import { taskNow, type Act } from '../bulk.ts'
 import { Fault, post } from '../client.ts'
 import { commands } from '../commands.ts'
 import { taskStates, terminal } from '../fold.ts'
@@ -176,7 +177,7 @@ const labels = (text: string): boolean => text.split(/\s+/).every((l) => l === '
 const anyFilter = (f: Filters): boolean => f.name + f.labels.join('') + f.requestor + f.since !== '' || f.dead
 
 /** Verb is what can be done to many tasks: by all who submit tasks, or by those who decide. skip says why it cannot be done to one. */
-interface Verb { verb: string; path: string; danger?: boolean; all?: boolean; reason?: 'optional'; skip: (t: Summary) => string; command: (id: string, reason: string) => string }
+interface Verb { verb: string; path: Act; danger?: boolean; all?: boolean; reason?: 'optional'; skip: (t: Summary) => string; command: (id: string, reason: string) => string }
 
 const verbs: Verb[] = [
   { verb: 'Cancel', path: 'cancel', danger: true, all: true, reason: 'optional', skip: (t) => (terminal(t.state) ? 'it has ended' : ''), command: (id, reason) => commands.cancel(id, reason) },
@@ -195,13 +196,13 @@ const about = (t: Summary): string =>
 
 function BulkBar({ tasks, onDone }: { tasks: Summary[]; onDone: () => void }) {
   const jobs = (v: Verb, reason: string): Job[] => tasks.map((t) => ({
-    id: t.id, title: t.name || t.id, detail: about(t), before: words(t.state), skip: v.skip(t), command: v.command(t.id, reason), run: () => post(`/tasks/${t.id}/${v.path}`, reason ? { reason } : {}),
+    id: t.id, title: t.name || t.id, detail: about(t), before: words(t.state), skip: v.skip(t), command: v.command(t.id, reason), now: () => taskNow(t.id), run: () => post(`/tasks/${t.id}/${v.path}`, reason ? { reason } : {}),
   }))
   return (
-    <div class="bulkbar" role="group" aria-label="Selected tasks">
-      <span>{count(tasks.length)} selected</span>
+    <div class={`bulkbar ${tasks.length ? '' : 'none'}`} role="group" aria-label="Selected tasks">
+      {tasks.length > 0 && <span>{count(tasks.length)} selected</span>}
       {tasks.length === 2 && <Pair of={tasks.map((t) => t.id).sort()} />}
-      {verbs.filter((v) => v.all || decides.value).map((v) => <Bulk key={v.verb} verb={v.verb} danger={v.danger ?? false} {...(v.reason ? { reason: v.reason } : {})} jobs={(reason) => jobs(v, reason.trim())} onDone={onDone} />)}
+      {verbs.filter((v) => v.all || decides.value).map((v) => <Bulk key={v.verb} verb={v.verb} act={v.path} off={tasks.length === 0} danger={v.danger ?? false} {...(v.reason ? { reason: v.reason } : {})} jobs={(reason) => jobs(v, reason.trim())} onDone={onDone} />)}
     </div>
   )
 }

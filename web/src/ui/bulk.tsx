@@ -1,20 +1,34 @@
-import { useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Json } from '../api.ts'
+import { changedSet, doAll, look, newKey, type Act, type Outcome } from '../bulk.ts'
 import { Fault } from '../client.ts'
+import { unanswered } from '../decisions.ts'
 import { count, plural } from '../format.ts'
+import { away, decides } from '../node.ts'
+import { href } from '../route.ts'
 import { Copy } from './copy.tsx'
 import { Dialog } from './dialog.tsx'
 import { Fields } from './json.tsx'
+import { Problem } from './notice.tsx'
 import { ReasonField, useReason } from './reason.tsx'
 import { Txt } from './text.tsx'
 
-/** Job is what a bulk action does to one entry, which was in the state before. A job with a skip is shown and not run; open is where it can be decided alone. */
-export interface Job { id: string; title: string; detail: string; before?: string; skip: string; open?: string; args?: Json; command: string; run: () => Promise<unknown> }
+/**
+ * Job is what a bulk action does to one entry, which was in the state before. A job with a skip is shown and not run; open is where it can be
+ * decided alone. now says what has become of the entry if it is none any more.
+ */
+export interface Job {
+  id: string; title: string; detail: string; before?: string; skip: string; open?: string; args?: Json; command: string
+  run: () => Promise<unknown>
+  now: () => Promise<string>
+}
 
 interface BulkProps {
   verb: string
   off?: boolean
   danger?: boolean
+  /** act is what the node does to all of them at once; without it they are acted on one by one. */
+  act?: Act
   /** reason says whether the action takes a reason, and whether it needs one. */
   reason?: 'optional' | 'required'
   jobs: (reason: string) => Job[]
@@ -35,58 +49,143 @@ export function Bulk(p: BulkProps) {
 const shown = 200
 const atOnce = 4
 
-const said = { preview: 'Nothing has happened yet. This is what would:', running: 'Working…', done: 'This has happened:' }
+type Phase = 'preview' | 'running' | 'done'
+
+/** Row is an entry of the dialog. changed says what became of it since the dialog was opened, by somebody else. */
+interface Row extends Job { changed: string }
 
 const entries = (n: number): string => `${count(n)} ${n === 1 ? 'entry' : 'entries'}`
 
 function Preview(p: BulkProps & { onClose: () => void }) {
   const reason = useReason('bulk-reason')
-  const [results, setResults] = useState<Record<string, string>>({})
-  const [phase, setPhase] = useState<keyof typeof said>('preview')
-  const [begun, setBegun] = useState<Job[]>()
-  const jobs = begun ?? p.jobs(reason.text) // what was done stays in view: the entries change meanwhile
-  const ready = jobs.filter((j) => !j.skip)
-  const start = async () => {
+  const [phase, setPhase] = useState<Phase>('preview')
+  const { rows, changed } = useRows(p.jobs(reason.text), phase === 'preview')
+  const ready = rows.filter((r) => !r.skip && !r.changed)
+  const at = useSet(decides.value ? p.act : undefined, ready, phase === 'preview', changed)
+  const [results, setResults] = useState<ReadonlyMap<string, Outcome>>(new Map())
+  const [tried, setTried] = useState(0)
+  const work = async () => {
+    if (at.act) return setResults(await doAll(at.act, ready.map((r) => r.id), at.digest, reason.text.trim(), at.key(reason.text), setTried))
+    await oneByOne(ready, (id, result) => { setResults((all) => new Map(all).set(id, result)); setTried((n) => n + 1) })
+  }
+  const start = () => {
     if (p.reason === 'required' && !reason.ask()) return
-    setBegun(jobs)
     setPhase('running')
-    await all(ready, (id, result) => setResults((r) => ({ ...r, [id]: result })))
-    setPhase('done')
+    setTried(0)
+    at.begin()
+    work().then(() => setPhase('done'), (e: unknown) => { at.failed(e); setPhase('preview') })
   }
   const close = () => { p.onClose(); if (phase === 'done') p.onDone() }
   const none = ready.length === 0
   const verb = p.verb.toLowerCase()
   return (
     <Dialog title={none ? `Nothing to ${verb} here` : `${p.verb} ${entries(ready.length)}`} onClose={close} wide>
-      <p class="quiet" role="status">{none ? `None of the selected entries can be part of this. Each says why.` : said[phase]}</p>
-      <ul class="preview">
-        {jobs.slice(0, shown).map((j) => (
-          <li key={j.id}>
-            <span class="title"><Txt>{j.title}</Txt></span> <span class="quiet"><Txt>{[phase === 'preview' ? j.before : '', j.detail].filter(Boolean).join(' · ')}</Txt></span>
-            <span class="result">{results[j.id] ?? (j.skip ? `left out: ${j.skip}` : verb)}{j.skip && j.open && <>. <a href={j.open} onClick={p.onClose}>Open it</a></>}</span>
-            {j.args !== undefined && <details><summary>Arguments</summary><Fields value={j.args} label="arguments" /></details>}
-          </li>
-        ))}
-      </ul>
-      {jobs.length > shown && <p class="quiet">and {plural(jobs.length - shown, 'more')}</p>}
+      <p class="quiet" role="status">{none ? 'None of the selected entries can be part of this. Each says why.' : said(phase, results)}</p>
+      {phase === 'running' && <p class="row"><progress max={ready.length} value={tried} aria-label="Progress" /> <span class="num">{count(tried)} of {count(ready.length)}</span></p>}
+      {phase === 'preview' && at.problem !== undefined && <Trouble of={at.problem} />}
+      <ul class="preview">{rows.slice(0, shown).map((r) => <Line key={r.id} of={r} phase={phase} verb={verb} result={results.get(r.id)} onClose={p.onClose} />)}</ul>
+      {rows.length > shown && <p class="quiet">and {plural(rows.length - shown, 'more')}</p>}
       {p.reason && phase === 'preview' && !none && <ReasonField of={reason} rows={1} about={p.reason === 'required' ? `needed to ${verb}` : 'stays in the log'} wanted={`Write why: the node lets nobody ${verb} without a reason.`} />}
       <div class="actions">
         {phase === 'done' || none
           ? <button type="button" class="primary" onClick={close}>Close</button>
-          : <button type="button" class={p.danger ? 'danger' : 'primary'} disabled={phase === 'running'} onClick={() => void start()}>{p.verb} {ready.length}</button>}
+          : <button type="button" class={p.danger ? 'danger' : 'primary'} disabled={phase === 'running' || !at.ready} onClick={start}>{p.verb} {ready.length}</button>}
         {!none && <Copy text={ready.map((j) => j.command).join('\n')} label="Copy as commands">Copy as commands</Copy>}
       </div>
     </Dialog>
   )
 }
 
-/** all runs jobs, a few at once, and reports the result of each. */
-async function all(jobs: Job[], report: (id: string, result: string) => void): Promise<void> {
+/** said is the sentence above the entries. */
+function said(phase: Phase, results: ReadonlyMap<string, Outcome>): string {
+  if (phase === 'preview') return 'Nothing has happened yet. This is what would:'
+  if (phase === 'running') return 'Working…'
+  const failed = [...results.values()].filter((r) => r.failed).length
+  return `This has happened: ${count(results.size - failed)} done${failed ? `, ${count(failed)} refused` : ''}.`
+}
+
+function Line({ of: r, phase, verb, result, onClose }: { of: Row; phase: Phase; verb: string; result: Outcome | undefined; onClose: () => void }) {
+  const left = r.changed || r.skip
+  return (
+    <li class={r.changed ? 'changed' : ''}>
+      <span class="title"><Txt>{r.title}</Txt></span> <span class="quiet"><Txt>{[phase === 'preview' ? r.before : '', r.detail].filter(Boolean).join(' · ')}</Txt></span>
+      <span class={`result ${result?.failed ? 'bad' : ''}`}>
+        {result ? <Txt>{result.text}</Txt> : left ? <>left out: <Txt>{left}</Txt></> : phase === 'done' ? 'not tried' : verb}
+        {result?.task && <> <a href={href(`/tasks/${result.task}`)} onClick={onClose}>another task</a></>}
+        {left && r.open && !r.changed && <>. <a href={r.open} onClick={onClose}>Open it</a></>}
+      </span>
+      {r.args !== undefined && <details><summary>Arguments</summary><Fields value={r.args} label="arguments" /></details>}
+    </li>
+  )
+}
+
+/** Trouble says why nothing was done, or that this is not known. */
+function Trouble({ of: e }: { of: unknown }) {
+  if (changedSet(e)) return <p class="problem" role="alert">The entries have changed since you looked, so nothing was done. What has changed says so below: look again, and confirm.</p>
+  if (unanswered(e)) return <p class="problem" role="alert">It is not known what the node has done: it has not answered. This page asks again when it answers, and shows below what is left.</p>
+  return <Problem of={e} />
+}
+
+/** useRows are the entries for which a dialog was opened. One that is no entry any more stays, and says what became of it. */
+function useRows(current: Job[], live: boolean): { rows: Row[]; changed: (ids: string[]) => void } {
+  const [opened] = useState(current)
+  const last = useRef(new Map(opened.map((j) => [j.id, j])))
+  const [gone, setGone] = useState<ReadonlyMap<string, string>>(new Map())
+  const now = new Set(current.map((j) => j.id))
+  if (live) for (const j of current) if (last.current.has(j.id)) last.current.set(j.id, j)
+  const changed = (ids: string[]) => {
+    const say = (id: string, text: string) => setGone((all) => new Map(all).set(id, text))
+    for (const id of ids) {
+      say(id, 'it has changed meanwhile')
+      last.current.get(id)?.now().then((text) => say(id, text), () => {})
+    }
+  }
+  const missing = live ? opened.filter((j) => !now.has(j.id) && !gone.has(j.id)).map((j) => j.id) : []
+  useEffect(() => changed(missing), [missing.join()])
+  return { rows: opened.map((j) => ({ ...(last.current.get(j.id) ?? j), changed: gone.get(j.id) ?? '' })), changed }
+}
+
+/** Prepared is what the node would act on. key names the act: the same one as long as nothing about it changes, so that it is done once. */
+interface Prepared { act: Act | undefined; digest: string; ready: boolean; problem: unknown; key: (reason: string) => string; begin: () => void; failed: (e: unknown) => void }
+
+/** useSet asks the node which entries it would act on, again when they change or after a failure. Those that it leaves out have changed. */
+function useSet(act: Act | undefined, rows: Row[], live: boolean, changed: (ids: string[]) => void): Prepared {
+  const [digest, setDigest] = useState('')
+  const [problem, setProblem] = useState<unknown>()
+  const [round, setRound] = useState(0)
+  const key = useRef({ of: '', key: '' })
+  const ids = rows.map((r) => r.id)
+  useEffect(() => {
+    setDigest('')
+    if (!act || !live || ids.length === 0 || away.value) return
+    let wanted = true
+    look(act, ids).then((set) => {
+      if (!wanted) return
+      const out = ids.filter((id) => !set.ids.has(id))
+      if (out.length > 0) changed(out)
+      else setDigest(set.digest)
+    }, (e: unknown) => { if (wanted) setProblem((before: unknown) => before ?? e) })
+    return () => { wanted = false }
+  }, [act, ids.join(), live, round, away.value])
+  return {
+    act, digest, problem, ready: !act || digest !== '',
+    key: (reason) => {
+      const of = digest + reason
+      if (key.current.of !== of) key.current = { of, key: newKey() }
+      return key.current.key
+    },
+    begin: () => setProblem(undefined),
+    failed: (e) => { setProblem(e); setRound((r) => r + 1) },
+  }
+}
+
+/** oneByOne runs jobs, a few at once, and reports the result of each. */
+async function oneByOne(jobs: Job[], report: (id: string, result: Outcome) => void): Promise<void> {
   const rest = [...jobs]
   const worker = async () => {
     for (let j = rest.shift(); j; j = rest.shift()) {
       const id = j.id
-      await j.run().then(() => report(id, 'done'), (e: unknown) => report(id, e instanceof Fault ? `${e.code}: ${e.message}` : String(e)))
+      await j.run().then(() => report(id, { text: 'done', failed: false }), (e: unknown) => report(id, { text: e instanceof Fault ? `${e.code}: ${e.message}` : String(e), failed: true }))
     }
   }
   await Promise.all(Array.from({ length: atOnce }, worker))
