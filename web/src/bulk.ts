@@ -45,6 +45,9 @@ const outcome = ({ result = '', error }: Item): Outcome =>
 /** changedSet reports whether an act was refused because its set is another one by now. */
 export const changedSet = (e: unknown): boolean => e instanceof Fault && e.reason === 'SET_CHANGED'
 
+/** otherSet is the same refusal, noticed by the page itself. */
+export const otherSet = (): Fault => new Fault(409, { code: 'CONFLICT', reason: 'SET_CHANGED', message: 'the entries have changed' })
+
 /** newKey names one act, so that it is done once. */
 export const newKey = (): string => Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('')
 

@@ -21,7 +21,7 @@ export const kindNames: Record<Kind, string> = { approval: 'Approvals', question
 export const inboxRound = signal(0)
 
 /** rule says in which order the entries are. */
-export const rule = 'Most urgent first: what ends soonest, then what has waited longest.'
+export const rule = 'Most urgent first: what ends soonest, then what waits longest.'
 
 /** byUrgency is the order of all entries, of whatever kind. */
 export function byUrgency(a: Item, b: Item): number {

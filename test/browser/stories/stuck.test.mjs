@@ -14,7 +14,7 @@ beforeEach(() => kit.mock('reset', { events: 0, tasks: 50 }))
 
 test('a task without a worker is in the inbox, with its reason and what to do', async () => {
   const page = await kit.open('/inbox')
-  await page.getByRole('button', { name: 'Needs action 1' }).click()
+  await page.getByRole('button', { name: 'Stuck 1' }).click()
   await page.getByRole('link', { name: /no worker serves queue gpu/ }).click()
   await page.getByRole('heading', { name: 'train-model' }).waitFor()
   await page.getByText('Step status is ready, but no worker serves queue gpu.').last().waitFor()

@@ -123,10 +123,13 @@ function Decide({ of: a, onAnswer, onDone, onStale }: DecideProps) {
   const decide = async (as: As) => {
     if (as !== 'granted' && !reason.ask()) return
     const body = { as, reason: reason.text, seen_rev: a.task_rev, ...(hasForm && as === 'granted' ? { form } : {}), ...(opens.length ? { opens } : {}), ...(always.length ? { always } : {}) }
-    const send = () => post<ApprovalView>(`/approvals/${a.id}/decide`, body).then(onAnswer, (e: unknown) => { refused(a, as, e); throw e })
+    const taken = (now: ApprovalView) => {
+      keepDraft(draftOf(a), '')
+      forgetLost(a.id)
+      onAnswer(now)
+    }
+    const send = () => post<ApprovalView>(`/approvals/${a.id}/decide`, body).then(taken, (e: unknown) => { refused(a, as, e); throw e })
     if (!(await action.run(send))) return setOpen(unsure(a.id))
-    keepDraft(draftOf(a), '')
-    forgetLost(a.id)
     announce(done[as])
     onDone()
   }
@@ -166,10 +169,7 @@ function approveByKey(a: ApprovalView, form: string): void {
 
 /** refused keeps in mind why the node did not take a decision, or that it has not answered. */
 function refused(a: ApprovalView, as: As, e: unknown): void {
-  if (unanswered(e)) {
-    keepUnsure(a.id, as)
-    announce('The node has not answered.')
-  }
+  if (unanswered(e)) keepUnsure(a.id, as)
   if (!(e instanceof Fault) || e.status !== 409) return
   noteLost(a, as, e.message)
   announce(`Not taken: ${e.message}`)

@@ -4,7 +4,7 @@ import { aborted } from '../client.ts'
 import { plural } from '../format.ts'
 import { inboxRound, kindNames, readInbox, rule, type Inbox, type Item, type Kind } from '../inbox.ts'
 import { useKeys } from '../keys.ts'
-import { epoch, decides } from '../node.ts'
+import { decides, epoch, narrow } from '../node.ts'
 import { go, href, path, query, setQuery } from '../route.ts'
 import { isTaskID } from '../tasks.ts'
 import { ticked } from '../ticked.ts'
@@ -46,6 +46,7 @@ export function InboxPage({ id }: { id: string }) {
     setChosen((c) => ticked(c, items.filter(selectable), item.id, from))
     last.current = item.id
   }
+  const here = () => items.find((i) => path.value.endsWith(i.id)) ?? items[0] // also between a key and the next drawing
   const move = (by: number) => {
     const from = Math.max(0, items.findIndex((i) => path.value.endsWith(i.id)))
     show(items[Math.min(items.length - 1, Math.max(0, from + by))])
@@ -53,8 +54,8 @@ export function InboxPage({ id }: { id: string }) {
   useKeys([
     { key: 'j', does: 'Next entry', run: () => move(1) },
     { key: 'k', does: 'Previous entry', run: () => move(-1) },
-    ...(decides.value ? [{ key: 'x', does: 'Select the entry', run: () => { if (open && selectable(open)) toggle(open) } }] : []),
-  ], [items, open, decides.value])
+    ...(decides.value ? [{ key: 'x', does: 'Select the entry', run: () => { const i = here(); if (i && selectable(i)) toggle(i) } }] : []),
+  ], [items, decides.value])
   // What is worked on and what was decided stays in view: were the next entry shown in its place, a second click would decide about that.
   const done = () => { inboxRound.value++; if (!id) show(open) }
 
@@ -73,7 +74,7 @@ export function InboxPage({ id }: { id: string }) {
             <p class="quiet small">{rule}</p>
             <div class="inboxheads" aria-hidden="true"><span>Waits</span><span>Ends</span></div>
             <Virtual
-              items={items} height={68} label="Inbox entries" id={(i) => i.id} cursor={at} onCursor={(i) => show(items[i])}
+              items={items} height={narrow.value ? 88 : 68} label="Inbox entries" id={(i) => i.id} cursor={at} onCursor={(i) => show(items[i])}
               row={(i) => <Entry of={i} current={i === open} chosen={chosen.has(i.id)} onChoose={(range) => toggle(i, range)} />}
             />
           </>}

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Json } from '../api.ts'
-import { changedSet, doAll, look, newKey, type Act, type Outcome } from '../bulk.ts'
+import { changedSet, doAll, look, newKey, otherSet, type Act, type Outcome } from '../bulk.ts'
 import { Fault } from '../client.ts'
 import { unanswered } from '../decisions.ts'
 import { count, plural } from '../format.ts'
@@ -65,10 +65,14 @@ function Preview(p: BulkProps & { onClose: () => void }) {
   const [results, setResults] = useState<ReadonlyMap<string, Outcome>>(new Map())
   const [tried, setTried] = useState(0)
   const work = async () => {
-    if (at.act) return setResults(await doAll(at.act, ready.map((r) => r.id), at.digest, reason.text.trim(), at.key(reason.text), setTried))
+    if (at.act) {
+      const digest = await at.digest()
+      return setResults(await doAll(at.act, ready.map((r) => r.id), digest, reason.text.trim(), at.key(digest, reason.text), setTried))
+    }
     await oneByOne(ready, (id, result) => { setResults((all) => new Map(all).set(id, result)); setTried((n) => n + 1) })
   }
   const start = () => {
+    if (phase !== 'preview') return
     if (p.reason === 'required' && !reason.ask()) return
     setPhase('running')
     setTried(0)
@@ -89,7 +93,7 @@ function Preview(p: BulkProps & { onClose: () => void }) {
       <div class="actions">
         {phase === 'done' || none
           ? <button type="button" class="primary" onClick={close}>Close</button>
-          : <button type="button" class={p.danger ? 'danger' : 'primary'} disabled={phase === 'running' || !at.ready} onClick={start}>{p.verb} {ready.length}</button>}
+          : <button type="button" class={p.danger ? 'danger' : 'primary'} aria-disabled={phase === 'running'} onClick={start}>{p.verb} {ready.length}</button>}
         {!none && <Copy text={ready.map((j) => j.command).join('\n')} label="Copy as commands">Copy as commands</Copy>}
       </div>
     </Dialog>
@@ -145,32 +149,42 @@ function useRows(current: Job[], live: boolean): { rows: Row[]; changed: (ids: s
   return { rows: opened.map((j) => ({ ...(last.current.get(j.id) ?? j), changed: gone.get(j.id) ?? '' })), changed }
 }
 
-/** Prepared is what the node would act on. key names the act: the same one as long as nothing about it changes, so that it is done once. */
-interface Prepared { act: Act | undefined; digest: string; ready: boolean; problem: unknown; key: (reason: string) => string; begin: () => void; failed: (e: unknown) => void }
+/** Prepared is what the node would act on. */
+interface Prepared {
+  act: Act | undefined
+  problem: unknown
+  /** digest is that of the set that is shown, once the node has answered. */
+  digest: () => Promise<string>
+  /** key names the act: the same one as long as nothing about it changes, so that it is done once. */
+  key: (digest: string, reason: string) => string
+  begin: () => void
+  failed: (e: unknown) => void
+}
 
 /** useSet asks the node which entries it would act on, again when they change or after a failure. Those that it leaves out have changed. */
 function useSet(act: Act | undefined, rows: Row[], live: boolean, changed: (ids: string[]) => void): Prepared {
-  const [digest, setDigest] = useState('')
   const [problem, setProblem] = useState<unknown>()
   const [round, setRound] = useState(0)
+  const digest = useRef(Promise.resolve(''))
   const key = useRef({ of: '', key: '' })
   const ids = rows.map((r) => r.id)
   useEffect(() => {
-    setDigest('')
     if (!act || !live || ids.length === 0 || away.value) return
     let wanted = true
-    look(act, ids).then((set) => {
-      if (!wanted) return
+    const asked = look(act, ids).then((set) => {
       const out = ids.filter((id) => !set.ids.has(id))
-      if (out.length > 0) changed(out)
-      else setDigest(set.digest)
-    }, (e: unknown) => { if (wanted) setProblem((before: unknown) => before ?? e) })
+      if (out.length === 0) return set.digest
+      if (wanted) changed(out)
+      throw otherSet()
+    })
+    asked.catch((e: unknown) => { if (wanted && !changedSet(e)) setProblem((before: unknown) => before ?? e) })
+    digest.current = asked
     return () => { wanted = false }
   }, [act, ids.join(), live, round, away.value])
   return {
-    act, digest, problem, ready: !act || digest !== '',
-    key: (reason) => {
-      const of = digest + reason
+    act, problem, digest: () => digest.current,
+    key: (set, reason) => {
+      const of = set + reason
       if (key.current.of !== of) key.current = { of, key: newKey() }
       return key.current.key
     },

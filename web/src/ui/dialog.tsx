@@ -18,6 +18,7 @@ export function Dialog({ title, onClose, children, wide = false, routed = false 
     return () => {
       closed()
       if (before instanceof HTMLElement) before.focus()
+      setTimeout(() => { if (document.activeElement === document.body) document.getElementById('main')?.focus() }) // what had the focus has gone
     }
   }, [])
   return (
