@@ -13,7 +13,7 @@ steps:
     approval: {timeout: ${timeout}}
 `
 const plans = {
-  'late.yaml': push('late-push', '3s'),
+  'late.yaml': push('late-push', '9s'),
   'fails.yaml': `orch: v1
 name: reads-nothing
 steps:
@@ -53,7 +53,7 @@ test('an approval expires: its entry says what was asked, and Resume leads to th
   const page = await real.login('/inbox?kind=approval')
   await page.getByRole('link', { name: /allow BASH_EXECUTE: rm -rf \.\/build && git push origin main/ }).waitFor()
   await page.getByRole('textbox', { name: /^Reason/ }).fill('checked by hand')
-  await page.getByRole('alert').getByText('It has expired. What you had written here was not sent.').waitFor()
+  await page.getByRole('alert').getByText('It has expired. What you had written here was not sent.').waitFor({ timeout: 30_000 })
   assert.equal(await page.getByText('It is decided').count(), 0)
   const card = page.url()
   await page.goto(`${real.kit.origin}/ui/inbox`)
@@ -152,8 +152,8 @@ test('the order is one rule for all kinds, and a stuck task comes within two sec
   await page.getByText('Most urgent first: what ends soonest, then what waits longest.').waitFor()
   await page.locator('.entry', { hasText: 'no worker serves queue gpu' }).waitFor({ timeout: 20_000 })
   const took = Date.now() - began
-  assert.ok(took < 13_500, `${took} ms after it was submitted; it counts as stuck after 10 s`)
-  await page.locator('.entry', { hasText: 'reads-nothing' }).waitFor()
+  assert.ok(took < 15_000, `${took} ms after it was submitted; it counts as stuck after 10 s`)
+  for (const hasText of ['reads-nothing', 'Nobody decided']) await page.locator('.entry', { hasText }).waitFor()
   const all = await page.locator('.entry').evaluateAll((list) => list.map((e) => [e.querySelector('.cut').textContent, e.querySelector('.ends').textContent]))
   const rows = all.filter(([name]) => name !== 'publish-docs') // rejected before, and so in the dead letter
   assert.deepEqual(rows.map(([name]) => name).slice(0, 2), ['publish-blog', 'publish-shop'], 'what ends soonest')
