@@ -115,7 +115,7 @@ test('all, none and a range are chosen, and a bulk act tells its tasks apart', a
   await dialog.getByText(/^Awaiting approval · team=ops · submitted 20.* UTC · …[0-9A-Z]{6}$/).waitFor()
   await dialog.getByLabel(/^Reason/).fill('not needed')
   await dialog.getByRole('button', { name: 'Cancel 1' }).click()
-  await dialog.getByText('done', { exact: true }).waitFor()
+  await dialog.getByText('cancelled', { exact: true }).waitFor()
   await dialog.getByText(/^team=ops · submitted/).waitFor() // the state before is not shown as that of now
   assert.deepEqual((await kit.mock(''))[0].body, { reason: 'not needed' })
   await kit.close(page)

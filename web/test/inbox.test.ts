@@ -1,0 +1,24 @@
+// The order of the inbox, and what its entries say.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { ApprovalView, Summary } from '../src/api.ts'
+import { askedFor, byUrgency, type Item } from '../src/inbox.ts'
+
+const at = (minutes: number): string => new Date(Date.UTC(2026, 10, 29, 12) + minutes * 60_000).toISOString()
+const entry = (id: string, since: number, until?: number, kind: 'dead' | 'stuck' = 'dead'): Item =>
+  ({ kind, id, task: id, title: id, taskName: id, since: at(since), asked: [], summary: {} as Summary, ...(until === undefined ? {} : { until: at(until) }) })
+
+test('what ends soonest comes first, then what waits longest, of whatever kind', () => {
+  const fraction: Item = { ...entry('soonest', -1, 5, 'stuck'), until: '2026-11-29T12:04:59.5Z' }
+  const all = [entry('young', -1), entry('later', -60, 30), entry('old', -90), fraction, entry('soon', -2, 5), entry('same', -2, 5)]
+  assert.deepEqual(all.sort(byUrgency).map((i) => i.id), ['soonest', 'same', 'soon', 'later', 'old', 'young'])
+})
+
+test('an approval says what its call would do, unless its author has written what it is about', () => {
+  const a = (description: string, args: unknown, tool = 'BASH_EXECUTE'): string => askedFor({ description, tool, step: 'push', args } as ApprovalView)
+  assert.equal(a('allow BASH_EXECUTE in step push', { argv: ['x'], command: 'rm -rf\n  build', cwd: '/srv' }), 'allow BASH_EXECUTE: rm -rf build')
+  assert.equal(a('allow FILE_WRITE in step push', { content: 'much', file_path: 'notes.md' }, 'FILE_WRITE'), 'allow FILE_WRITE: notes.md')
+  assert.equal(a('allow X in step push', { n: 1, name: 'west' }, 'X'), 'allow X: west')
+  assert.equal(a('allow X in step push', { $omitted: 70_000 }, 'X'), 'allow X in step push')
+  assert.equal(a('Publish the site?', { command: 'make publish' }), 'Publish the site?')
+})
