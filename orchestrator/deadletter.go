@@ -68,11 +68,11 @@ const maxCounted = 1000
 
 // CountStuck returns the number of tasks that api.ListRequest.Stuck selects, at most 1,000. It is cheap as long as no task is stuck: it looks
 // at each queue once.
-func (rd *reader) CountStuck() (n int) {
-	if rd.serving() != nil {
+func (op *operations) CountStuck() (n int) {
+	if op.serving() != nil {
 		return 0
 	}
-	deadLetter{rd}.eachStuck(func(*api.Summary) bool {
+	deadLetter{op.reader}.eachStuck(func(*api.Summary) bool {
 		n++
 		return n < maxCounted
 	})
