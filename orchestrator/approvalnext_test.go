@@ -45,6 +45,7 @@ func TestExpiredApprovalsLeadToTheNext(t *testing.T) {
 		<-time.After(31 * time.Minute)
 		synctest.Wait()
 		require.Equal(t, []string{first.ID}, n.blocking())
+		assert.Contains(t, n.view(id).Reason, `nobody decided about "allow WRITE in step a" by `)
 		r, err := n.Approvals(n.ctx(), api.ApprovalsRequest{Expired: true})
 		require.NoError(t, err)
 		assert.JSONEq(t, `{"text":"hi"}`, string(r.Approvals[0].Args))

@@ -251,5 +251,5 @@ func rejected(a *statemachine.Approval) *fault.Error {
 }
 
 func expired(a *statemachine.Approval) *fault.Error {
-	return fault.New(fault.ApprovalExpired, "nobody decided about approval %s by %s", a.ID, Clock(a.ExpiresAt))
+	return fault.New(fault.ApprovalExpired, "nobody decided about %q by %s (approval %s)", Clip(a.Description), Clock(a.ExpiresAt), a.ID)
 }
