@@ -6,7 +6,6 @@
 package dispatch
 
 import (
-	"container/heap"
 	"iter"
 	"maps"
 	"slices"
@@ -49,13 +48,13 @@ type Config struct {
 // the node, the queue or the tool were not paused.
 type Dispatcher struct {
 	cfg     Config
-	lanes   map[Lane]*callHeap
+	lanes   lanes
 	workers map[string]*Worker
 	// loads has an entry for every known worker, and for every worker that held calls before a restart and has not contacted the
 	// node since.
 	loads   map[string]*load
 	pollers pollers
-	// fresh holds the lanes with calls that must be offered to the pollers at the next Dispatch. cancelled holds the workers with
+	// fresh holds the families with calls that must be offered to the pollers at the next Dispatch. cancelled holds the workers with
 	// undelivered cancellations.
 	fresh     map[Lane]bool
 	cancelled []string
@@ -75,7 +74,7 @@ type Dispatcher struct {
 // New returns a dispatcher without calls and workers.
 func New(cfg Config) *Dispatcher {
 	return &Dispatcher{
-		cfg: cfg, lanes: map[Lane]*callHeap{}, workers: map[string]*Worker{}, loads: map[string]*load{}, fresh: map[Lane]bool{},
+		cfg: cfg, lanes: lanes{}, workers: map[string]*Worker{}, loads: map[string]*load{}, fresh: map[Lane]bool{},
 		pollers: newPollers(), shares: newShares(), asked: map[string]int{}, limits: newLimits(cfg.Limits), batch: cfg.LastBatch,
 	}
 }
@@ -88,13 +87,8 @@ func (d *Dispatcher) Enqueue(c *Calls, step string, attempt int, l Lane, priorit
 		Ref: work.Ref{Task: c.Task, Step: step, Attempt: attempt}, Lane: l,
 		calls: c, order: d.order, priority: work.Urgency(priority), created: created,
 	}
-	q := d.lanes[l]
-	if q == nil {
-		q = &callHeap{}
-		d.lanes[l] = q
-	}
-	heap.Push(q, t)
-	d.fresh[l] = true
+	d.lanes.push(t)
+	d.fresh[l.withoutKey()] = true
 	c.Queued[step] = t
 	return t
 }
@@ -106,11 +100,14 @@ func (d *Dispatcher) Remove(c *Calls, step string) {
 		return
 	}
 	delete(c.Queued, step)
-	q := d.lanes[t.Lane]
-	heap.Remove(q, t.index)
-	if q.Len() == 0 {
-		delete(d.lanes, t.Lane)
-		d.limits.forget(t.Lane)
+	w := d.lanes.find(t.Lane)
+	if w.remove(t); len(w.calls) > 0 {
+		return
+	}
+	d.limits.forget(t.Lane)
+	if w.family.empty() {
+		delete(d.lanes, w.family.lane)
+		d.limits.forget(w.family.lane)
 	}
 }
 
@@ -121,10 +118,10 @@ func (d *Dispatcher) RemoveAll(c *Calls) {
 	}
 }
 
-// Refresh offers the calls of all lanes to the waiting workers again at the next Dispatch.
+// Refresh offers the calls of all families to the waiting workers again at the next Dispatch.
 func (d *Dispatcher) Refresh() { d.refresh(func(Lane) bool { return true }) }
 
-// refresh is Refresh for the lanes that selected accepts.
+// refresh is Refresh for the families that selected accepts.
 func (d *Dispatcher) refresh(selected func(Lane) bool) {
 	for l := range d.lanes {
 		if selected(l) {
@@ -154,18 +151,34 @@ func (d *Dispatcher) dequeue(p work.Poll) []*Offer {
 
 // nextFor returns the first queued call that the worker of a poll may take, or nil if there is none.
 func (d *Dispatcher) nextFor(p work.Poll) *Queued {
+	for l := range d.limits.due(d.cfg.Now()) {
+		d.release(l)
+	}
 	var best *Queued
 	w := d.workers[p.Worker]
-	for l, q := range d.lanes {
-		if t := (*q)[0]; d.mayTake(l, p) && (best == nil || d.shares.prefer(t, best)) && d.shares.admit(t, w) {
+	for l, f := range d.lanes {
+		if !d.able(l, p) {
+			continue
+		}
+		if t := d.firstOf(f); t != nil && (best == nil || d.shares.prefer(t, best)) && d.shares.admit(t, w) {
 			best = t
 		}
 	}
 	return best
 }
 
-// mayTake reports whether the worker of a poll may take calls of a lane now.
-func (d *Dispatcher) mayTake(l Lane, p work.Poll) bool {
+// firstOf returns the first call of a family that no limit holds, or nil if there is none.
+func (d *Dispatcher) firstOf(f *family) *Queued {
+	for len(f.open) > 0 {
+		if first := f.open[0]; !d.hold(first) {
+			return first.calls[0]
+		}
+	}
+	return nil
+}
+
+// able reports whether the worker of a poll may take calls of a family now. The limits of keys may hold some of its lanes (see firstOf).
+func (d *Dispatcher) able(l Lane, p work.Poll) bool {
 	served := slices.Contains(queuesOf(p), l.Queue)
 	able := len(p.Tools) == 0 || slices.Contains(p.Tools, l.Tool)
 	if w := d.workers[p.Worker]; l.Suspect && w != nil && w.suspects > 0 {
@@ -234,7 +247,7 @@ func (d *Dispatcher) QueuedIn(queue string) (n int) { return d.Lengths()[queue] 
 // Lengths returns the number of calls that wait in each queue.
 func (d *Dispatcher) Lengths() map[string]int {
 	lengths := map[string]int{}
-	for l, q := range d.lanes {
+	for l, q := range d.lanes.all() {
 		lengths[l.Queue] += q.Len()
 	}
 	return lengths
@@ -250,9 +263,9 @@ type Wait struct {
 // Waits returns the calls that wait in each queue.
 func (d *Dispatcher) Waits() map[string]Wait {
 	waits := map[string]Wait{}
-	for l, q := range d.lanes {
+	for l, q := range d.lanes.all() {
 		w := waits[l.Queue]
-		if next := (*q)[0].Since; w.Calls == 0 || next.Before(w.Since) {
+		if next := q[0].Since; w.Calls == 0 || next.Before(w.Since) {
 			w.Since = next
 		}
 		w.Calls += q.Len()
@@ -266,11 +279,11 @@ func (d *Dispatcher) Waits() map[string]Wait {
 func (d *Dispatcher) Unserved(atLeast time.Duration) iter.Seq[events.TaskID] {
 	before := d.cfg.Now().Add(-atLeast)
 	return func(yield func(events.TaskID) bool) {
-		for l, q := range d.lanes {
+		for l, q := range d.lanes.all() {
 			if l.Agents != "" || d.Missing(l) == NothingMissing || d.cfg.Owner.Paused(l) {
 				continue
 			}
-			for _, t := range *q {
+			for _, t := range q {
 				if !t.Since.After(before) && !yield(t.Task) {
 					return
 				}

@@ -29,6 +29,12 @@ type Lane struct {
 	Root string
 }
 
+// withoutKey returns the lane of its family.
+func (l Lane) withoutKey() Lane {
+	l.Key = ""
+	return l
+}
+
 // selectionSeparator separates the parts of a selection in a lane.
 const selectionSeparator = "\x1f"
 

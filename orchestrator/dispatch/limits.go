@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"fmt"
+	"iter"
 	"path"
 	"slices"
 	"strings"
@@ -66,6 +67,9 @@ func short(d time.Duration) string {
 // OfKeys reports whether the limit asks for the limit keys of tasks.
 func (l Limit) OfKeys() bool { return l.By == ByKey || l.Key != "" }
 
+// ofAll reports whether the limit is the same for all keys.
+func (l Limit) ofAll() bool { return !l.OfKeys() }
+
 // matches reports whether the limit holds for the calls of a lane.
 func (l Limit) matches(lane Lane) bool { return l.matchesAnyKey(lane) && fits(l.Key, lane.Key) }
 
@@ -89,6 +93,9 @@ type limits struct {
 	counts map[countKey]*count
 	// lanes caches, for each lane with queued calls, which counts hold for it.
 	lanes map[Lane][]countKey
+	// timed are the lanes that wait for a time because of their keys. longest is the longest window of a limit.
+	timed   *timedLanes
+	longest time.Duration
 }
 
 // countKey is the number of a limit, and the identity or the limit key that it is counted for if each has its own.
@@ -104,13 +111,26 @@ type count struct {
 	// starts holds the times of the newest starts, the oldest first, as many as the limit allows.
 	starts  []time.Time
 	running int
-	// waiting is set if a call did not start because too many run.
+	// waiting is set if a family waits because too many run. held are the lanes that wait for that because of their keys.
 	waiting bool
+	held    map[Lane]bool
+}
+
+// hold notes that a lane waits until fewer calls run.
+func (c *count) hold(l Lane) {
+	if c.held == nil {
+		c.held = map[Lane]bool{}
+	}
+	c.held[l] = true
 }
 
 func newLimits(rules []Limit) limits {
 	keyed := slices.DeleteFunc(slices.Clone(rules), func(l Limit) bool { return !l.OfKeys() })
-	return limits{rules: rules, keyed: keyed, counts: map[countKey]*count{}, lanes: map[Lane][]countKey{}}
+	var longest time.Duration
+	for _, l := range rules {
+		longest = max(longest, l.Window)
+	}
+	return limits{longest: longest, rules: rules, keyed: keyed, counts: map[countKey]*count{}, lanes: map[Lane][]countKey{}, timed: newTimedLanes()}
 }
 
 // of returns which counts hold for a lane with queued calls.
@@ -195,21 +215,24 @@ func (c *count) start(now time.Time) {
 	c.starts = append(c.starts, now)
 }
 
-// limiting returns the count of the first limit that keeps the calls of a lane from starting now, and when they may start; the zero time
-// if another call has to end. It returns nil if there is none.
-func (d *Dispatcher) limiting(lane Lane) (by *count, at time.Time) {
-	for _, key := range d.limits.of(lane) {
-		c := d.limits.counts[key]
-		if at, full := c.free(d.cfg.Now()); full || !at.IsZero() {
+// limiting returns the count of the first limit that keeps the calls of a lane from starting now, of those with OfKeys and of the others as
+// selected, and when they may start; the zero time if another call has to end. It returns nil if there is none.
+func (l limits) limiting(lane Lane, now time.Time, selected func(Limit) bool) (by *count, at time.Time) {
+	for _, key := range l.of(lane) {
+		if !selected(l.rules[key.rule]) {
+			continue
+		}
+		c := l.counts[key]
+		if at, full := c.free(now); full || !at.IsZero() {
 			return c, at
 		}
 	}
 	return nil, time.Time{}
 }
 
-// limited reports whether a limit keeps the calls of a lane from starting now. It remembers when they may.
-func (d *Dispatcher) limited(lane Lane) bool {
-	by, at := d.limiting(lane)
+// limited reports whether a limit keeps all calls of a family from starting now. It remembers when they may.
+func (d *Dispatcher) limited(l Lane) bool {
+	by, at := d.limits.limiting(l, d.cfg.Now(), Limit.ofAll)
 	switch {
 	case by == nil:
 		return false
@@ -219,6 +242,42 @@ func (d *Dispatcher) limited(lane Lane) bool {
 		d.wakeAt(at)
 	}
 	return true
+}
+
+// hold reports whether a limit of keys keeps the calls of a lane from starting now. If so it shuts the lane until they may.
+func (d *Dispatcher) hold(w *keyLane) bool {
+	if len(d.limits.keyed) == 0 {
+		return false
+	}
+	lane := w.lane()
+	by, at := d.limits.limiting(lane, d.cfg.Now(), Limit.OfKeys)
+	switch {
+	case by == nil:
+		return false
+	case at.IsZero():
+		by.hold(lane)
+	default:
+		d.limits.timed.add(lane, at)
+		d.wakeAt(at)
+	}
+	w.shut()
+	return true
+}
+
+// release lets the calls of a lane that was held be taken.
+func (d *Dispatcher) release(l Lane) {
+	if w := d.lanes.find(l); w != nil {
+		w.reopen()
+		d.fresh[w.family.lane] = true
+	}
+}
+
+// due removes and yields the lanes whose time has come, and all if that is further away than any limit asks for: the clock was set back.
+func (l limits) due(now time.Time) iter.Seq[Lane] {
+	if at, ok := l.timed.next(); ok && at.Sub(now) > l.longest {
+		now = at.Add(l.longest)
+	}
+	return l.timed.due(now)
 }
 
 // wakeAt requests a Wake at a time, unless an earlier one was requested.
@@ -233,6 +292,12 @@ func (d *Dispatcher) wakeAt(at time.Time) {
 func (d *Dispatcher) Wake() {
 	d.wake = time.Time{}
 	d.limits.prune(d.cfg.Now())
+	for l := range d.limits.due(d.cfg.Now()) {
+		d.release(l)
+	}
+	if at, ok := d.limits.timed.next(); ok {
+		d.wakeAt(at)
+	}
 	d.refresh(func(l Lane) bool { return len(d.limits.of(l)) > 0 })
 	d.Dispatch()
 }
@@ -269,8 +334,12 @@ func (d *Dispatcher) endLimited(lane Lane) {
 		}
 		if c.running--; c.waiting {
 			c.waiting = false
-			d.refresh(func(l Lane) bool { return c.matches(l) })
+			d.refresh(func(l Lane) bool { return c.matchesAnyKey(l) })
 		}
+		for l := range c.held {
+			d.release(l)
+		}
+		clear(c.held)
 	}
 }
 
@@ -280,7 +349,7 @@ func (d *Dispatcher) LimitOf(q *Queued) (limit Limit, at time.Time, ok bool) {
 	if q == nil {
 		return Limit{}, time.Time{}, false
 	}
-	by, at := d.limiting(q.Lane)
+	by, at := d.limits.limiting(q.Lane, d.cfg.Now(), func(Limit) bool { return true })
 	if by == nil {
 		return Limit{}, time.Time{}, false
 	}

@@ -199,7 +199,7 @@ func (d *Dispatcher) dequeueCancels(worker string) []work.Ref {
 	return refs
 }
 
-// Dispatch delivers new cancellations and the calls of fresh lanes to the waiting workers.
+// Dispatch delivers new cancellations and the calls of fresh families to the waiting workers.
 func (d *Dispatcher) Dispatch() {
 	for _, worker := range d.cancelled {
 		if p := d.pollers.byWorker[worker]; p != nil {
@@ -217,7 +217,7 @@ func (d *Dispatcher) Dispatch() {
 	clear(d.fresh)
 }
 
-// hasFreshCalls removes the lanes from fresh that no waiting worker can be served from, and reports whether any lane is left.
+// hasFreshCalls removes the families from fresh that no waiting worker can be served from, and reports whether any is left.
 func (d *Dispatcher) hasFreshCalls() bool {
 	for l := range d.fresh {
 		if d.lanes[l] == nil || d.pollers.serving[l.Queue] == 0 || d.cfg.Owner.Halted() || d.cfg.Owner.Paused(l) {
@@ -227,10 +227,10 @@ func (d *Dispatcher) hasFreshCalls() bool {
 	return len(d.fresh) > 0
 }
 
-// hasFreshFor reports whether the worker of a poll may take calls of a fresh lane.
+// hasFreshFor reports whether the worker of a poll may take calls of a fresh family.
 func (d *Dispatcher) hasFreshFor(p work.Poll) bool {
 	for l := range d.fresh {
-		if d.mayTake(l, p) {
+		if f := d.lanes[l]; f != nil && d.able(l, p) && d.firstOf(f) != nil {
 			return true
 		}
 	}

@@ -14,7 +14,7 @@ func (d *Dispatcher) Full(provider string) bool {
 
 // Asked returns how many calls ask a provider now, and how many wait for it.
 func (d *Dispatcher) Asked(provider string) (running, waiting int) {
-	for l, q := range d.lanes {
+	for l, q := range d.lanes.all() {
 		if l.Provider == provider {
 			waiting += q.Len()
 		}

@@ -40,7 +40,7 @@ func (s shares) admit(t *Queued, w *Worker) bool {
 		if free > operators && s.running[t.Lane.Share] == 0 {
 			return true
 		}
-		s.addUrgent(t.Lane)
+		s.addUrgent(t.Lane.withoutKey())
 	}
 	w.reserving = true
 	return false
