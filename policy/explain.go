@@ -64,6 +64,9 @@ func (p *Policy) Explain(catalogue *tools.Catalogue, in Imagined) (Explanation, 
 		return Explanation{}, belowArgs(err)
 	}
 	call := p.CallFromLog(tool.Spec(), in.Task, args, in.Agent)
+	if own, ok := tool.(tools.Effecter); ok {
+		call.Intent.Effect = own.EffectOf(args)
+	}
 	_, announces := tool.(tools.Intender)
 	return p.explain(call, announces), nil
 }

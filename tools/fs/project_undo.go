@@ -26,7 +26,7 @@ type projectUndoOut struct {
 
 // projectUndo is PROJECT_UNDO. It restores the files of the project that calls of a session have changed. A dry run only reads, and so
 // needs no approval. What it is judged by holds: Env.Undo restores nothing for a call that was judged as a read.
-var projectUndo = tools.DefineIntent(tools.Spec{
+var projectUndo = tools.WithEffect[projectUndoIn, projectUndoOut](tools.DefineIntent(tools.Spec{
 	Name:       "PROJECT_UNDO",
 	Title:      "Undo the changes of a session",
 	Purpose:    "Restore the files of the project that this session, or one of its calls, has changed",
@@ -48,6 +48,11 @@ var projectUndo = tools.DefineIntent(tools.Spec{
 		Session: events.TaskID(in.Session), Task: events.TaskID(in.Task), Force: in.Force, DryRun: in.DryRun,
 	})
 	return projectUndoOut{Restored: done.Restored, Removed: done.Removed, Conflicts: done.Conflicts, Later: done.Later, Preview: in.DryRun}, err
+}), func(in projectUndoIn) tools.Effect {
+	if in.DryRun {
+		return tools.Read
+	}
+	return tools.Destructive
 })
 
 // intendUndo describes an undo, which overwrites and removes files, or a dry run, which only reads them.
