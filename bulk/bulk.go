@@ -124,7 +124,7 @@ func pending(ctx context.Context, n Node, tasks []Item) ([]Item, error) {
 		return nil, err
 	}
 	if reply.Omitted > 0 || reply.Unread > 0 {
-		return nil, fault.New(fault.ValidationError, "not all pending approvals can be listed").WithField("where").WithHint("decide some of them first: orch approvals --submitter or --task shows them")
+		return nil, errOmitted("where")
 	}
 	chosen := make(map[events.TaskID]bool, len(tasks))
 	for _, t := range tasks {
@@ -137,6 +137,11 @@ func pending(ctx context.Context, n Node, tasks []Item) ([]Item, error) {
 		}
 	}
 	return items, nil
+}
+
+func errOmitted(field string) error {
+	return fault.New(fault.ValidationError, "not all pending approvals can be listed").WithField(field).
+		WithHint("decide some of them first: orch approvals --submitter or --task shows them")
 }
 
 // itemOf returns the item of an approval.

@@ -225,6 +225,7 @@ func TestCheck(t *testing.T) {
 		"no filter":      {bulk.Request{Act: bulk.Cancel}, "where"},
 		"unknown state":  {bulk.Request{Act: bulk.Cancel, Where: bulk.Where{States: []statemachine.State{"failed"}}}, "where.states"},
 		"ids and more":   {bulk.Request{Act: bulk.Cancel, Where: bulk.Where{Dead: true, IDs: []string{"a"}}}, "where.ids"},
+		"an empty id":    {bulk.Request{Act: bulk.Approve, Where: bulk.Where{IDs: []string{"a", ""}}}, "where.ids"},
 		"too many ids":   {bulk.Request{Act: bulk.Cancel, Where: bulk.Where{IDs: make([]string, bulk.MaxItems+1)}}, "where.ids"},
 		"negative limit": {bulk.Request{Act: bulk.Cancel, Where: bulk.Where{Dead: true}, Max: -1}, "max"},
 		"high limit":     {bulk.Request{Act: bulk.Cancel, Where: bulk.Where{Dead: true}, Max: bulk.MaxItems + 1}, "max"},

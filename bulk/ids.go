@@ -1,7 +1,9 @@
 package bulk
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/orch-dev/orch/api"
@@ -14,6 +16,7 @@ import (
 // an approve: a set that was shown with them has changed.
 func named(ctx context.Context, n Node, r Request) ([]Item, error) {
 	items, known := []Item{}, map[string]bool{}
+	most := cmp.Or(r.Max, DefaultMax)
 	for _, id := range r.Where.IDs {
 		if err := ctx.Err(); err != nil {
 			return nil, fault.From(err)
@@ -37,8 +40,19 @@ func named(ctx context.Context, n Node, r Request) ([]Item, error) {
 				items = append(items, item)
 			}
 		}
+		if len(items) > most {
+			return nil, tooMany(most)
+		}
 	}
 	return items, nil
+}
+
+// checkIDs returns INVALID_FORMAT if an id is empty: it would select the approvals of all tasks.
+func checkIDs(r *Request) error {
+	if i := slices.Index(r.Where.IDs, ""); i >= 0 {
+		return fault.New(fault.InvalidFormat, "the id at index %d is empty", i).WithField("where.ids")
+	}
+	return nil
 }
 
 // approvalPrefix begins the id of an approval.
@@ -56,6 +70,9 @@ func namedTask(ctx context.Context, n Node, act string, id events.TaskID) ([]Ite
 // asked returns the items of the pending approvals that a request selects.
 func asked(ctx context.Context, n Node, r api.ApprovalsRequest) (items []Item, err error) {
 	reply, err := n.Approvals(ctx, r)
+	if err == nil && (reply.Omitted > 0 || reply.Unread > 0) {
+		return nil, errOmitted("where.ids")
+	}
 	for _, p := range reply.Approvals {
 		if p.Status == statemachine.ApprovalPending {
 			items = append(items, itemOf(p))

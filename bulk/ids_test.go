@@ -55,6 +55,15 @@ func TestTasksByID(t *testing.T) {
 	assert.Equal(t, []string{"c"}, ids(report), "the act refuses it, with a reason")
 }
 
+// The limit holds for named items too.
+func TestMaxOfIDs(t *testing.T) {
+	t.Parallel()
+	r := ofIDs(bulk.Cancel, "a", "c", "e")
+	r.Max = 2
+	_, err := bulk.Select(t.Context(), fiveTasks(), r)
+	assert.ErrorContains(t, err, "more than 2 are selected")
+}
+
 // Approvals are named by their ids, or by their tasks. Those that are decided are no part of the set.
 func TestApprovalsByID(t *testing.T) {
 	t.Parallel()

@@ -143,6 +143,9 @@ func (r *Request) Check() error {
 	case r.Reason != "" && r.Act != Cancel && r.Act != Approve:
 		return fault.New(fault.ValidationError, "a %s takes no reason", r.Act).WithField("reason")
 	}
+	if err := checkIDs(r); err != nil {
+		return err
+	}
 	for _, s := range r.Where.States {
 		if !slices.Contains(statemachine.States(), s) {
 			return fault.New(fault.ValidationError, "%q is not a state", string(s)).WithField("where.states")

@@ -1,8 +1,6 @@
 package orchestrator
 
 import (
-	"slices"
-
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/plan"
@@ -25,7 +23,12 @@ func isSession(p *plan.Plan, r api.SubmitRequest) bool {
 	return r.ID != "" && r.Session == r.ID && len(p.Verify)+len(p.Always) == 0 && len(p.Steps) == 1 && p.Steps[0].Kind == plan.KindWait
 }
 
-// isPreview reports whether a plan only asks for an undo, of which nothing but the preview needs no approval.
+// isPreview reports whether a plan only looks at what an undo would do.
 func isPreview(name string, p *plan.Plan) bool {
-	return name == api.UndoPreviewName && len(p.Steps) == 1 && slices.Equal(p.Tools(), []string{"PROJECT_UNDO"})
+	if name != api.UndoPreviewName || len(p.Verify)+len(p.Always) > 0 || len(p.Steps) != 1 {
+		return false
+	}
+	s := p.Steps[0]
+	args, ok := s.With.(map[string]any)
+	return ok && s.Kind == plan.KindTool && s.Tool == "PROJECT_UNDO" && s.Verify == nil && args["dry_run"] == true
 }

@@ -30,7 +30,7 @@ func newExecutor(co *core, cleaner *cleaner, leases *leaseKeeper, catalogue *too
 	r := &access{core: co, names: pathindex.New(co.cfg.Root.Name(), co.workspaces.Name())}
 	return &executor{
 		core: co, catalogue: catalogue, cleaner: cleaner, leases: leases, notes: &notebook{co}, access: r,
-		undos: &undoKeeper{co, r, newUndoStore(co.cfg, co.workspaces)},
+		undos: &undoKeeper{co, r, newUndoStore(co, co.workspaces)},
 	}
 }
 

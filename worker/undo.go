@@ -32,12 +32,16 @@ type undoKeeper struct {
 	store *undo.Store
 }
 
-func newUndoStore(cfg Config, tree *workspace.Tree) *undo.Store {
-	if cfg.Exec == nil {
+func newUndoStore(co *core, tree *workspace.Tree) *undo.Store {
+	if co.cfg.Exec == nil {
 		return nil
 	}
-	store := undo.New(cfg.Root, cfg.Exec, tree.Name(), tools.UndoFolder)
+	store := undo.New(co.cfg.Root, co.cfg.Exec, tree.Name(), tools.UndoFolder)
 	store.Lives = tree.Has
+	store.Redact = func(content []byte) []byte {
+		clean, _ := co.rules.Redact(content)
+		return clean
+	}
 	return store
 }
 

@@ -169,7 +169,15 @@ func (s *Store) diffSince(ctx context.Context, root *pathguard.Root, path string
 	if err != nil || !isText(was) || !isText(is) {
 		return ""
 	}
-	return clipLines(patch.Between(path, was, is), maxDiff)
+	return clipLines(patch.Between(path, s.redacted(was), s.redacted(is)), maxDiff)
+}
+
+// redacted returns a whole content without secrets. A hunk alone may have lines of a key that nothing shows to be one.
+func (s *Store) redacted(content []byte) []byte {
+	if s.Redact == nil {
+		return content
+	}
+	return s.Redact(content)
 }
 
 // contentOf returns the content of a recorded version; none for one that is missing.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/classify/secrets"
 	"github.com/orch-dev/orch/internal/undo"
 )
 
@@ -112,6 +113,29 @@ func TestChangedSinceWithoutDiff(t *testing.T) {
 		}
 		assert.Equal(t, []string{"a.txt"}, r.Restored, name)
 	}
+}
+
+// A hunk in the middle of a key shows nothing of it, for both versions are redacted as a whole.
+func TestDiffsAreRedactedAsAWhole(t *testing.T) {
+	t.Parallel()
+	key := func(middle string) string {
+		return "title\n-----BEGIN RSA PRIVATE KEY-----\n" + strings.Repeat(strings.Repeat("MIIE", 16)+"\n", 12) + middle + "\n" +
+			strings.Repeat(strings.Repeat("Qk1r", 16)+"\n", 12) + "-----END RSA PRIVATE KEY-----\n"
+	}
+	p := newPlace(t)
+	p.write("a.txt", key(strings.Repeat("b2xk", 16)))
+	p.call("S1", "T1/edit", nil, func() { p.write("a.txt", strings.Replace(p.read("a.txt"), "title", "other", 1)) })
+	p.write("a.txt", strings.Replace(p.read("a.txt"), strings.Repeat("b2xk", 16), strings.Repeat("bmV3", 16), 1))
+	r := p.look("S1", "", true)
+	require.Len(t, r.Later, 1)
+	assert.Contains(t, r.Later[0].Diff, "+bmV3")
+	p.store.Redact = func(content []byte) []byte { return []byte(secrets.Clean(string(content))) }
+	r = p.look("S1", "", true)
+	require.Len(t, r.Later, 1)
+	assert.True(t, r.Later[0].Lost)
+	assert.NotContains(t, r.Later[0].Diff, "b2xk")
+	assert.NotContains(t, r.Later[0].Diff, "bmV3")
+	assert.NotContains(t, r.Later[0].Diff, "MIIE")
 }
 
 // A dry run records nothing: what changes between it and the undo of a call that was cut off is undone too.

@@ -49,6 +49,8 @@ type Store struct {
 	// Lives reports whether a session still has its workspace. When the store is opened, it removes the records of
 	// sessions without one. If Lives is nil, all records are kept.
 	Lives func(session string) bool
+	// Redact returns the content of a file without secrets, for diffs. If Redact is nil, diffs have the content as it is.
+	Redact func(content []byte) []byte
 	// Max is the maximum number of files in a root. A larger root is not recorded before a program runs.
 	Max int
 
