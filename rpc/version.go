@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"errors"
 	"strconv"
 
 	"github.com/nats-io/nats.go"
@@ -25,9 +26,9 @@ func checkProtocol(h nats.Header) error {
 	if text == "" {
 		return nil
 	}
-	v, err := strconv.ParseUint(text, 10, 31)
+	v, err := strconv.ParseUint(text, 10, 64)
 	switch {
-	case err != nil || v == 0:
+	case err != nil && !errors.Is(err, strconv.ErrRange) || v == 0: // out of range, v is the largest number
 		return fault.New(fault.InvalidRequest, "must be the version of the protocol, a number from 1").WithField(protocolHeader)
 	case v > ProtocolVersion:
 		return fault.New(fault.NewerRequest, "the request has version %d of the protocol, this node knows 1 to %d", v, ProtocolVersion).

@@ -50,7 +50,12 @@ func TestProtocolVersion(t *testing.T) {
 		assert.Equal(t, fmt.Sprintf("the request has version %d of the protocol, this node knows 1 to %d", rpc.ProtocolVersion+1, rpc.ProtocolVersion), e.Message)
 		assert.Contains(t, e.Hint, "use a newer orch")
 	}
-	for _, wrong := range []string{"0", "-1", "two", "99999999999999999999"} {
+	for _, far := range []string{"99999999999", "99999999999999999999"} {
+		e := ask("greet", `{}`, nats.Header{"Orch-Protocol": {far}})
+		require.NotNil(t, e, far)
+		assert.Equal(t, fault.NewerRequest, e.Code, far)
+	}
+	for _, wrong := range []string{"0", "-1", "two", "1.5"} {
 		e := ask("greet", `{}`, nats.Header{"Orch-Protocol": {wrong}})
 		require.NotNil(t, e, wrong)
 		assert.Equal(t, fault.InvalidRequest, e.Code, wrong)

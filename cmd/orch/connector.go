@@ -48,23 +48,23 @@ const stopTime = 20 * time.Second
 // open connects to a node, or starts one in this process (an embedded node). An embedded node may be handed over to another node
 // while the session is open. The node of another command may end; the session then goes on with a node of this process.
 func (cn *connector) open(ctx context.Context, m mode) (session, error) {
-	passing := cn.besidePassing()
+	beside := cn.besideCommand()
 	s, err := cn.nodes.Open(ctx, cn.cfg, m)
 	switch {
 	case err != nil:
 		return nil, err
 	case s.Embedded():
 		return cn.lasting(ctx, s, m), nil
-	case passing || cn.besidePassing():
+	case beside || cn.besideCommand():
 		return newReconnectingSession(s, func() (session, error) { return cn.nodes.Open(ctx, cn.cfg, m) }, cn.now), nil
 	default:
 		return s, nil
 	}
 }
 
-// besidePassing reports whether the node that runs here is that of a command, and ends with it.
-func (cn *connector) besidePassing() bool {
-	return cn.cfg.Server == "" && cn.cfg.Storage.NATS == "" && bus.Passes(cn.cfg.DataDir)
+// besideCommand reports whether the node that runs here is that of a command, and ends with it.
+func (cn *connector) besideCommand() bool {
+	return cn.cfg.Server == "" && cn.cfg.Storage.NATS == "" && bus.ReadHolder(cn.cfg.DataDir).Guest != ""
 }
 
 // with opens a session, calls do, and closes the session.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"testing"
 	"time"
 
@@ -44,21 +45,32 @@ func TestAttachLeavesPassingNodes(t *testing.T) {
 }
 
 // A command at the node of another command goes on with a node of its own when that one has ended.
-func TestCommandOutlivesPassingNode(t *testing.T) {
+func TestCommandOutlivesNodeOfAnother(t *testing.T) {
 	t.Parallel()
-	cfg := reconnectConfig(t)
-	p := processNodes{logs: &bytes.Buffer{}}
-	passing, err := p.Open(t.Context(), cfg, idle)
-	require.NoError(t, err)
-	cn := &connector{env: &env{now: time.Now, cfg: cfg}, nodes: p}
-	s, err := cn.open(t.Context(), idle)
-	require.NoError(t, err)
-	require.False(t, s.Embedded())
-	require.NoError(t, passing.Close(t.Context()))
-	_, err = s.List(t.Context(), api.ListRequest{})
-	require.NoError(t, err)
-	assert.True(t, s.Embedded())
-	require.NoError(t, s.Close(t.Context()))
+	for name, c := range map[string]struct{ other, own mode }{
+		"reads beside one that reads":     {idle, idle},
+		"reads beside one that works":     {working, idle},
+		"works beside one that works":     {working, working},
+		"detaches from one that works":    {working, detached},
+		"detaches from one that detached": {detached, detached},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := reconnectConfig(t)
+			p := newProcessNodes(io.Discard)
+			other, err := p.Open(t.Context(), cfg, c.other)
+			require.NoError(t, err)
+			cn := &connector{env: &env{now: time.Now, cfg: cfg}, nodes: p}
+			s, err := cn.open(t.Context(), c.own)
+			require.NoError(t, err)
+			require.False(t, s.Embedded())
+			require.NoError(t, other.Close(t.Context()))
+			_, err = s.List(t.Context(), api.ListRequest{})
+			require.NoError(t, err)
+			assert.True(t, s.Embedded())
+			require.NoError(t, s.Close(t.Context()))
+		})
+	}
 }
 
 // Ready does not wait for a node that has ended.

@@ -100,7 +100,7 @@ func errVerb(verb, allowed string) error {
 func errPath(path string) error {
 	rest, _ := strings.CutPrefix(path, Prefix[:len(Prefix)-1])
 	version, _, _ := strings.Cut(rest, "/")
-	if v, err := strconv.Atoi(version); err == nil && rest != path && v > 1 {
+	if v, err := strconv.Atoi(version); (err == nil || errors.Is(err, strconv.ErrRange)) && rest != path && v > 1 {
 		return fault.New(fault.NewerRequest, "the request has version %d of the HTTP API, this node knows 1", v).
 			WithHint("use a newer orch for the node; nothing was done")
 	}

@@ -191,7 +191,7 @@ func (h *hits) scan(text []byte) bool {
 		line = bytes.TrimSuffix(line, []byte("\r"))
 		if h.re.Match(line) {
 			if insideKey(all[:len(all)-len(text)]) && !bytes.HasPrefix(line, []byte("-----")) {
-				line = []byte(hiddenLine)
+				line = []byte(tools.HiddenLine)
 			}
 			h.add(line)
 			if h.out.Files != nil {

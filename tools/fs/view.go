@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/orch-dev/orch/tools"
 )
 
 // maxLine is the number of characters of a line that FILE_READ shows.
@@ -30,7 +32,7 @@ type view struct {
 	lines       int64 // number of lines read so far
 	truncated   bool
 	hash        hash.Hash
-	key         keyBlock
+	key         tools.KeyBlock
 }
 
 // readers are buffers for files: most files are much smaller than their buffer.
@@ -74,13 +76,13 @@ func (v *view) scan(ctx context.Context, r io.Reader) error {
 // add adds the next line; hasBreak reports whether it ends with a line break.
 func (v *view) add(line []byte, hasBreak bool) {
 	v.lines++
-	inKey := v.key.contains(line)
+	inKey := v.key.Contains(line)
 	if v.lines != v.from+v.shown || v.shown == v.limit {
 		return
 	}
 	body := bytes.TrimSuffix(line, []byte("\n"))
 	if inKey {
-		body = []byte(hiddenLine)
+		body = []byte(tools.HiddenLine)
 	}
 	text, cut := clip(body, maxLine)
 	number := strconv.FormatInt(v.lines, 10)

@@ -49,6 +49,9 @@ var gitDiff = tools.Define(tools.Spec{
 	if err != nil {
 		return gitDiffOut{}, err
 	}
+	if diff, err = repo.withoutKeys(ctx, diff, comparison, excluded); err != nil {
+		return gitDiffOut{}, err
+	}
 	names, cutNames, err := repo.diff(ctx, comparison, excluded, "--name-only", "-z")
 	if err != nil {
 		return gitDiffOut{}, err

@@ -257,6 +257,30 @@ func TestDiff(t *testing.T) {
 	assert.Equal(t, []string{"a.txt"}, long.Files)
 }
 
+// A hunk in the middle of a private key shows no line of it, also if only one of the two versions has the key.
+func TestDiffWithinAKey(t *testing.T) {
+	t.Parallel()
+	key := func(middle string) string {
+		lines := strings.Repeat(strings.Repeat("MIIE", 16)+"\n", 8)
+		return "title\n-----BEGIN RSA PRIVATE KEY-----\n" + lines + middle + "\n" + lines + "-----END RSA PRIVATE KEY-----\n" + strings.Repeat("text\n", 9) + "end\n"
+	}
+	old, fresh, public := strings.Repeat("b2xk", 16), strings.Repeat("bmV3", 16), strings.Repeat("cHVi", 16)
+	b := newRepo(t)
+	b.write("a.txt", key(old))
+	b.write("b.txt", "plain\n")
+	b.git("add", ".")
+	b.git("commit", "-qm", "key")
+	b.write("a.txt", strings.Replace(key(fresh), "end\n", "END\n", 1))
+	b.write("b.txt", "plain\n"+public+"\n")
+	got := b.diff(false).Diff
+	for _, secret := range []string{old, fresh, "MIIE"} {
+		assert.NotContains(t, got, secret)
+	}
+	assert.Contains(t, got, "-[REDACTED:private_key]\n+[REDACTED:private_key]\n")
+	assert.Contains(t, got, "+"+public+"\n", "no part of a key")
+	assert.Contains(t, got, "-end\n+END\n")
+}
+
 // With a base the diff shows the changes since the merge base, committed or not, but no changes of others since then.
 func TestDiffAgainstABase(t *testing.T) {
 	t.Parallel()
