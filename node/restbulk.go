@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"slices"
 	"sync"
@@ -103,8 +104,10 @@ type bulkAnswers struct {
 
 // bulkAnswer is the answer of an act. report and err are set when done is closed.
 type bulkAnswer struct {
-	actor, key, request string
-	at                  time.Time
+	actor, key string
+	// request is the digest of the request, which may name thousands of ids.
+	request [sha256.Size]byte
+	at      time.Time
 	// count and tried are the numbers of items of the set, and of those that were acted on.
 	count, tried atomic.Int64
 	done         chan struct{}
@@ -145,19 +148,20 @@ func (b *bulkAnswers) claim(r rest.BulkRequest, now time.Time) (a *bulkAnswer, k
 	if err != nil {
 		return nil, false, fault.Wrap(fault.Internal, err, "a request cannot be encoded")
 	}
+	request := sha256.Sum256(text)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.all = slices.DeleteFunc(b.all, func(a *bulkAnswer) bool { return a.ended() && now.Sub(a.at) >= keepAnswers })
 	for _, a := range b.all {
 		switch {
 		case a.actor != r.Actor || a.key != r.IdempotencyKey:
-		case a.request != string(text):
+		case a.request != request:
 			return nil, false, fault.New(fault.Conflict, "the key belongs to another request").WithField("idempotency_key").WithHint("choose another one")
 		default:
 			return a, true, nil
 		}
 	}
-	a = &bulkAnswer{actor: r.Actor, key: r.IdempotencyKey, request: string(text), at: now, done: make(chan struct{})}
+	a = &bulkAnswer{actor: r.Actor, key: r.IdempotencyKey, request: request, at: now, done: make(chan struct{})}
 	b.all = append(b.all, a)
 	return a, false, nil
 }
