@@ -27,14 +27,19 @@ type approvalRef struct {
 	task events.TaskID
 	id   string
 	// share is the identity that owns the share of the task, as in shareOf.
-	share   string
-	rank    int
-	expires time.Time
+	share              string
+	rank               int
+	expires, requested time.Time
+	step               string
 }
 
-// byUrgency compares approvals by status and priority, then by the time of expiry.
+// byUrgency compares approvals by status and priority, then by the time of expiry, then by that of the request. Within one second
+// those of a batch are in the order in which their tasks were submitted.
 func byUrgency(a, b approvalRef) int {
-	return cmp.Or(cmp.Compare(a.rank, b.rank), a.expires.Compare(b.expires), cmp.Compare(a.id, b.id))
+	return cmp.Or(
+		cmp.Compare(a.rank, b.rank), cmp.Compare(a.expires.Unix(), b.expires.Unix()), cmp.Compare(a.requested.Unix(), b.requested.Unix()),
+		cmp.Compare(a.task, b.task), cmp.Compare(a.step, b.step), cmp.Compare(a.id, b.id),
+	)
 }
 
 // rankOf returns the sort key of an approval: by status, then priority.
@@ -66,7 +71,9 @@ func (rd *reader) refsOf(ctx context.Context, id events.TaskID, r api.ApprovalsR
 			if !wanted || r.ID != "" && a.ID != r.ID {
 				continue
 			}
-			refs = append(refs, approvalRef{id, a.ID, share, rankOf(status, a.Priority), a.ExpiresAt})
+			refs = append(refs, approvalRef{
+				task: id, id: a.ID, share: share, rank: rankOf(status, a.Priority), expires: a.ExpiresAt, requested: a.RequestedAt, step: a.Step,
+			})
 		}
 		return nil
 	})

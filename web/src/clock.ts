@@ -15,6 +15,12 @@ export const nodeTime = (): number => Date.now() + skew
 /** timeIsKnown reports whether an answer has told the time of the node. */
 export const timeIsKnown = (): boolean => known
 
+/** learned is called when an answer has told the time of the node. */
+let learned = (): void => {}
+
+/** onTime sets what is called when an answer has told the time of the node, before anything in that answer is shown. */
+export function onTime(call: () => void): void { learned = call }
+
 /** learnTime compares the header Date of an answer with the times of the browser at which it was asked for and came. */
 export function learnTime(date: string | null, asked: number, came: number): void {
   const at = Date.parse(date ?? '') + 500
@@ -22,4 +28,5 @@ export function learnTime(date: string | null, asked: number, came: number): voi
   known = true
   const ahead = at - (asked + came) / 2
   if (Math.abs(ahead - skew) >= least) skew = Math.abs(ahead) < least ? 0 : ahead
+  learned()
 }

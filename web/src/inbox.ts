@@ -23,13 +23,17 @@ export const inboxRound = signal(0)
 /** rule says in which order the entries are. */
 export const rule = 'Most urgent first: what ends soonest, then what waits longest.'
 
-/** byUrgency is the order of all entries, of whatever kind. */
+/** byUrgency is the order of all entries, of whatever kind. Within one second those of a batch are in the order in which their tasks were submitted. */
 export function byUrgency(a: Item, b: Item): number {
-  const end = (i: Item): number => (i.until ? Date.parse(i.until) : Infinity)
-  return compare(end(a), end(b)) || compare(Date.parse(a.since), Date.parse(b.since)) || (a.id < b.id ? -1 : 1)
+  const end = (i: Item): number => (i.until ? seconds(i.until) : Infinity)
+  return compare(end(a), end(b)) || compare(seconds(a.since), seconds(b.since)) || compare(a.task, b.task) || compare(stepOf(a), stepOf(b)) || compare(a.id, b.id)
 }
 
-const compare = (a: number, b: number): number => (a < b ? -1 : a > b ? 1 : 0)
+const seconds = (at: string): number => Math.floor(Date.parse(at) / 1000)
+
+const stepOf = (i: Item): string => (i.kind === 'approval' ? i.approval.step ?? '' : i.kind === 'question' ? i.question.step : '')
+
+const compare = <T extends string | number>(a: T, b: T): number => (a < b ? -1 : a > b ? 1 : 0)
 
 /** readInbox reads all of it, the most urgent first. */
 export async function readInbox(abort: AbortSignal): Promise<Inbox> {

@@ -2,7 +2,7 @@
 import { computed, signal } from '@preact/signals'
 import type { InboxCounts, Status, Summary } from './api.ts'
 import { get, signedOut } from './client.ts'
-import { nodeTime } from './clock.ts'
+import { nodeTime, onTime } from './clock.ts'
 import { learnReach } from './reach.ts'
 import { stream } from './stream.ts'
 
@@ -22,8 +22,9 @@ export const decides = computed(() => role.value === 'operator')
 export const submits = computed(() => role.value !== '' && role.value !== 'viewer')
 /** limited reports whether it sees only its own tasks, and nothing of the node that others use as well. */
 export const limited = computed(() => submits.value && !decides.value)
-/** now is the current time of the node, once a second. */
+/** now is the current time of the node, once a second, and as soon as an answer has told it. */
 export const now = signal(nodeTime())
+onTime(() => { if (Math.abs(nodeTime() - now.value) > 1000) now.value = nodeTime() })
 
 type Listener = (changed: Summary[]) => void
 const listeners = new Set<Listener>()

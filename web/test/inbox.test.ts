@@ -14,6 +14,13 @@ test('what ends soonest comes first, then what waits longest, of whatever kind',
   assert.deepEqual(all.sort(byUrgency).map((i) => i.id), ['soonest', 'same', 'soon', 'later', 'old', 'young'])
 })
 
+test('a batch has the order of its tasks and steps, whatever the order of its requests within a second', () => {
+  const asks = (id: string, task: string, step: string, ms: number): Item =>
+    ({ kind: 'approval', id, task, title: id, taskName: 'b', since: new Date(Date.UTC(2026, 10, 29, 12) + ms).toISOString(), until: new Date(Date.UTC(2026, 10, 29, 13) + ms).toISOString(), approval: { step } as ApprovalView })
+  const all = [asks('third', 'TASK_3', 'a', 100), asks('last', 'TASK_1', 'a', 1000), asks('second', 'TASK_2', 'b', 0), asks('first', 'TASK_2', 'a', 900)]
+  assert.deepEqual(all.sort(byUrgency).map((i) => i.id), ['first', 'second', 'third', 'last'])
+})
+
 test('an approval says what its call would do, unless its author has written what it is about', () => {
   const a = (description: string, args: unknown, tool = 'BASH_EXECUTE'): string => askedFor({ description, tool, step: 'push', args } as ApprovalView)
   assert.equal(a('allow BASH_EXECUTE in step push', { argv: ['x'], command: 'rm -rf\n  build', cwd: '/srv' }), 'allow BASH_EXECUTE: rm -rf build')

@@ -37,6 +37,22 @@ for (const hours of [-3, 3]) {
   })
 }
 
+test('no time is wrong at first, when the clock of the browser is 10 minutes off', async () => {
+  const page = await kit.open('/nowhere')
+  await page.addInitScript(() => {
+    const now = Date.now
+    Date.now = () => now() + 600_000
+    globalThis.ages = new Set()
+    new MutationObserver(() => { for (const t of document.querySelectorAll('time')) globalThis.ages.add(t.textContent) }).observe(document, { subtree: true, childList: true, characterData: true })
+  })
+  await kit.show(page, `/inbox/${deployApproval}`)
+  await page.getByText(/^for 6m, expires in 5[34]m /).waitFor()
+  const ages = await page.evaluate(() => [...globalThis.ages])
+  assert.ok(ages.some((a) => /^5[34]m left$/.test(a)), ages.join())
+  for (const wrong of ['for 16m', 'expires in 43m', 'expires in 44m', '43m left', '44m left', '16m']) assert.ok(!ages.includes(wrong), wrong)
+  await kit.close(page)
+})
+
 test('the days of costs are those of the node when the clock of the browser is days off', async () => {
   const page = await kit.open('/nowhere')
   await page.addInitScript(() => { const now = Date.now; Date.now = () => now() + 72 * 3_600_000 })

@@ -112,7 +112,7 @@ test('all, none and a range are chosen, and a bulk act tells its tasks apart', a
   await tick(2).check()
   await page.getByRole('button', { name: 'Cancel…' }).click()
   const dialog = page.getByRole('dialog')
-  await dialog.getByText(/^Awaiting approval · team=ops · submitted 20.* UTC · …[0-9A-Z]{6}$/).waitFor()
+  await dialog.getByText(/^Awaiting approval · team=ops · submitted 20.* UTC · TASK_[0-9A-Z]{26}$/).waitFor()
   await dialog.getByLabel(/^Reason/).fill('not needed')
   await dialog.getByRole('button', { name: 'Cancel 1' }).click()
   await dialog.getByText('cancelled', { exact: true }).waitFor()

@@ -16,7 +16,7 @@ import { Fields } from '../ui/json.tsx'
 import { Problem } from '../ui/notice.tsx'
 import { ReasonField, useReason } from '../ui/reason.tsx'
 import { Txt } from '../ui/text.tsx'
-import { Ago, Past } from '../ui/time.tsx'
+import { Expires, Past, Waiting } from '../ui/time.tsx'
 import { useAction, useGet } from '../ui/use.ts'
 import { Covered } from './covered.tsx'
 import { Settled, WayOut } from './settled.tsx'
@@ -69,7 +69,7 @@ function About({ of: a }: { of: ApprovalView }) {
       <div><dt>Task</dt><dd><a href={href(`/tasks/${a.task}`)}><Txt>{a.task_name || a.task}</Txt></a>{a.step && <> · step <code><Txt>{a.step}</Txt></code></>}</dd></div>
       <div><dt>Requested by</dt><dd><Txt>{a.caller || a.requester}</Txt>, for <Txt>{a.submitter}</Txt></dd></div>
       {a.status === 'pending'
-        ? <div><dt>Waiting</dt><dd>for <Ago at={a.requested_at} />, expires <Ago at={a.expires_at} /> (then: {words(a.on_expiry).toLowerCase()})</dd></div>
+        ? <div><dt>Waiting</dt><dd><Waiting at={a.requested_at} />, <Expires at={a.expires_at} /> (then: {words(a.on_expiry).toLowerCase()})</dd></div>
         : <div><dt>Asked</dt><dd><Past at={a.requested_at} />{a.status === 'expired' && <>, expired <Past at={a.expires_at} /></>}</dd></div>}
       {a.quorum ? <div><dt>Quorum</dt><dd>{a.votes?.length ?? 0} of {a.quorum} agree {a.votes?.length ? <>(<Txt>{a.votes.join(', ')}</Txt>)</> : null}</dd></div> : null}
       {a.from?.length ? <div><dt>May decide</dt><dd><Txt>{a.from.join(', ')}</Txt></dd></div> : null}

@@ -8,7 +8,7 @@ import { decides, epoch, narrow } from '../node.ts'
 import { go, href, path, query, setQuery } from '../route.ts'
 import { isTaskID } from '../tasks.ts'
 import { ticked } from '../ticked.ts'
-import { announce } from '../ui/announce.tsx'
+import { announce, hush } from '../ui/announce.tsx'
 import { Empty, Loading, Problem } from '../ui/notice.tsx'
 import { Line, Txt } from '../ui/text.tsx'
 import { Ago, Left } from '../ui/time.tsx'
@@ -41,6 +41,12 @@ export function InboxPage({ id }: { id: string }) {
   const items = useMemo(() => (inbox?.items ?? []).filter((i) => !kind || i.kind === kind), [inbox, kind])
   const at = items.findIndex((i) => i.id === id)
   const open = id ? inbox?.items.find((i) => i.id === id) : items[0]
+  const shown = id || items[0]?.id || ''
+  const before = useRef('')
+  useEffect(() => { // a decision on a page that names no entry is about the one that it then names
+    if (before.current && shown) hush(shown)
+    before.current = shown
+  }, [shown])
   const toggle = (item: Item, range = false) => {
     const from = range ? last.current : ''
     setChosen((c) => ticked(c, items.filter(selectable), item.id, from))
@@ -143,7 +149,7 @@ const pause = 1500
 function AsksAgain({ of: next }: { of: Item }) {
   const to = href(`/inbox/${next.id}`)
   useEffect(() => {
-    const timer = setTimeout(() => { announce('It asks again.'); go(to, true) }, pause)
+    const timer = setTimeout(() => { announce('It asks again.', next.id); go(to, true) }, pause)
     return () => clearTimeout(timer)
   }, [next.id])
   return <Empty title="The task goes on, and asks again."><a href={to}><Txt>{next.title}</Txt></a></Empty>

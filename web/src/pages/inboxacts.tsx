@@ -34,7 +34,7 @@ export function InboxActs({ of: items, onDone }: { of: Item[]; onDone: () => voi
 
 /** decision is what a decision does to one approval. Its row names the task. */
 const decision = (a: ApprovalView, as: 'granted' | 'rejected', reason: string): Job => ({
-  id: a.id, title: askedFor(a), detail: `task ${a.task_name || a.task} · step ${a.step ?? '–'} · …${a.task.slice(-6)}`,
+  id: a.id, title: askedFor(a), detail: `task ${a.task_name || a.task} · step ${a.step ?? '–'} · ${a.task}`,
   skip: mayNot(a) || (as === 'granted' && a.form ? 'it has a form to fill in' : ''), open: href(`/inbox/${a.id}`), args: a.args,
   run: () => post(`/approvals/${a.id}/decide`, { as, reason, seen_rev: a.task_rev }), now: () => approvalNow(a.id),
   command: as === 'granted' ? commands.approve(a.id, reason, undefined, [], []) : commands.reject(a.id, reason),
@@ -42,5 +42,5 @@ const decision = (a: ApprovalView, as: 'granted' | 'rejected', reason: string): 
 
 /** steering is what an act does to one task. */
 const steering = (i: Item & { summary: Summary }, command: string, run: () => Promise<unknown>): Job => ({
-  id: i.id, title: i.taskName || i.id, detail: `${i.title} · …${i.id.slice(-6)}`, before: words(i.summary.state), skip: '', run, now: () => taskNow(i.id), command,
+  id: i.id, title: i.taskName || i.id, detail: `${i.title} · ${i.id}`, before: words(i.summary.state), skip: '', run, now: () => taskNow(i.id), command,
 })

@@ -12,7 +12,7 @@ import { SchemaForm, initial, type Values } from '../ui/form.tsx'
 import { JsonView } from '../ui/json.tsx'
 import { Problem } from '../ui/notice.tsx'
 import { Txt } from '../ui/text.tsx'
-import { Ago } from '../ui/time.tsx'
+import { Expires, Waiting } from '../ui/time.tsx'
 import { useAction } from '../ui/use.ts'
 
 const kinds: Record<QuestionView['kind'], string> = {
@@ -29,7 +29,7 @@ export function QuestionCard({ of: q, onDone }: { of: QuestionView; onDone: () =
       <dl class="facts">
         <div><dt>Task</dt><dd><a href={href(`/tasks/${q.task}`)}><Txt>{q.task_name || q.task}</Txt></a> · step <code><Txt>{q.step}</Txt></code></dd></div>
         {q.tool && <div><dt>Tool</dt><dd><code><Txt>{q.tool}</Txt></code></dd></div>}
-        {q.status === 'open' && <div><dt>Waiting</dt><dd>for <Ago at={q.asked_at} />, expires <Ago at={q.expires_at} /></dd></div>}
+        {q.status === 'open' && <div><dt>Waiting</dt><dd><Waiting at={q.asked_at} />, <Expires at={q.expires_at} /></dd></div>}
       </dl>
       {q.kind !== 'elicitation' && <JsonView value={q.params} label="request" />}
       {q.status !== 'open' ? <p class="note"><Ended of={q} /></p> : decides.value ? <Answer of={q} schema={params?.['requestedSchema']} onDone={onDone} /> : <p class="note">Your role is {role.value}: you can read, not answer.</p>}

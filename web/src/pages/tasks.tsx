@@ -190,9 +190,9 @@ const Pair = ({ of: [a = '', b = ''] }: { of: string[] }) => (
   <span class="pair"><a class="button" href={href('/compare', { a, b })}>Compare</a><Command text={commands.diff(a, b)} /></span>
 )
 
-/** about tells tasks of one name apart: their labels, when they were submitted, and the end of their ids. */
+/** about tells tasks of one name apart: their labels, when they were submitted, and their ids. */
 const about = (t: Summary): string =>
-  [...Object.entries(t.labels ?? {}).map(([k, v]) => `${k}=${v}`), `submitted ${moment(t.created_at)}`, `…${t.id.slice(-6)}`].join(' · ')
+  [...Object.entries(t.labels ?? {}).map(([k, v]) => `${k}=${v}`), `submitted ${moment(t.created_at)}`, t.id].join(' · ')
 
 function BulkBar({ tasks, onDone }: { tasks: Summary[]; onDone: () => void }) {
   const jobs = (v: Verb, reason: string): Job[] => tasks.map((t) => ({

@@ -15,6 +15,20 @@ export function Past({ at }: { at: string | undefined }) {
   return <time dateTime={at} title={moment(t)}>{text === 'now' ? 'just now' : `${text} ago`}</time>
 }
 
+/** Waiting says how long something has waited for people: for 3h, just now. */
+export function Waiting({ at }: { at: string }) {
+  const t = Date.parse(at)
+  const text = ago(t, now.value)
+  return <time dateTime={at} title={moment(t)}>{text === 'now' ? 'just now' : `for ${text}`}</time>
+}
+
+/** Expires says how much time is left in a sentence, with the figure of Left: expires in 1h53m, expired. */
+export function Expires({ at }: { at: string }) {
+  const t = Date.parse(at)
+  const left = t - now.value
+  return <time dateTime={at} title={moment(t)}>{left <= 0 ? 'expired' : `expires in ${rest(left)}`}</time>
+}
+
 /** soon is from when on a time that is left is marked, in milliseconds. */
 const soon = 10 * 60_000
 
