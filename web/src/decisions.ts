@@ -12,6 +12,15 @@ export const chosen: Record<As, string> = { granted: 'approve', rejected: 'rejec
 /** draftOf names the reason for a decision. It is that of the step: if its call asks anew, the reason is still there. */
 export const draftOf = (a: ApprovalView): string => (a.step ? `decide/${a.task}/${a.step}` : a.id)
 
+/** formOf names the fields of a form, given the name of the reason beside it. */
+export const formOf = (reason: string): string => `form/${reason}`
+
+/** forgetDrafts forgets what was written for a decision, given the name of its reason. */
+export function forgetDrafts(reason: string): void {
+  keepDraft(reason, '')
+  keepDraft(formOf(reason), '')
+}
+
 /** Lost is a decision that came too late: what was chosen, and what the node said. */
 export interface Lost { as: As; why: string; task: string; draft: string }
 

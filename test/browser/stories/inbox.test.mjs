@@ -37,6 +37,28 @@ test('a person reads the exact arguments, fills the form in and approves', async
   await kit.close(page)
 })
 
+test('the fields of a form are there still after another entry and another page', async () => {
+  const page = await kit.open(`/inbox/${deployApproval}`)
+  await page.getByLabel('Window').selectOption({ label: 'tonight' })
+  await page.getByLabel('Tell the channel').check()
+  const back = async () => {
+    await page.getByRole('link', { name: 'Inbox' }).click()
+    await page.getByRole('link', { name: /Deploy shop 1\.4\.2/ }).first().click()
+    await page.waitForURL(`**/inbox/${deployApproval}`)
+    assert.equal(await page.getByLabel('Window').locator('option:checked').textContent(), 'tonight')
+    assert.ok(await page.getByLabel('Tell the channel').isChecked())
+  }
+  await page.locator('.entry').nth(2).getByRole('link').click()
+  await page.getByLabel('Window').waitFor({ state: 'detached' })
+  await back()
+  await page.getByRole('link', { name: 'Node', exact: true }).click()
+  await page.getByRole('heading', { name: 'Node', exact: true }).waitFor()
+  await back()
+  await page.reload()
+  assert.equal(await page.getByLabel('Window').locator('option:checked').textContent(), 'tonight')
+  await kit.close(page)
+})
+
 test('a person rejects with a reason', async () => {
   const page = await kit.open(`/inbox/${deployApproval}`)
   await page.getByRole('textbox', { name: /^Reason/ }).fill("not before Ada's tests")

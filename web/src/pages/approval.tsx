@@ -2,8 +2,7 @@ import { useState } from 'preact/hooks'
 import type { ApprovalView } from '../api.ts'
 import { Fault, post } from '../client.ts'
 import { commands } from '../commands.ts'
-import { draftOf, forgetLost, keepUnsure, noteLost, unanswered, unsure, type As } from '../decisions.ts'
-import { keepDraft } from '../drafts.ts'
+import { draftOf, forgetDrafts, forgetLost, formOf, keepUnsure, noteLost, unanswered, unsure, type As } from '../decisions.ts'
 import { words } from '../format.ts'
 import { useKeys } from '../keys.ts'
 import { record } from '../json.ts'
@@ -11,7 +10,7 @@ import { decides, role, status } from '../node.ts'
 import { href } from '../route.ts'
 import { announce } from '../ui/announce.tsx'
 import { Command, Copy } from '../ui/copy.tsx'
-import { SchemaForm, initial, type Values } from '../ui/form.tsx'
+import { SchemaForm, useValues } from '../ui/form.tsx'
 import { Fields } from '../ui/json.tsx'
 import { Problem } from '../ui/notice.tsx'
 import { ReasonField, useReason } from '../ui/reason.tsx'
@@ -114,7 +113,7 @@ function Decide({ of: a, onAnswer, onDone, onStale }: DecideProps) {
   const id = `decide-${a.id}`
   const reason = useReason(id + '-reason', draftOf(a))
   const [open, setOpen] = useState(() => unsure(a.id)) // a decision without an answer
-  const [form, setForm] = useState<Values>(() => initial(a.form))
+  const [form, setForm] = useValues(a.form, formOf(draftOf(a)))
   const [opens, setOpens] = useState<string[]>([])
   const [always, setAlways] = useState<string[]>([])
   const action = useAction(onStale)
@@ -124,7 +123,7 @@ function Decide({ of: a, onAnswer, onDone, onStale }: DecideProps) {
     if (as !== 'granted' && !reason.ask()) return
     const body = { as, reason: reason.text, seen_rev: a.task_rev, ...(hasForm && as === 'granted' ? { form } : {}), ...(opens.length ? { opens } : {}), ...(always.length ? { always } : {}) }
     const taken = (now: ApprovalView) => {
-      keepDraft(draftOf(a), '')
+      forgetDrafts(draftOf(a))
       forgetLost(a.id)
       onAnswer(now)
     }

@@ -2,13 +2,15 @@ import { useState } from 'preact/hooks'
 import type { Json, QuestionView } from '../api.ts'
 import { Fault, post } from '../client.ts'
 import { commands } from '../commands.ts'
+import { formOf } from '../decisions.ts'
+import { keepDraft } from '../drafts.ts'
 import { moment, words } from '../format.ts'
 import { record, text } from '../json.ts'
 import { decides, role } from '../node.ts'
 import { href } from '../route.ts'
 import { announce } from '../ui/announce.tsx'
 import { Command } from '../ui/copy.tsx'
-import { SchemaForm, initial, type Values } from '../ui/form.tsx'
+import { SchemaForm, useValues } from '../ui/form.tsx'
 import { JsonView } from '../ui/json.tsx'
 import { Problem } from '../ui/notice.tsx'
 import { Txt } from '../ui/text.tsx'
@@ -47,11 +49,13 @@ function Ended({ of: q }: { of: QuestionView }) {
 
 function Answer({ of: q, schema, onDone }: { of: QuestionView; schema: Json; onDone: () => void }) {
   const form = q.kind === 'elicitation'
-  const [values, setValues] = useState<Values>(() => initial(schema))
+  const draftName = formOf(q.id)
+  const [values, setValues] = useValues(schema, draftName)
   const [raw, setRaw] = useState('')
   const action = useAction()
   const send = async (body: () => object) => {
     if (await action.run(async () => post(`/questions/${q.id}/answer`, body()))) {
+      keepDraft(draftName, '')
       announce('Answered.')
       onDone()
     }

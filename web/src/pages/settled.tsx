@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { ApprovalView } from '../api.ts'
-import { chosen, draftOf, forgetLost, lost } from '../decisions.ts'
-import { draft, keepDraft } from '../drafts.ts'
+import { chosen, draftOf, forgetDrafts, forgetLost, lost } from '../decisions.ts'
+import { draft } from '../drafts.ts'
 import { moment, words } from '../format.ts'
 import { inboxRound } from '../inbox.ts'
 import { href } from '../route.ts'
@@ -61,7 +61,7 @@ function TooLate({ id, name, expired = false, moved }: { id: string; name: strin
   const reason = moved ? '' : typed
   if (!mine && !reason) return null
   const forget = () => {
-    if (!moved) keepDraft(name, '')
+    if (!moved) forgetDrafts(name)
     setTyped('')
     forgetLost(id)
   }

@@ -2,8 +2,7 @@ import { signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import type { ApprovalView } from '../api.ts'
 import { aborted, get } from '../client.ts'
-import { chosen, draftOf, ended, keepUnsure, noteLost, took, unsure, type As } from '../decisions.ts'
-import { keepDraft } from '../drafts.ts'
+import { chosen, draftOf, ended, forgetDrafts, keepUnsure, noteLost, took, unsure, type As } from '../decisions.ts'
 import { status } from '../node.ts'
 import { announce } from '../ui/announce.tsx'
 import { later, mayPass } from '../ui/use.ts'
@@ -39,7 +38,7 @@ function learn(now: ApprovalView): void {
   if (!as) return
   const mine = took(now, as, status.value?.identity ?? '')
   keepUnsure(now.id, '')
-  if (mine) keepDraft(draftOf(now), '')
+  if (mine) forgetDrafts(draftOf(now))
   else if (now.status !== 'pending') noteLost(now, as, ended(now))
   const text = mine ? `The node took your decision to ${chosen[as]}.` : now.status === 'pending' ? `The node did not take your decision to ${chosen[as]}. It still waits: decide again.` : ''
   if (text) truths.value = { ...truths.value, [now.id]: { text, took: mine } }

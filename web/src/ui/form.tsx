@@ -1,6 +1,7 @@
-import { useId } from 'preact/hooks'
+import { useId, useState } from 'preact/hooks'
 import type { Json } from '../api.ts'
-import { Exact, pretty, record, text, texts } from '../json.ts'
+import { draft, keepDraft } from '../drafts.ts'
+import { Exact, exactly, pretty, record, text, texts } from '../json.ts'
 import { Txt } from './text.tsx'
 
 export type Values = Record<string, Json>
@@ -11,6 +12,17 @@ export function initial(schema: Json): Values {
   const values: Values = {}
   for (const [name, s] of properties(schema)) if (s['default'] !== undefined) values[name] = s['default']
   return values
+}
+
+/** useValues returns the values of a form, and what sets them: what was typed there before and not used yet, under the name of a draft. Passwords are not kept. */
+export function useValues(schema: Json, name: string): [Values, (values: Values) => void] {
+  const [values, setValues] = useState<Values>(() => record(exactly(draft(name))) ?? initial(schema))
+  const set = (next: Values) => {
+    const secret = new Set(properties(schema).filter(([, s]) => s['format'] === 'password').map(([n]) => n))
+    setValues(next)
+    keepDraft(name, pretty(Object.fromEntries(Object.entries(next).filter(([n]) => !secret.has(n)))))
+  }
+  return [values, set]
 }
 
 function properties(schema: Json): [string, Schema][] {
