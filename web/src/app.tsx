@@ -24,6 +24,7 @@ import { Announcer } from './ui/announce.tsx'
 import { Boundary } from './ui/boundary.tsx'
 import { Dialog } from './ui/dialog.tsx'
 import { Empty } from './ui/notice.tsx'
+import { OpenActNote } from './ui/openact.tsx'
 import { Txt } from './ui/text.tsx'
 import { setWaiting } from './ui/use.ts'
 
@@ -52,6 +53,7 @@ export function App() {
       <main id="main" tabIndex={-1}>
         {away.value && <p class="banner" role="alert">The node is away. What you see may be out of date; the page goes on by itself when the node is back.</p>}
         <PausedBanner />
+        <OpenActNote />
         <Boundary key={path.value.startsWith('/tasks/') ? path.value : path.value.split('/')[1]}><Page /></Boundary>
       </main>
       <Announcer />

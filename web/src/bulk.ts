@@ -12,7 +12,7 @@ export interface Outcome { text: string; failed: boolean; task?: string }
 
 interface Item { id: string; result?: string; error?: FaultView }
 interface Report { items: Item[] | null; set: string }
-interface Progress { count: number; tried: number }
+interface Progress { count: number; tried: number; ended: boolean }
 
 /** most is how many entries one act may have. */
 export const most = 10_000
@@ -28,9 +28,12 @@ export async function look(act: Act, ids: string[]): Promise<SetOf> {
   return { ids: new Set((report.items ?? []).map((i) => i.id)), digest: report.set }
 }
 
+/** far says how far the act with a key is. */
+export const far = (key: string, abort?: AbortSignal): Promise<Progress> => get<Progress>('/tasks:bulk', { idempotency_key: key }, abort)
+
 /** doAll acts on a set, if it is still the one with the digest. progress is called with the number of those that were tried. */
 export async function doAll(act: Act, ids: string[], digest: string, reason: string, key: string, progress: (tried: number) => void): Promise<Map<string, Outcome>> {
-  const timer = setInterval(() => { get<Progress>('/tasks:bulk', { idempotency_key: key }).then((p) => progress(p.tried), () => {}) }, 500)
+  const timer = setInterval(() => { far(key).then((p) => progress(p.tried), () => {}) }, 500)
   try {
     const report = await post<Report>('/tasks:bulk', { ...request(act, ids), set: digest, idempotency_key: key, ...(reason ? { reason } : {}) })
     return new Map((report.items ?? []).map((i) => [i.id, outcome(i)]))

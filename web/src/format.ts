@@ -66,6 +66,9 @@ export function dollars(nano: number): string {
 /** plural returns "1 task" or "3 tasks". */
 export const plural = (n: number, word: string): string => `${count(n)} ${word}${n === 1 ? '' : 's'}`
 
+/** entries returns "1 entry" or "3 entries". */
+export const entries = (n: number): string => `${count(n)} ${n === 1 ? 'entry' : 'entries'}`
+
 /** words makes IN_PROGRESS or in_doubt readable: In progress, In doubt. */
 export function words(code: string): string {
   const text = code.toLowerCase().replaceAll('_', ' ')

@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { ApprovalView, QuestionView } from '../api.ts'
 import { aborted } from '../client.ts'
-import { plural } from '../format.ts'
+import { entries, plural } from '../format.ts'
 import { inboxRound, kindNames, readInbox, rule, type Inbox, type Item, type Kind } from '../inbox.ts'
 import { useKeys } from '../keys.ts'
 import { decides, epoch, narrow } from '../node.ts'
@@ -72,7 +72,7 @@ export function InboxPage({ id }: { id: string }) {
       <section class="list" aria-label="What waits for you">
         <Kinds of={inbox.items} kind={kind} />
         <Problem of={problem} />
-        {inbox.omitted + inbox.unread > 0 && <p class="note">{plural(inbox.omitted, 'entry')} left out, {plural(inbox.unread, 'task')} unreadable.</p>}
+        {inbox.omitted + inbox.unread > 0 && <p class="note">{entries(inbox.omitted)} left out, {plural(inbox.unread, 'task')} unreadable.</p>}
         <InboxActs of={items.filter((i) => chosen.has(i.id))} onDone={() => { setChosen(new Set()); inboxRound.value++ }} />
         {items.length === 0
           ? <Empty title="Nothing waits for you.">Approvals, questions, calls in doubt, failed tasks and tasks that wait for a worker that nobody has started appear here by themselves.</Empty>

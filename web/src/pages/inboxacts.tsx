@@ -2,6 +2,7 @@ import type { ApprovalView, Summary } from '../api.ts'
 import { approvalNow, taskNow } from '../bulk.ts'
 import { post } from '../client.ts'
 import { commands } from '../commands.ts'
+import { keepUnsure, unanswered } from '../decisions.ts'
 import { words } from '../format.ts'
 import { askedFor, type Item } from '../inbox.ts'
 import { decides } from '../node.ts'
@@ -32,11 +33,18 @@ export function InboxActs({ of: items, onDone }: { of: Item[]; onDone: () => voi
   )
 }
 
+/** decide decides one approval of many. That the node has not answered is kept in mind, as for one that is decided alone. */
+const decide = (a: ApprovalView, as: 'granted' | 'rejected', reason: string): Promise<unknown> =>
+  post(`/approvals/${a.id}/decide`, { as, reason, seen_rev: a.task_rev }).catch((e: unknown) => {
+    if (unanswered(e)) keepUnsure(a.id, as)
+    throw e
+  })
+
 /** decision is what a decision does to one approval. Its row names the task. */
 const decision = (a: ApprovalView, as: 'granted' | 'rejected', reason: string): Job => ({
   id: a.id, title: askedFor(a), detail: `task ${a.task_name || a.task} · step ${a.step ?? '–'} · ${a.task}`,
   skip: mayNot(a) || (as === 'granted' && a.form ? 'it has a form to fill in' : ''), open: href(`/inbox/${a.id}`), args: a.args,
-  run: () => post(`/approvals/${a.id}/decide`, { as, reason, seen_rev: a.task_rev }), now: () => approvalNow(a.id),
+  run: () => decide(a, as, reason), now: () => approvalNow(a.id),
   command: as === 'granted' ? commands.approve(a.id, reason, undefined, [], []) : commands.reject(a.id, reason),
 })
 

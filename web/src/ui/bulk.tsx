@@ -3,8 +3,9 @@ import type { Json } from '../api.ts'
 import { changedSet, doAll, look, newKey, otherSet, type Act, type Outcome } from '../bulk.ts'
 import { Fault } from '../client.ts'
 import { unanswered } from '../decisions.ts'
-import { count, plural } from '../format.ts'
+import { count, entries, plural } from '../format.ts'
 import { away, decides } from '../node.ts'
+import { beginAct, bulkReason, forgetAct, happened, learned, loseAct, openAct, told, type OpenAct } from '../openact.ts'
 import { href } from '../route.ts'
 import { Copy } from './copy.tsx'
 import { Dialog } from './dialog.tsx'
@@ -49,16 +50,15 @@ export function Bulk(p: BulkProps) {
 const shown = 200
 const atOnce = 4
 
-type Phase = 'preview' | 'running' | 'done'
+/** Phase of a dialog: unsure, if the node has not answered to what was confirmed. */
+type Phase = 'preview' | 'running' | 'done' | 'unsure'
 
 /** Row is an entry of the dialog. changed says what became of it since the dialog was opened, by somebody else. */
 interface Row extends Job { changed: string }
 
-const entries = (n: number): string => `${count(n)} ${n === 1 ? 'entry' : 'entries'}`
-
 function Preview(p: BulkProps & { onClose: () => void }) {
-  const reason = useReason('bulk-reason')
-  const [phase, setPhase] = useState<Phase>('preview')
+  const reason = useReason('bulk-reason', p.reason ? bulkReason(p.verb) : '')
+  const [phase, setPhase] = useState<Phase>(() => (openAct.value && !learned.value ? 'unsure' : 'preview'))
   const { rows, changed } = useRows(p.jobs(reason.text), phase === 'preview')
   const ready = rows.filter((r) => !r.skip && !r.changed)
   const at = useSet(decides.value ? p.act : undefined, ready, phase === 'preview', changed)
@@ -67,7 +67,7 @@ function Preview(p: BulkProps & { onClose: () => void }) {
   const work = async () => {
     if (at.act) {
       const digest = await at.digest()
-      return setResults(await doAll(at.act, ready.map((r) => r.id), digest, reason.text.trim(), at.key(digest, reason.text), setTried))
+      return setResults(await sent(openActOf(p.verb, at.act, ready, digest, reason.text.trim(), at.key(digest, reason.text)), setTried))
     }
     await oneByOne(ready, (id, result) => { setResults((all) => new Map(all).set(id, result)); setTried((n) => n + 1) })
   }
@@ -77,24 +77,30 @@ function Preview(p: BulkProps & { onClose: () => void }) {
     setPhase('running')
     setTried(0)
     at.begin()
-    work().then(() => setPhase('done'), (e: unknown) => { at.failed(e); setPhase('preview') })
+    work().then(() => { reason.set(''); setPhase('done') }, (e: unknown) => { at.failed(e); setPhase(openAct.value ? 'unsure' : 'preview') })
   }
-  const close = () => { p.onClose(); if (phase === 'done') p.onDone() }
+  const known = phase === 'unsure' ? learned.value : undefined
+  const close = () => {
+    p.onClose()
+    if (known) forgetAct()
+    if (known || phase === 'done') p.onDone()
+  }
   const none = ready.length === 0
   const verb = p.verb.toLowerCase()
   return (
     <Dialog title={none ? `Nothing to ${verb} here` : `${p.verb} ${entries(ready.length)}`} onClose={close} wide>
-      <p class="quiet" role="status">{none ? 'None of the selected entries can be part of this. Each says why.' : said(phase, results)}</p>
+      <p class="quiet" role="status">{none ? 'None of the selected entries can be part of this. Each says why.' : known?.text ?? said(phase, results)}</p>
       {phase === 'running' && <p class="row"><progress max={ready.length} value={tried} aria-label="Progress" /> <span class="num">{count(tried)} of {count(ready.length)}</span></p>}
+      {phase === 'unsure' && !known && <p class="problem" role="alert">It is not known what the node has done: it has not answered. This page asks again when it answers, and says then what became of it; do not do it again until then.</p>}
       {phase === 'preview' && at.problem !== undefined && <Trouble of={at.problem} />}
-      <ul class="preview">{rows.slice(0, shown).map((r) => <Line key={r.id} of={r} phase={phase} verb={verb} result={results.get(r.id)} onClose={p.onClose} />)}</ul>
+      <ul class="preview">{rows.slice(0, shown).map((r) => <Line key={r.id} of={r} phase={phase} verb={verb} result={(known?.results ?? results).get(r.id)} onClose={p.onClose} />)}</ul>
       {rows.length > shown && <p class="quiet">and {plural(rows.length - shown, 'more')}</p>}
       {p.reason && phase === 'preview' && !none && <ReasonField of={reason} rows={1} about={p.reason === 'required' ? `needed to ${verb}` : 'stays in the log'} wanted={`Write why: the node lets nobody ${verb} without a reason.`} />}
       <div class="actions">
-        {phase === 'done' || none
+        {phase === 'done' || phase === 'unsure' || none
           ? <button type="button" class="primary" onClick={close}>Close</button>
           : <button type="button" class={p.danger ? 'danger' : 'primary'} aria-disabled={phase === 'running'} onClick={start}>{p.verb} {ready.length}</button>}
-        {!none && <Copy text={ready.map((j) => j.command).join('\n')} label="Copy as commands">Copy as commands</Copy>}
+        {!none && phase !== 'unsure' && <Copy text={ready.map((j) => j.command).join('\n')} label="Copy as commands">Copy as commands</Copy>}
       </div>
     </Dialog>
   )
@@ -104,8 +110,24 @@ function Preview(p: BulkProps & { onClose: () => void }) {
 function said(phase: Phase, results: ReadonlyMap<string, Outcome>): string {
   if (phase === 'preview') return 'Nothing has happened yet. This is what would:'
   if (phase === 'running') return 'Working…'
-  const failed = [...results.values()].filter((r) => r.failed).length
-  return `This has happened: ${count(results.size - failed)} done${failed ? `, ${count(failed)} refused` : ''}.`
+  return phase === 'unsure' ? '' : happened(results)
+}
+
+const openActOf = (verb: string, act: Act, rows: Row[], digest: string, reason: string, key: string): OpenAct =>
+  ({ verb, act, ids: rows.map((r) => r.id), titles: rows.slice(0, told).map((r) => r.title.slice(0, 100)), digest, reason, key })
+
+/** sent does an act, and keeps it in mind as long as the node has not answered. */
+async function sent(a: OpenAct, progress: (tried: number) => void): Promise<Map<string, Outcome>> {
+  beginAct(a)
+  try {
+    const results = await doAll(a.act, a.ids, a.digest, a.reason, a.key, progress)
+    forgetAct()
+    return results
+  } catch (e) {
+    if (unanswered(e)) loseAct(a)
+    else forgetAct()
+    throw e
+  }
 }
 
 function Line({ of: r, phase, verb, result, onClose }: { of: Row; phase: Phase; verb: string; result: Outcome | undefined; onClose: () => void }) {
@@ -114,7 +136,7 @@ function Line({ of: r, phase, verb, result, onClose }: { of: Row; phase: Phase; 
     <li class={r.changed ? 'changed' : ''}>
       <span class="title"><Txt>{r.title}</Txt></span> <span class="quiet"><Txt>{[phase === 'preview' ? r.before : '', r.detail].filter(Boolean).join(' · ')}</Txt></span>
       <span class={`result ${result?.failed ? 'bad' : ''}`}>
-        {result ? <Txt>{result.text}</Txt> : left ? <>left out: <Txt>{left}</Txt></> : phase === 'done' ? 'not tried' : verb}
+        {result ? <Txt>{result.text}</Txt> : left ? <>left out: <Txt>{left}</Txt></> : phase === 'done' ? 'not tried' : phase === 'unsure' ? '' : verb}
         {result?.task && <> <a href={href(`/tasks/${result.task}`)} onClick={onClose}>another task</a></>}
         {left && r.open && !r.changed && <>. <a href={r.open} onClick={onClose}>Open it</a></>}
       </span>
@@ -123,10 +145,10 @@ function Line({ of: r, phase, verb, result, onClose }: { of: Row; phase: Phase; 
   )
 }
 
-/** Trouble says why nothing was done, or that this is not known. */
+/** Trouble says why nothing was done. */
 function Trouble({ of: e }: { of: unknown }) {
   if (changedSet(e)) return <p class="problem" role="alert">The entries have changed since you looked, so nothing was done. What has changed says so below: look again, and confirm.</p>
-  if (unanswered(e)) return <p class="problem" role="alert">It is not known what the node has done: it has not answered. This page asks again when it answers, and shows below what is left.</p>
+  if (unanswered(e)) return <p class="problem" role="alert">The node does not answer, so nothing was done. This page asks again when it does.</p>
   return <Problem of={e} />
 }
 
