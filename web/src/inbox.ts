@@ -17,6 +17,15 @@ export interface Inbox { items: Item[]; omitted: number; unread: number }
 
 export const kindNames: Record<Kind, string> = { approval: 'Approvals', question: 'Questions', doubt: 'In doubt', dead: 'Dead letter', stuck: 'Stuck' }
 
+/** settling is how long a node that has started may need to find out what is stuck, in milliseconds: a call that waits is stuck after 10 s. */
+const settling = 15_000
+
+/** findingOut says that a node has started too short a time ago to know all that waits for people, or ''. */
+export function findingOut(startedAt: string | undefined, now: number): string {
+  const age = now - Date.parse(startedAt ?? '')
+  return age < settling ? `The node has started ${Math.max(0, Math.floor(age / 1000))} s ago and is still finding out what is stuck.` : ''
+}
+
 /** inboxRound changes when the node says that the inbox has changed. */
 export const inboxRound = signal(0)
 

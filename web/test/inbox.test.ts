@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ApprovalView, Summary } from '../src/api.ts'
-import { askedFor, byUrgency, type Item } from '../src/inbox.ts'
+import { askedFor, byUrgency, findingOut, type Item } from '../src/inbox.ts'
 
 const at = (minutes: number): string => new Date(Date.UTC(2026, 10, 29, 12) + minutes * 60_000).toISOString()
 const entry = (id: string, since: number, until?: number, kind: 'dead' | 'stuck' = 'dead'): Item =>
@@ -19,6 +19,14 @@ test('a batch has the order of its tasks and steps, whatever the order of its re
     ({ kind: 'approval', id, task, title: id, taskName: 'b', since: new Date(Date.UTC(2026, 10, 29, 12) + ms).toISOString(), until: new Date(Date.UTC(2026, 10, 29, 13) + ms).toISOString(), approval: { step } as ApprovalView })
   const all = [asks('third', 'TASK_3', 'a', 100), asks('last', 'TASK_1', 'a', 1000), asks('second', 'TASK_2', 'b', 0), asks('first', 'TASK_2', 'a', 900)]
   assert.deepEqual(all.sort(byUrgency).map((i) => i.id), ['first', 'second', 'third', 'last'])
+})
+
+test('a node that has just started says that it is still finding out what is stuck', () => {
+  const now = Date.UTC(2026, 10, 29, 12)
+  assert.equal(findingOut('2026-11-29T11:59:55.5Z', now), 'The node has started 4 s ago and is still finding out what is stuck.')
+  assert.equal(findingOut('2026-11-29T12:00:01Z', now), 'The node has started 0 s ago and is still finding out what is stuck.')
+  assert.equal(findingOut('2026-11-29T11:59:45Z', now), '')
+  assert.equal(findingOut(undefined, now), '')
 })
 
 test('an approval says what its call would do, unless its author has written what it is about', () => {

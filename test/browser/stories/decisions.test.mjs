@@ -272,6 +272,7 @@ test('the node dies before it has an act on many: after the login the page says 
   assert.deepEqual(all.map((a) => read('approvals', a.approval).status), ['pending', 'pending'])
   await page.goto(`${real.kit.origin}/ui/inbox?kind=approval`)
   await page.getByText('The node has done nothing of it').waitFor()
+  await page.getByText(/^The node has started \d+ s ago and is still finding out what is stuck\.$/).waitFor()
   await page.getByRole('button', { name: 'I have read it' }).click()
   await selectAll(page, 2)
   await page.getByRole('button', { name: 'Approve…' }).click()

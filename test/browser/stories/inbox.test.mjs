@@ -59,6 +59,18 @@ test('the fields of a form are there still after another entry and another page'
   await kit.close(page)
 })
 
+test('what was said about one entry is gone once another one is open', async () => {
+  const page = await kit.open(`/inbox/${deployApproval}`)
+  const toast = page.locator('.toast')
+  await page.getByLabel('Window').selectOption({ label: 'tonight' })
+  await page.getByRole('button', { name: 'Approve', exact: true }).click()
+  await toast.getByText('Approved.').waitFor()
+  await page.locator('.entry').nth(1).getByRole('link').click()
+  await page.waitForURL((to) => !to.pathname.endsWith(deployApproval))
+  await toast.waitFor({ state: 'hidden', timeout: 2000 })
+  await kit.close(page)
+})
+
 test('a person rejects with a reason', async () => {
   const page = await kit.open(`/inbox/${deployApproval}`)
   await page.getByRole('textbox', { name: /^Reason/ }).fill("not before Ada's tests")

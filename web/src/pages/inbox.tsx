@@ -2,9 +2,9 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { ApprovalView, QuestionView } from '../api.ts'
 import { aborted } from '../client.ts'
 import { entries, plural } from '../format.ts'
-import { inboxRound, kindNames, readInbox, rule, type Inbox, type Item, type Kind } from '../inbox.ts'
+import { findingOut, inboxRound, kindNames, readInbox, rule, type Inbox, type Item, type Kind } from '../inbox.ts'
 import { useKeys } from '../keys.ts'
-import { decides, epoch, narrow } from '../node.ts'
+import { decides, epoch, narrow, now, status } from '../node.ts'
 import { go, href, path, query, setQuery } from '../route.ts'
 import { isTaskID } from '../tasks.ts'
 import { ticked } from '../ticked.ts'
@@ -74,16 +74,17 @@ export function InboxPage({ id }: { id: string }) {
         <Problem of={problem} />
         {inbox.omitted + inbox.unread > 0 && <p class="note">{entries(inbox.omitted)} left out, {plural(inbox.unread, 'task')} unreadable.</p>}
         <InboxActs of={items.filter((i) => chosen.has(i.id))} onDone={() => { setChosen(new Set()); inboxRound.value++ }} />
-        {items.length === 0
-          ? <Empty title="Nothing waits for you.">Approvals, questions, calls in doubt, failed tasks and tasks that wait for a worker that nobody has started appear here by themselves.</Empty>
-          : <>
+        <FindingOut none={items.length === 0} />
+        {items.length > 0 && (
+          <>
             <p class="quiet small">{rule}</p>
             <div class="inboxheads" aria-hidden="true"><span>Waits</span><span>Ends</span></div>
             <Virtual
               items={items} height={narrow.value ? 88 : 68} label="Inbox entries" id={(i) => i.id} cursor={at} onCursor={(i) => show(items[i])}
               row={(i) => <Entry of={i} current={i === open} chosen={chosen.has(i.id)} onChoose={(range) => toggle(i, range)} />}
             />
-          </>}
+          </>
+        )}
       </section>
       <section class="detail" aria-label="Details" onFocusIn={() => { if (!id) show(open) }}>
         {id && <a class="back" href={href('/inbox', { kind: kind ?? undefined })}>← All entries</a>}
@@ -91,6 +92,14 @@ export function InboxPage({ id }: { id: string }) {
       </section>
     </div>
   )
+}
+
+/** FindingOut says that the list may still lack something, or that there is nothing. */
+function FindingOut({ none }: { none: boolean }) {
+  const text = findingOut(status.value?.started_at, now.value)
+  if (text) return <p class="note">{text}</p>
+  if (!none) return null
+  return <Empty title="Nothing waits for you.">Approvals, questions, calls in doubt, failed tasks and tasks that wait for a worker that nobody has started appear here by themselves.</Empty>
 }
 
 const show = (item: Item | undefined): void => { if (item) go(href(`/inbox/${item.id}`, { kind: query.value.get('kind') ?? undefined }), true) }
