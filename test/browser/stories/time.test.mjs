@@ -64,6 +64,15 @@ test('the days of costs are those of the node when the clock of the browser is d
   await kit.close(page)
 })
 
+test('the hours of failures have their numbers and times in one line each, also on a small screen', async () => {
+  const page = await kit.open('/node', { width: 360 })
+  await page.locator('.hours .n').first().waitFor()
+  await page.evaluate(() => { for (const n of document.querySelectorAll('.hours .n')) n.textContent = '43' })
+  const heights = (of) => page.locator(of).evaluateAll((all) => all.map((e) => e.getBoundingClientRect().height))
+  for (const of of ['.hours .n', '.hourmarks span']) for (const h of await heights(of)) assert.ok(h < 20, `${of} is ${h} high`)
+  await kit.close(page)
+})
+
 test('a time in a sentence says how long it still takes', async () => {
   const page = await kit.open(`/tasks/${ids.deploy}`)
   await page.getByText(/\(in 5[34]m\d\ds\)/).waitFor()
