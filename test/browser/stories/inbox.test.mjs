@@ -234,6 +234,7 @@ test('the node is paused and resumed with a reason, and every page says so meanw
   assert.equal((await kit.mock('')).length, 0)
   await dialog.getByRole('textbox', { name: /^Reason/ }).fill('the disk is replaced')
   await dialog.getByRole('button', { name: 'Pause', exact: true }).click()
+  await page.getByText(/^The node is paused: /).waitFor() // the dialog has gone back in the history by then
   for (const path of ['/inbox', '/tasks', `/tasks/${ids.running}`, '/node']) {
     await kit.show(page, path)
     await page.getByText(/^The node is paused: .*the disk is replaced/).waitFor()
