@@ -57,6 +57,7 @@ func TestVerifyWaitsForTheTimeLimit(t *testing.T) {
 		assert.Equal(t, statemachine.InProgress, v.State, "nobody has to decide anything")
 		cause := n.cause(id)
 		assert.Equal(t, "in_doubt", cause.Kind)
+		assert.Equal(t, "orch resolve "+string(id)+" a --as … (succeeded, failed or retry)", cause.Next, "no shell and no orch runs it as it is")
 		until := began.Add(15 * time.Second).Format("2006-01-02 15:04:05 MST")
 		assert.Contains(t, cause.Sentence, "waits until "+until+", because worker w may still run attempt 1")
 		<-time.After(11 * time.Second)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
@@ -197,8 +198,8 @@ func (t *explanation) becausePlanUnusable() *api.Cause {
 		return nil
 	}
 	return &api.Cause{
-		Kind: "blocked", Sentence: "The plan of the task cannot be read: " + strings.TrimSuffix(t.Plan.Unusable.Message, ".") + ".",
-		Next: "orch doctor, and when the plan is back: orch redrive " + string(t.Task.ID),
+		Kind: "blocked", Sentence: "The plan of the task cannot be read: " + strings.TrimSuffix(t.Plan.Unusable.Message, ".") + ". When it is back: orch redrive " + string(t.Task.ID),
+		Next: "orch doctor",
 	}
 }
 
@@ -256,11 +257,16 @@ func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 	return c
 }
 
+// resolveCommand names the command that decides about a call in doubt, in a form that no shell and no orch runs as it is.
+func resolveCommand(task events.TaskID, step string) string {
+	return fmt.Sprintf("orch resolve %s %s --as … (succeeded, failed or retry)", task, step)
+}
+
 // becauseInDoubt fills in c for a call in doubt: who can resolve it, and when.
 func (t *explanation) becauseInDoubt(s *statemachine.Step, c *api.Cause) {
 	c.Kind = "in_doubt"
 	c.Sentence = fmt.Sprintf("It is unknown whether step %s (%s) took effect: %s.", s.Key, s.Tool, strings.TrimSuffix(s.Reason, "."))
-	c.Next = fmt.Sprintf("orch resolve %s %s --as succeeded|failed|retry", t.Task.ID, s.Key)
+	c.Next = resolveCommand(t.Task.ID, s.Key)
 	if !s.MayStillRun(t.Now) {
 		return
 	}
@@ -332,9 +338,9 @@ func (t *explanation) progressText(key string) string {
 	case !ok:
 		return ""
 	case p.Total > 0:
-		return fmt.Sprintf(", %.0f of %.0f done", p.Done, p.Total)
+		return fmt.Sprintf("; its tool reports %.0f of %.0f%s", p.Done, p.Total, inParentheses(p.Message))
 	default:
-		return fmt.Sprintf(", %.0f done", p.Done)
+		return fmt.Sprintf("; its tool reports %.0f%s", p.Done, inParentheses(p.Message))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/work"
 )
 
 // The cause of a running call says whether its worker is silent.
@@ -25,6 +26,11 @@ func TestExplainSilentWorker(t *testing.T) {
 		c := n.take("w")
 		require.NoError(t, n.Start(context.Background(), startedBy("w", c)))
 		assert.Contains(t, n.cause(id).Sentence, "is running on worker w since")
+		_, err := n.Heartbeat(context.Background(), work.Heartbeat{Worker: "w", Calls: []work.CallHeartbeat{{
+			Ref: c.Ref, Tool: c.Tool, Progress: &work.Progress{Done: 6, Message: "bytes of output"},
+		}}})
+		require.NoError(t, err)
+		assert.Contains(t, n.cause(id).Sentence, "; its tool reports 6 (bytes of output).", "not 6 of the steps")
 		<-time.After(700 * time.Millisecond)
 		assert.Regexp(t, `^Step a \(WRITE\) runs on worker w, which was last heard of 1s ago; at .* its call is given up\.$`, n.cause(id).Sentence)
 		n.none("w")

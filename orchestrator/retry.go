@@ -146,7 +146,7 @@ func mayRedrive(e *entry) error {
 	}
 	if doubtful := e.task.In(statemachine.StepInDoubt); len(doubtful) > 0 {
 		return fault.New(fault.InDoubt, "it is unknown whether step %s took effect", doubtful[0].Key).
-			WithHint("orch resolve %s %s --as succeeded|failed|retry", e.id, doubtful[0].Key)
+			WithHint("%s", resolveCommand(e.id, doubtful[0].Key))
 	}
 	if e.task.HasOpenQuestion() {
 		return fault.New(fault.StateNotAllowed, "task %s waits for an answer", e.id).WithHint("orch questions %s", e.id)

@@ -118,7 +118,9 @@ func (u *undoKeeper) undo(ctx context.Context, a *attempt, what tools.Undo) (too
 	if err := u.checkUndo(a, what); err != nil {
 		return tools.Undone{}, err
 	}
-	r, err := u.store.Undo(ctx, a.env.Root, string(what.Session), string(what.Task), what.Force, what.DryRun)
+	r, err := u.store.Undo(ctx, a.env.Root, undo.Request{
+		Session: string(what.Session), Task: string(what.Task), By: string(a.Task) + "/" + a.Step, Force: what.Force, Dry: what.DryRun,
+	})
 	return tools.Undone{
 		Restored: u.absolute(r.Restored), Removed: u.absolute(r.Removed), Conflicts: u.absolute(r.Conflicts), Later: u.later(a, r.Later),
 	}, err

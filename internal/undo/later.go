@@ -101,7 +101,7 @@ func whoChanged(calls []*laterCall, path string, m pathChange, now version, writ
 	return by
 }
 
-// callsSince returns the calls of all sessions, in the order of time, that are not to be undone and have ended after the first
+// callsSince returns the calls of all sessions and the undos, in the order of time, that are not to be undone and have ended after the first
 // of those that are.
 func (s *Store) callsSince(ctx context.Context, found changes) ([]*laterCall, error) {
 	commits, err := s.snapshots(ctx, "--all")

@@ -16,7 +16,7 @@ import (
 // look is a dry run of an undo.
 func (p *place) look(session, task string, force bool) undo.Report {
 	p.t.Helper()
-	r, err := p.store.Undo(p.t.Context(), p.root, session, task, force, true)
+	r, err := p.store.Undo(p.t.Context(), p.root, undo.Request{Session: session, Task: task, Force: force, Dry: true})
 	require.NoError(p.t, err)
 	return r
 }
@@ -55,11 +55,16 @@ func TestUndoSaysWhatWasChangedSince(t *testing.T) {
 	assert.Equal(t, []string{"S2 T3/run"}, names(whole.Later[0].By), "T2 is undone as well")
 	p.write("a.txt", "two\nthree\nfour\nfive\n")
 	assert.Equal(t, []string{"S1 T2/edit", "S2 T3/run", " "}, names(p.look("S1", "T1", false).Later[0].By))
-	done, err := p.store.Undo(t.Context(), p.root, "S1", "T1", true, false)
+	done, err := p.store.Undo(t.Context(), p.root, undo.Request{Session: "S1", Task: "T1", By: "T4/undo", Force: true})
 	require.NoError(t, err)
 	assert.Len(t, done.Later, 3, "the result keeps what was lost")
 	assert.Equal(t, "one\n", p.read("a.txt"))
 	assert.Equal(t, "none", p.read("new.txt"))
+	other := p.look("S2", "", true)
+	require.Len(t, other.Later, 2)
+	assert.Equal(t, []string{"S1 T4/undo"}, names(other.Later[0].By))
+	assert.Equal(t, []string{"S1 T4/undo"}, names(other.Later[1].By))
+	assert.Empty(t, p.look("S1", "T1", true).Later, "an undo undoes no undo")
 }
 
 func names(by []undo.By) (all []string) {
@@ -149,7 +154,7 @@ func TestDryRunRecordsNothing(t *testing.T) {
 	assert.Equal(t, []string{"a.txt"}, p.look("S1", "", false).Restored)
 	p.write("a.txt", "three")
 	again := undo.New(p.root, p.runner(), filepath.Join(p.dir, "Working"), ".undo")
-	r, err := again.Undo(t.Context(), p.root, "S1", "", false, false)
+	r, err := again.Undo(t.Context(), p.root, undo.Request{Session: "S1"})
 	require.NoError(t, err)
 	assert.Equal(t, undo.Report{Restored: []string{"a.txt"}, Removed: []string{}, Conflicts: []string{}}, r)
 	assert.Equal(t, "one", p.read("a.txt"))

@@ -52,29 +52,78 @@ type changes struct {
 // maxContent bounds a file that is compared, in bytes.
 const maxContent = 1 << 30
 
-// Undo restores the paths that calls of a session have changed. If task is set, it undoes only the calls of that task,
-// which are named "TASK/step". A path that was changed after the calls is a conflict, unless force is set. A path that
-// is absent in the view root is always a conflict. If dry is set, Undo writes nothing, and records nothing.
-func (s *Store) Undo(ctx context.Context, root *pathguard.Root, session, task string, force, dry bool) (Report, error) {
+// Request says what to undo: the calls of a session or, if Task is set, those of that task, which are named "TASK/step". By is the
+// call that undoes them. A path that was changed after the calls is a conflict, unless Force is set. If Dry is set, nothing is
+// written or recorded.
+type Request struct {
+	Session, Task, By string
+	Force, Dry        bool
+}
+
+// Undo restores the paths that calls have changed. A path that is absent in the view root is always a conflict.
+func (s *Store) Undo(ctx context.Context, root *pathguard.Root, r Request) (Report, error) {
 	report := Report{Restored: []string{}, Removed: []string{}, Conflicts: []string{}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.open(ctx); err != nil {
 		return report, err
 	}
-	all, err := s.changesBy(ctx, session, task, dry)
+	all, err := s.changesBy(ctx, r.Session, r.Task, r.Dry)
 	if err != nil {
 		return report, err
 	}
-	write := classify(root, all.paths, force, &report)
+	write := classify(root, all.paths, r.Force, &report)
 	if err := s.describeLater(ctx, root, &report, all); err != nil {
 		return report, err
 	}
-	if dry {
+	if r.Dry {
 		return report, nil
 	}
+	ended, err := s.beginRestore(ctx, r, slices.Concat(report.Restored, report.Removed))
+	if err != nil {
+		return report, err
+	}
 	err = s.restore(ctx, root, &report, write)
-	return report, err
+	return report, errors.Join(err, ended())
+}
+
+// beginRestore records the paths that an undo is going to write, as changes of the call that undoes: it is named to those who undo
+// other calls at these paths. The returned function records them again afterwards.
+func (s *Store) beginRestore(ctx context.Context, r Request, paths []string) (ended func() error, err error) {
+	if r.By == "" || len(paths) == 0 {
+		return func() error { return nil }, nil
+	}
+	c := &Change{store: s, session: r.Session, call: r.By, restores: true}
+	if _, err := c.commit(ctx, s.listOf(paths), "before"); err != nil {
+		return nil, err
+	}
+	return func() error {
+		_, err := c.commit(ctx, s.listOf(paths), "after")
+		return err
+	}, nil
+}
+
+// listOf lists single files that exist, or do not. What a link leads to is not at the path.
+func (s *Store) listOf(paths []string) listing {
+	var there, gone strings.Builder
+	for _, path := range paths {
+		if info, err := s.root.Lstat(path); err == nil && storable(fs.FileInfoToDirEntry(info)) && !s.belowLink(path) {
+			there.WriteString(path + "\x00")
+		} else {
+			gone.WriteString(path + "\x00")
+		}
+	}
+	return listing{there.String(), gone.String()}
+}
+
+// belowLink reports whether a parent folder of a path is a link.
+func (s *Store) belowLink(path string) bool {
+	for dir := filepath.Dir(path); dir != "."; dir = filepath.Dir(dir) {
+		if info, err := s.root.Lstat(dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // classify adds each path to a list of the report. It returns the versions to write as lines for git update-index.
@@ -188,7 +237,7 @@ func (s *Store) restoreFile(root *pathguard.Root, temp, path string) error {
 	return s.root.Rename(rel, path)
 }
 
-// snapshot is a commit on the branch of a session. when is "before" or "after" the call. paths are the paths of the
+// snapshot is a commit on a branch of a session. when is "before" or "after" the call. paths are the paths of the
 // call; empty paths stand for all files.
 type snapshot struct {
 	commit, session, when, call string
@@ -225,7 +274,7 @@ func parseSnapshot(entry string) (snapshot, error) {
 	if err != nil {
 		return snapshot{}, fault.New(fault.Internal, "git describes a commit as %q", lines[0])
 	}
-	l := snapshot{commit: first[0], at: time.Unix(seconds, 0), session: strings.TrimPrefix(first[2], branches), when: first[3], call: first[4]}
+	l := snapshot{commit: first[0], at: time.Unix(seconds, 0), session: sessionOf(first[2]), when: first[3], call: first[4]}
 	for _, line := range lines[1:] {
 		if path, err := strconv.Unquote(line); err == nil {
 			l.paths = append(l.paths, path)

@@ -73,8 +73,8 @@ type Change struct {
 	paths         []string
 	// before is the commit of the state before the call.
 	before string
-	// unrecorded makes commits that are on no branch.
-	unrecorded bool
+	// unrecorded makes commits that are on no branch, restores such of an undo.
+	unrecorded, restores bool
 }
 
 // Changed is a path that a call has changed.
@@ -116,10 +116,20 @@ func (c *Change) End(ctx context.Context) ([]Changed, error) {
 	return s.diff(ctx, c.before, after, c.paths)
 }
 
-// branches is the prefix of the branches of sessions.
-const branches = "refs/undo/"
+const (
+	// branches is the prefix of the branches of sessions.
+	branches = "refs/undo/"
+	// restores is the prefix of the branches of what undos have restored, by the session whose calls were undone. They are not
+	// among its calls: an undo undoes no undo.
+	restores = "refs/undone/"
+)
 
-// commit records the current files in a commit on the branch of the session and returns its id. The message contains
+// sessionOf returns the session of a branch.
+func sessionOf(ref string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(ref, branches), restores)
+}
+
+// commit records the current files in a commit on a branch of the session and returns its id. The message contains
 // when ("before" or "after"), the call, the time, and its paths.
 func (c *Change) commit(ctx context.Context, files listing, when string) (string, error) {
 	if files.removed != "" {
@@ -131,7 +141,11 @@ func (c *Change) commit(ctx context.Context, files listing, when string) (string
 	for _, path := range c.paths {
 		message = append(message, strconv.Quote(path))
 	}
-	variables := []string{"UNDO_REF=" + branches + c.session, "UNDO_MESSAGE=" + strings.Join(message, "\n")}
+	branch := branches
+	if c.restores {
+		branch = restores
+	}
+	variables := []string{"UNDO_REF=" + branch + c.session, "UNDO_MESSAGE=" + strings.Join(message, "\n")}
 	if c.unrecorded {
 		variables = append(variables, "UNDO_UNRECORDED=1")
 	}
@@ -167,13 +181,13 @@ func (s *Store) sweep(ctx context.Context) error {
 	if s.Lives == nil {
 		return nil
 	}
-	refs, err := s.git(ctx, "", "git for-each-ref --format='%(refname)' "+branches)
+	refs, err := s.git(ctx, "", "git for-each-ref --format='%(refname)' "+branches+" "+restores)
 	if err != nil {
 		return err
 	}
 	var gone strings.Builder
 	for ref := range strings.FieldsSeq(refs) {
-		if session := strings.TrimPrefix(ref, branches); !s.Lives(session) {
+		if !s.Lives(sessionOf(ref)) {
 			gone.WriteString("delete " + ref + "\n")
 		}
 	}

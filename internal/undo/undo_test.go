@@ -65,7 +65,7 @@ func (p *place) call(session, call string, paths []string, change func()) []undo
 
 func (p *place) undo(session, task string) undo.Report {
 	p.t.Helper()
-	r, err := p.store.Undo(p.t.Context(), p.root, session, task, false, false)
+	r, err := p.store.Undo(p.t.Context(), p.root, undo.Request{Session: session, Task: task, By: "UNDO/" + session})
 	require.NoError(p.t, err)
 	return r
 }
@@ -91,7 +91,7 @@ func TestUndoOfASession(t *testing.T) {
 	assert.Len(t, changed, 5)
 	assert.Equal(t, []undo.Changed{{"a.txt", "M"}}, p.call("S1", "T2/call", []string{"a.txt"}, func() { p.write("a.txt", "three") }))
 	p.write("later.txt", "by somebody else")
-	dry, err := p.store.Undo(t.Context(), p.root, "S1", "", false, true)
+	dry, err := p.store.Undo(t.Context(), p.root, undo.Request{Session: "S1", Dry: true})
 	require.NoError(t, err)
 	assert.Equal(t, "three", p.read("a.txt"))
 	r := p.undo("S1", "")
@@ -126,7 +126,7 @@ func TestUndoKeepsWhatOthersHaveChanged(t *testing.T) {
 	assert.Equal(t, []string{"a.txt"}, r.Conflicts)
 	assert.Equal(t, "three", p.read("a.txt"))
 	assert.Equal(t, "two", p.read("b.txt"))
-	forced, err := p.store.Undo(t.Context(), p.root, "S1", "", true, false)
+	forced, err := p.store.Undo(t.Context(), p.root, undo.Request{Session: "S1", Force: true})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a.txt", "b.txt"}, forced.Restored)
 	assert.Equal(t, "one", p.read("a.txt"))
@@ -165,7 +165,7 @@ func TestUndoOfACallThatWasCutOff(t *testing.T) {
 	require.NoError(t, err)
 	p.write("a.txt", "two")
 	again := undo.New(p.root, p.runner(), filepath.Join(p.dir, "Working"), ".undo")
-	r, err := again.Undo(t.Context(), p.root, "S1", "", false, false)
+	r, err := again.Undo(t.Context(), p.root, undo.Request{Session: "S1"})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a.txt"}, r.Restored)
 	assert.Equal(t, "one", p.read("a.txt"))
@@ -237,7 +237,7 @@ func TestUndoLeavesWhatIsHidden(t *testing.T) {
 	p.write("secret", "one")
 	p.call("S1", "T/call", nil, func() { p.write("secret", "two") })
 	hidden := p.root.Without(func(rel string) bool { return rel == "secret" })
-	r, err := p.store.Undo(t.Context(), hidden, "S1", "", true, false)
+	r, err := p.store.Undo(t.Context(), hidden, undo.Request{Session: "S1", Force: true})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"secret"}, r.Conflicts)
 	assert.Equal(t, "two", p.read("secret"))
