@@ -107,6 +107,31 @@ func TestUndoNeedsItsApproval(t *testing.T) {
 	assert.Equal(t, "one\n", contentOf(t, file))
 }
 
+// An undo is named as what has changed the files that it has put back.
+func TestUndoNamesTheUndoBefore(t *testing.T) {
+	t.Parallel()
+	b, file := undoBench(t)
+	other := inSession("FILE_WRITE", "")
+	other.Task, other.Session = "TASK_01JD0000000000000000000003", "TASK_01JD0000000000000000000002"
+	b.put(t, other, file, "two\n", "three\n")
+	undo := inSession("PROJECT_UNDO", `{"force":true}`)
+	undo.Task = "TASK_01JD0000000000000000000004"
+	undo.Grant = grantFor(t, b, undo)
+	require.Nil(t, b.Execute(t.Context(), undo).Error)
+	require.Equal(t, "one\n", contentOf(t, file))
+	look := inSession("PROJECT_UNDO", `{"dry_run":true}`)
+	look.Session = other.Session
+	out := b.Execute(t.Context(), look)
+	require.Nil(t, out.Error)
+	var got struct{ Later []tools.ChangedLater }
+	require.NoError(t, json.Unmarshal(out.Output, &got))
+	require.Len(t, got.Later, 1)
+	require.Len(t, got.Later[0].By, 1)
+	assert.Equal(t, undo.Task, got.Later[0].By[0].Task)
+	assert.Equal(t, undo.Step, got.Later[0].By[0].Step)
+	assert.Empty(t, got.Later[0].By[0].Who)
+}
+
 // A call that was judged as a read restores nothing, whatever its tool wants, also with a grant.
 func TestReadRestoresNothing(t *testing.T) {
 	t.Parallel()

@@ -96,7 +96,7 @@ export class World {
       CANCELLED: { kind: 'over', sentence: 'The task was cancelled.' }, IN_PROGRESS: { kind: 'running', sentence: 'Step report runs on worker w1 for 2m 40s.', step: 'report' },
       NEEDS_ACTION: view.stuck ? { kind: 'no_worker', step: 'status', sentence: 'Step status is ready, but no worker serves queue gpu.', next: 'orch worker --queue gpu' } : { kind: 'queued', sentence: 'Step status waits for a free worker; 12 calls are before it.' },
       AWAITING_APPROVAL: { kind: 'approval', sentence: `Step report waits for an approval: ${approval?.description ?? ''}`, approval: approval?.id, next: `orch approvals ${approval?.id}`, until: approval?.expires_at },
-      BLOCKED: view.block === 'expired' ? { kind: 'approval', sentence: 'Step publish waits for an approval, about which nobody decided.', approval: this.approvalList.find((a) => a.task === id)?.id, next: `orch resume ${id}` } : { kind: 'in_doubt', sentence: `${view.reason}.`, next: `orch resolve ${id} report` },
+      BLOCKED: view.block === 'expired' ? { kind: 'approval', sentence: 'Step publish waits for an approval, about which nobody decided.', approval: this.approvalList.find((a) => a.task === id)?.id, next: `orch resume ${id}` } : { kind: 'in_doubt', sentence: `${view.reason}.`, next: `orch resolve ${id} report --as … (succeeded, failed or retry)` },
     }
     const paused = { kind: 'queue_paused', sentence: 'The queue gpu is paused by user:eve.', next: 'orch resume --queue gpu' }
     const continued = [...this.stories.values()].map((s) => s.view).filter((v) => v.retry_of === id).map((v) => ({ task: v.id, from: id, how: 'retry', name: v.name, state: v.state, created_at: v.created_at }))

@@ -2,6 +2,7 @@
 import type { Act, AuditReply } from './api.ts'
 import type { Query } from './client.ts'
 import { orch } from './reach.ts'
+import { unknownIn, type Wrong } from './refused.ts'
 
 /** Filters select acts, as the flags of orch audit list do. since and until are ages or times, as they were typed. */
 export interface Filters { actor: string; act: string; target: string; outcome: string; since: string; until: string }
@@ -37,10 +38,22 @@ export function timeOf(text: string, now: number): number {
 /** wrongTime reports whether a text is neither empty nor a time. */
 export const wrongTime = (text: string): boolean => text !== '' && Number.isNaN(timeOf(text, 0))
 
+/** timeForms says how a time is written. */
+export const timeForms = '24h, 2026-11-29 or 2026-11-29T12:00:00Z'
+
+/** wrongOf returns what is wrong with the filters of an address. They are refused as a whole: acts without one of them would be other acts. */
+export function wrongOf(q: URLSearchParams): Wrong[] {
+  const times = ['since', 'until'].map((param) => ({ param, value: q.get(param) ?? '' }))
+  return [
+    ...unknownIn(q, { outcome: outcomes }),
+    ...times.filter((t) => wrongTime(t.value)).map((t) => ({ ...t, why: `${t.param} ${t.value} is not a time such as ${timeForms}` })),
+  ]
+}
+
 /** exact returns a time with its zone, because the command line takes one without for local time. Ages stay as they are. */
 const exact = (text: string): string => (/^\d{4}-/.test(text) && !wrongTime(text) ? new Date(timeOf(text, 0)).toISOString() : text)
 
-/** queryOf returns the filters as the API takes them. A wrong time does not filter; the field says so. */
+/** queryOf returns the filters as the API takes them, without a wrong time: nothing is asked then. */
 export function queryOf(f: Filters, now: number): Query {
   const time = (text: string) => (text === '' || wrongTime(text) ? undefined : new Date(timeOf(text, now)).toISOString())
   return { actor: f.actor, act: f.act, target: f.target, outcome: f.outcome, since: time(f.since), until: time(f.until) }

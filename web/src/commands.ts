@@ -43,6 +43,9 @@ export const commands = {
   fork: (task: string, at: string, set: [string, Json][] = [], live = '', repeat = false) =>
     orch('fork', task, ...(at ? ['--at', at] : []), ...set.flatMap(([k, v]) => ['--set', typeof v === 'string' ? `${k}=${v}` : `${k}:=${JSON.stringify(v)}`]),
       ...(live ? ['--live-from', live] : []), ...(repeat ? ['--repeat', 'all'] : [])),
+  /** forkDry and undoDry say what would be done, as the buttons do that open a preview. */
+  forkDry: (task: string, at: string) => orch('fork', task, ...(at ? ['--at', at] : []), '--dry-run'),
+  undoDry: (session: string) => orch('undo', session, '--dry-run'),
   undo: (session: string, force: boolean) => orch('undo', session, ...(force ? ['--force'] : [])),
   pauseNode: (reason: string) => orch('pause', '--node', ...why(reason)),
   resumePause: (kind: string, name: string, reason: string) => orch('resume', '--' + kind, ...(kind === 'node' ? [] : [name]), ...why(reason)),

@@ -1,6 +1,7 @@
 // What the page of costs asks for, and says; without a document.
 import type { BudgetView, CostSum, Spent } from './api.ts'
 import { count, dollars, plural } from './format.ts'
+import { unknownIn, type Wrong } from './refused.ts'
 
 export const kinds = ['day', 'model', 'agent', 'identity', 'task', 'label'] as const
 export type Kind = (typeof kinds)[number]
@@ -14,6 +15,9 @@ export function choiceOf(q: URLSearchParams): Choice {
   const by = kinds.find((k) => k === q.get('by')) ?? 'day'
   return { by, label: q.get('label') ?? '', since: periods.find((p) => p === q.get('since')) ?? '7d' }
 }
+
+/** wrongOf returns what is wrong with the choice of an address. */
+export const wrongOf = (q: URLSearchParams): Wrong[] => unknownIn(q, { by: kinds, since: periods })
 
 /** byOf returns the parameter by, or '' while the key of the label is missing. */
 export const byOf = (c: Choice): string => (c.by !== 'label' ? c.by : c.label && `label:${c.label}`)

@@ -3,6 +3,7 @@ import { signal } from '@preact/signals'
 import type { ApprovalView, ApprovalsReply, Json, ListReply, QuestionView, QuestionsReply, Summary } from './api.ts'
 import { get } from './client.ts'
 import { record, text } from './json.ts'
+import { unknownIn, type Wrong } from './refused.ts'
 
 /** until is when it is too late for an answer. */
 interface Base { id: string; task: string; title: string; taskName: string; since: string; until?: string }
@@ -25,6 +26,16 @@ export function findingOut(startedAt: string | undefined, now: number): string {
   const age = now - Date.parse(startedAt ?? '')
   return age < settling ? `The node has started ${Math.max(0, Math.floor(age / 1000))} s ago and is still finding out what is stuck.` : ''
 }
+
+/** wrongOf returns what is wrong with the filter of an address. */
+export const wrongOf = (q: URLSearchParams): Wrong[] => unknownIn(q, { kind: Object.keys(kindNames) })
+
+const none: Record<Kind, string> = {
+  approval: 'No approvals wait.', question: 'No questions wait.', doubt: 'No calls are in doubt.', dead: 'The dead letter is empty.', stuck: 'No tasks are stuck.',
+}
+
+/** nothingOf says that nothing waits, or nothing of a kind. */
+export const nothingOf = (kind: Kind | null): string => (kind ? none[kind] : 'Nothing waits for you.')
 
 /** inboxRound changes when the node says that the inbox has changed. */
 export const inboxRound = signal(0)

@@ -26,5 +26,8 @@ export function learnReach(s: Pick<Status, 'data_dir' | 'server'>, host: string)
 /** orch is a command of orch that reaches the node. */
 export const orch = (...parts: string[]): string => command('orch', ...flags.value, ...parts)
 
+/** runnable reports whether a command that the node has named can run as it is: nothing in it is left to choose or to write. */
+export const runnable = (text: string): boolean => text.startsWith('orch ') && !/…|\||\(| TEXT$/.test(text.replace(/'[^']*'/g, ''))
+
 /** reaching makes a command that the node has named reach it. */
 export const reaching = (text: string): string => (text.startsWith('orch ') ? orch() + text.slice('orch'.length) : text)

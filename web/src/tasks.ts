@@ -6,6 +6,7 @@ import { nodeTime } from './clock.ts'
 import { taskStates } from './fold.ts'
 import { matches } from './format.ts'
 import { epoch, onTasks } from './node.ts'
+import { unknownIn, type Wrong } from './refused.ts'
 
 export interface Filters {
   states: TaskState[]
@@ -54,17 +55,11 @@ export function sorted(list: Summary[], sort: string): Summary[] {
 const ages: Record<string, number> = { '1h': 3600e3, '24h': 24 * 3600e3, '7d': 7 * 24 * 3600e3 }
 export const sinceChoices = Object.keys(ages)
 
-/** Wrong is a parameter of an address that selects nothing that exists, and why. */
-export interface Wrong { param: 'state' | 'since' | 'dead' | 'sort'; value: string; why: string }
-
 const columns: readonly string[] = ['state', 'name', 'submitter', 'changed']
 
 /** wrongOf returns what is wrong with the filters of an address. They are refused as a whole: a list without one of them would be another list. */
 export function wrongOf(q: URLSearchParams): Wrong[] {
-  const known: Record<Wrong['param'], readonly string[]> = { state: taskStates, since: sinceChoices, dead: ['true', 'false'], sort: columns.flatMap((c) => [c, '-' + c]) }
-  const found = (param: Wrong['param'], thing: string): Wrong[] =>
-    q.getAll(param).filter((v) => v !== '' && !known[param].includes(v)).map((value) => ({ param, value, why: `${thing} ${value} does not exist; one of ${known[param].join(', ')}` }))
-  return [...found('state', 'state'), ...found('since', 'since'), ...found('dead', 'dead'), ...found('sort', 'sort')]
+  return unknownIn(q, { state: taskStates, since: sinceChoices, dead: ['true', 'false'], sort: columns.flatMap((c) => [c, '-' + c]) })
 }
 
 const pageSize = 1000

@@ -11,8 +11,8 @@ export interface ActList extends Acts { reading: boolean; problem: unknown; more
 
 const none: Acts = { list: [], next: 0 }
 
-/** useActs reads the newest acts that match, again and again, and older ones when it is asked for. */
-export function useActs(f: Filters): ActList {
+/** useActs reads the newest acts that match, again and again, and older ones when it is asked for. With off it reads none. */
+export function useActs(f: Filters, off: boolean): ActList {
   const key = JSON.stringify(f)
   const asked = useMemo<{ query?: Query }>(() => ({}), [key]) // ages count from when they were asked for, by the clock of the node
   const ask = async (more: Query, abort?: AbortSignal): Promise<AuditReply> => {
@@ -24,8 +24,9 @@ export function useActs(f: Filters): ActList {
   const [problem, setProblem] = useState<unknown>()
   const [reading, setReading] = useState(true)
   const [round, setRound] = useState(0)
-  useEffect(() => { setActs(none); setReading(true) }, [key])
+  useEffect(() => { setActs(none); setProblem(undefined); setReading(!off) }, [key])
   useEffect(() => {
+    if (off) return
     const abort = new AbortController()
     const began = performance.now()
     const again = () => later(Math.max(live, share * (performance.now() - began)), () => setRound((r) => r + 1), abort.signal)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Act, AuditReply } from '../src/api.ts'
-import { auditList, filtersOf, newer, older, placeOf, queryOf, timeOf, wrongTime } from '../src/audit.ts'
+import { auditList, filtersOf, newer, older, placeOf, queryOf, timeOf, wrongOf, wrongTime } from '../src/audit.ts'
 
 const now = Date.parse('2026-11-29T12:00:00Z')
 const filters = (query: string) => filtersOf(new URLSearchParams(query))
@@ -27,6 +27,12 @@ test('the request and the command select the same', () => {
   assert.equal(auditList(f), "orch audit list --actor user:ada --act 'token.*' --since 24h --until 2026-11-29T00:00:00.000Z --refused")
   assert.equal(auditList(filters('outcome=failed&target=a b')), "orch audit list --target 'a b' --outcome failed")
   assert.equal(queryOf(filters('since=never'), now)['since'], undefined)
+})
+
+test('filters that do not exist are named', () => {
+  const wrong = (query: string) => wrongOf(new URLSearchParams(query)).map((w) => `${w.param} ${w.value}`)
+  assert.deepEqual(wrong('since=yesterday&until=2026-13-45&outcome=foo'), ['outcome foo', 'since yesterday', 'until 2026-13-45'])
+  assert.deepEqual(wrong('since=24h&until=2026-11-29&outcome=done&actor=nobody'), [])
 })
 
 test('pages join without a gap and without a repetition', () => {

@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { amount, byOf, choiceOf, firstDay, part } from '../src/costs.ts'
+import { amount, byOf, choiceOf, firstDay, part, wrongOf } from '../src/costs.ts'
 import { hour, hourly } from '../src/rates.ts'
 
 test('what is chosen is in the address', () => {
   const choice = (q: string) => choiceOf(new URLSearchParams(q))
   assert.deepEqual(choice(''), { by: 'day', label: '', since: '7d' })
   assert.deepEqual(choice('by=nothing&since=1y'), { by: 'day', label: '', since: '7d' })
+  assert.deepEqual(wrongOf(new URLSearchParams('by=nothing&since=1y')).map((w) => w.param), ['by', 'since'])
+  assert.deepEqual(wrongOf(new URLSearchParams('by=label&label=team&since=30d')), [])
   assert.equal(byOf(choice('by=label&label=team')), 'label:team')
   assert.equal(byOf(choice('by=label')), '', 'nothing is asked without a key')
 })

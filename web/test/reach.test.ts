@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { commands } from '../src/commands.ts'
-import { flagsFor, learnReach, orch, reaching } from '../src/reach.ts'
+import { flagsFor, learnReach, orch, reaching, runnable } from '../src/reach.ts'
 
 test('commands have what reaches the node from the shell of the reader', () => {
   const cases: [data: string | undefined, server: string | undefined, host: string, want: string[]][] = [
@@ -17,6 +17,11 @@ test('commands have what reaches the node from the shell of the reader', () => {
   for (const [data, server, host, want] of cases) {
     assert.deepEqual(flagsFor({ ...(data ? { data_dir: data } : {}), ...(server ? { server } : {}) }, host), want, `${data} ${server} ${host}`)
   }
+})
+
+test('a command with something left to choose or to write is not runnable', () => {
+  for (const open of ['orch resolve TASK_1 a --as … (succeeded, failed or retry)', 'orch resolve TASK_1 a --as succeeded|failed|retry', 'orch agent say TASK_1 --step a TEXT', 'see the log', '']) assert.ok(!runnable(open), open)
+  for (const whole of ['orch doctor', 'orch resume TASK_1', "orch worker --queue q --root '/a (b)|c'", 'orch resume --tool READ']) assert.ok(runnable(whole), whole)
 })
 
 test('every command has them, also one that the node names', () => {

@@ -1,5 +1,5 @@
 import type { Act, ActOutcome, AuditReply } from '../api.ts'
-import { auditList, filtersOf, isFiltered, outcomes, placeOf, wrongTime, type Filters } from '../audit.ts'
+import { auditList, filtersOf, isFiltered, outcomes, placeOf, timeForms, wrongOf, wrongTime, type Filters } from '../audit.ts'
 import { commands } from '../commands.ts'
 import { count, moment, plural, words } from '../format.ts'
 import { useKeys } from '../keys.ts'
@@ -9,6 +9,7 @@ import { Command } from '../ui/copy.tsx'
 import { FilterText } from '../ui/filter.tsx'
 import { Fields } from '../ui/json.tsx'
 import { Empty, Loading, Problem } from '../ui/notice.tsx'
+import { Refused } from '../ui/refused.tsx'
 import { Line, Txt } from '../ui/text.tsx'
 import { Ago } from '../ui/time.tsx'
 import { useGet, useTitle } from '../ui/use.ts'
@@ -19,7 +20,8 @@ import { useActs } from '../useActs.ts'
 export function AuditPage() {
   useTitle('Audit')
   const f = filtersOf(query.value)
-  const acts = useActs(f)
+  const wrong = wrongOf(query.value)
+  const acts = useActs(f, wrong.length > 0)
   const n = Number(query.value.get('n') ?? 0)
   const cursor = acts.list.findIndex((a) => a.n === n)
   const open = useAct(n, acts.list[cursor])
@@ -36,8 +38,9 @@ export function AuditPage() {
       <p class="quiet">Who did what at this node, and who was refused what. <span class="withtext">The whole stream, with its chain: <code>{commands.auditExport()}</code><Command text={commands.auditExport()} /></span></p>
       {!refused && <FilterBar f={f} />}
       <Problem of={acts.problem} />
-      {!refused && <p class="quiet small sum" role="status">{plural(acts.list.length, 'act')}{acts.next > 0 && ', and older ones'}{acts.reading && ', reading…'} <Command text={auditList(f)} /></p>}
-      {acts.list.length === 0
+      {wrong.length > 0 && <Refused of={wrong} />}
+      {!refused && wrong.length === 0 && <p class="quiet small sum" role="status">{plural(acts.list.length, 'act')}{acts.next > 0 && ', and older ones'}{acts.reading && ', reading…'} <Command text={auditList(f)} /></p>}
+      {wrong.length > 0 ? null : acts.list.length === 0
         ? acts.reading ? <Loading /> : !refused && <Nothing filtered={isFiltered(f)} />
         : <><Heads /><Virtual items={acts.list} height={narrow.value ? 88 : 40} label="Acts" class="table" id={(a) => String(a.n)} cursor={cursor} onCursor={move} end={acts.more} row={(a) => <Row of={a} open={a.n === n} />} /></>}
       {n > 0 && open.act && <Details of={open.act} />}
@@ -86,7 +89,7 @@ function Row({ of: a, open }: { of: Act; open: boolean }) {
 }
 
 function FilterBar({ f }: { f: Filters }) {
-  const time = (text: string) => (wrongTime(text) ? 'Write it as 24h, 2026-11-29 or 2026-11-29T12:00:00Z' : '')
+  const time = (text: string) => (wrongTime(text) ? `Write it as ${timeForms}` : '')
   return (
     <form class="filters" role="search" aria-label="Filters" onSubmit={(e) => e.preventDefault()}>
       <details open={!narrow.value || isFiltered(f)}>

@@ -1,5 +1,5 @@
 import type { Cause, ExplainReply } from '../api.ts'
-import { reaching } from '../reach.ts'
+import { reaching, runnable } from '../reach.ts'
 import { href } from '../route.ts'
 import { Command } from '../ui/copy.tsx'
 import { Txt } from '../ui/text.tsx'
@@ -29,7 +29,7 @@ function One({ of: c }: { of: Cause }) {
       <Txt>{c.sentence}</Txt>{c.until && <span class="quiet"> (<Until at={c.until} />)</span>}{' '}
       {c.approval && <a href={href(`/inbox/${c.approval}`)}>{c.next?.startsWith('orch resume') ? 'What to do' : 'Decide'}</a>}{' '}
       {c.task && <a href={href(`/tasks/${c.task}`)}>Open {c.kind === 'dependency' ? 'the dependency' : 'the task'}</a>}{' '}
-      {c.next?.startsWith('orch ') && <Command text={reaching(c.next)} />}
+      {c.next && runnable(c.next) && <Command text={reaching(c.next)} />}
     </>
   )
 }

@@ -1,13 +1,14 @@
 import type { BudgetView, CostRow, CostsReply, CostSum } from '../api.ts'
 import { nodeTime, timeIsKnown } from '../clock.ts'
 import { commands } from '../commands.ts'
-import { amount, byOf, choiceOf, firstDay, kinds, lostText, part, periods, requested, type Choice } from '../costs.ts'
+import { amount, byOf, choiceOf, firstDay, kinds, lostText, part, periods, requested, wrongOf, type Choice } from '../costs.ts'
 import { count, dollars, words } from '../format.ts'
 import { status } from '../node.ts'
 import { href, query, setQuery } from '../route.ts'
 import { Command } from '../ui/copy.tsx'
 import { FilterText } from '../ui/filter.tsx'
 import { Empty, Loading, Problem } from '../ui/notice.tsx'
+import { Refused } from '../ui/refused.tsx'
 import { Line, Txt } from '../ui/text.tsx'
 import { Until } from '../ui/time.tsx'
 import { live, useGet, useTitle } from '../ui/use.ts'
@@ -15,6 +16,12 @@ import { live, useGet, useTitle } from '../ui/use.ts'
 /** CostsPage says what requests to models cost, by what is chosen, and what is left of the budgets. */
 export function CostsPage() {
   useTitle('Costs')
+  const wrong = wrongOf(query.value)
+  return wrong.length > 0 ? <div class="scroll"><h1>Costs</h1><Refused of={wrong} /></div> : <Chosen />
+}
+
+/** Chosen are the costs of the choice of the address. */
+function Chosen() {
   const choice = choiceOf(query.value)
   const by = byOf(choice)
   const known = timeIsKnown() || status.value !== undefined // the days are those of the node

@@ -28,7 +28,7 @@ export function Holds() {
       <label class="check"><input type="checkbox" checked={released} onChange={(e) => setReleased(e.currentTarget.checked)} /> Those that have ended</label>
       <Problem of={read.problem} />
       {!read.data && !read.problem && <Loading />}
-      {read.data && holds.length === 0 && <Empty title={released ? 'No hold has ended.' : 'No task is held.'}>{!released && <><code>{commands.hold('TASK', 'case 4711')}</code> <Command text={commands.hold('TASK', 'case 4711')} /></>}</Empty>}
+      {read.data && holds.length === 0 && <Empty title={released ? 'No hold has ended.' : 'No task is held.'}>{!released && <>Hold one on its page, or with <code>{commands.hold('TASK', '…')}</code></>}</Empty>}
       {holds.length > 0 && <Table of={holds} released={released} onChange={read.reload} />}
       {read.data?.next && <p class="quiet">The first {shown}. All of them: <code>{commands.holdList(released)}</code></p>}
     </section>
@@ -79,7 +79,7 @@ export function HoldButton({ task, onChange }: { task: string; onChange: () => v
   const [open, setOpen] = useState(false)
   return (
     <>
-      <span class="pair"><button type="button" onClick={() => setOpen(true)}>Hold…</button><Command text={commands.hold(task, 'case 4711')} /></span>
+      <button type="button" onClick={() => setOpen(true)}>Hold…</button>
       {open && <HoldDialog task={task} onClose={() => setOpen(false)} onChange={onChange} />}
     </>
   )

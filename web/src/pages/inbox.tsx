@@ -2,7 +2,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { ApprovalView, QuestionView } from '../api.ts'
 import { aborted } from '../client.ts'
 import { entries, plural } from '../format.ts'
-import { findingOut, inboxRound, kindNames, readInbox, rule, type Inbox, type Item, type Kind } from '../inbox.ts'
+import { findingOut, inboxRound, kindNames, nothingOf, readInbox, rule, wrongOf, type Inbox, type Item, type Kind } from '../inbox.ts'
 import { useKeys } from '../keys.ts'
 import { decides, epoch, narrow, now, status } from '../node.ts'
 import { go, href, path, query, setQuery } from '../route.ts'
@@ -10,6 +10,7 @@ import { isTaskID } from '../tasks.ts'
 import { ticked } from '../ticked.ts'
 import { announce, hush } from '../ui/announce.tsx'
 import { Empty, Loading, Problem } from '../ui/notice.tsx'
+import { Refused } from '../ui/refused.tsx'
 import { Line, Txt } from '../ui/text.tsx'
 import { Ago, Left } from '../ui/time.tsx'
 import { useGet, useTitle } from '../ui/use.ts'
@@ -65,6 +66,8 @@ export function InboxPage({ id }: { id: string }) {
   // What is worked on and what was decided stays in view: were the next entry shown in its place, a second click would decide about that.
   const done = () => { inboxRound.value++; if (!id) show(open) }
 
+  const wrong = wrongOf(query.value)
+  if (wrong.length > 0) return <div class="scroll"><h1>Inbox</h1><Refused of={wrong} /></div>
   if (!inbox) return problem ? <Problem of={problem} /> : <Loading />
   return (
     <div class={`inbox ${id ? 'opened' : ''}`}>
@@ -74,7 +77,7 @@ export function InboxPage({ id }: { id: string }) {
         <Problem of={problem} />
         {inbox.omitted + inbox.unread > 0 && <p class="note">{entries(inbox.omitted)} left out, {plural(inbox.unread, 'task')} unreadable.</p>}
         <InboxActs of={items.filter((i) => chosen.has(i.id))} onDone={() => { setChosen(new Set()); inboxRound.value++ }} />
-        <FindingOut none={items.length === 0} />
+        <FindingOut none={items.length === 0} kind={kind} all={inbox.items.length} />
         {items.length > 0 && (
           <>
             <p class="quiet small">{rule}</p>
@@ -94,12 +97,12 @@ export function InboxPage({ id }: { id: string }) {
   )
 }
 
-/** FindingOut says that the list may still lack something, or that there is nothing. */
-function FindingOut({ none }: { none: boolean }) {
+/** FindingOut says that the list may still lack something, or that there is nothing (of a kind; all is how many entries there are of all). */
+function FindingOut({ none, kind, all }: { none: boolean; kind: Kind | null; all: number }) {
   const text = findingOut(status.value?.started_at, now.value)
   if (text) return <p class="note">{text}</p>
   if (!none) return null
-  return <Empty title="Nothing waits for you.">Approvals, questions, calls in doubt, failed tasks and tasks that wait for a worker that nobody has started appear here by themselves.</Empty>
+  return <Empty title={nothingOf(kind)}>{kind && all > 0 && <><a href={href('/inbox')}>All that waits: {all}</a>. </>}Approvals, questions, calls in doubt, failed tasks and tasks that wait for a worker that nobody has started appear here by themselves.</Empty>
 }
 
 const show = (item: Item | undefined): void => { if (item) go(href(`/inbox/${item.id}`, { kind: query.value.get('kind') ?? undefined }), true) }

@@ -20,10 +20,14 @@ export function NodePage() {
   useTitle('Node')
   const s = status.value
   if (!s) return <Loading />
+  const pause = nodePause()
   return (
     <div class="scroll">
       <h1>Node</h1>
-      <p><span class={`state ${s.ready ? 'good' : 'bad'}`}>{s.ready ? 'Ready' : 'Not ready'}</span>{nodePause() && <> <span class="state wait">Paused: no call starts</span></>} <span class="quiet">since <Ago at={s.started_at} /></span></p>
+      <p>
+        <span class={`state ${s.ready ? 'good' : 'bad'}`}>{s.ready ? 'Ready' : 'Not ready'}</span>{' '}
+        <span class="quiet">since <Ago at={s.started_at} /></span>{pause && <> <span class="state wait">Paused: no call starts</span> <span class="quiet">since <Ago at={pause.at} /></span></>}
+      </p>
       {s.refusing && <div class="problem" role="alert"><p><Txt>{s.refusing.message}</Txt> <code>{s.refusing.code}</code></p>{s.refusing.hint && <p class="quiet"><Txt>{s.refusing.hint}</Txt></p>}</div>}
       <Pauses of={s.paused ?? []} />
       <dl class="facts wide">

@@ -55,7 +55,7 @@ function Session({ of: s, undone }: { of: Summary; undone: Act[] }) {
       <td data-label="State"><span class={`state ${open ? 'run' : 'off'}`}>{open ? 'Open' : 'Ended'}</span>{undo && <Undone of={undo} />}</td>
       <td data-label="What it did">{read.data ? <Did session={s.id} calls={calls} more={read.data.next !== undefined && read.data.next !== ''} /> : <span class="quiet">…</span>}</td>
       <td data-label="Last call">{last ? <><a href={href(`/tasks/${last.id}`)}><Line>{last.name}</Line></a><div class="quiet small">{words(last.state)}, <Past at={last.updated_at} /></div></> : <span class="quiet">none, <Ago at={s.updated_at} /></span>}</td>
-      <td data-label="Undo" class="undo">{decides.value && <Undo session={s.id} title={title} />} <Command text={commands.undo(s.id, false)} /></td>
+      <td data-label="Undo" class="undo">{decides.value && <Undo session={s.id} title={title} />} <Command text={commands.undoDry(s.id)} /></td>
     </tr>
   )
 }

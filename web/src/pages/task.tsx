@@ -6,11 +6,13 @@ import { terminal, type Task } from '../fold.ts'
 import { count, duration, moment, plural } from '../format.ts'
 import { useKeys } from '../keys.ts'
 import { decides, limited, now, submits } from '../node.ts'
+import { wrongPlace } from '../refused.ts'
 import { closeQuery, go, href, openQuery, query, setQuery } from '../route.ts'
 import { barsAt } from '../timeline.ts'
 import { announce } from '../ui/announce.tsx'
 import { Command, Copy } from '../ui/copy.tsx'
 import { Loading, Problem } from '../ui/notice.tsx'
+import { Refused } from '../ui/refused.tsx'
 import { State } from '../ui/state.tsx'
 import { Txt } from '../ui/text.tsx'
 import { Ago } from '../ui/time.tsx'
@@ -48,6 +50,7 @@ export function TaskPage({ id }: { id: string }) {
   const t = { ...task.data, state }
   const asked = Number(query.value.get('rev') ?? 0)
   const past = asked > 0 && asked < history.rev
+  const wrong = wrongPlace(query.value, Math.max(t.rev, history.rev), following.loaded ? new Set(history.at(Infinity).steps.keys()) : undefined)
   const at: Moment = { rev: past ? asked : history.rev, past, task: history.at(past ? asked : history.rev), time: past ? history.timeOf(asked) : NaN }
   const waiting = (approvals.data?.approvals ?? []).filter((a) => a.status === 'pending')
   return (
@@ -57,6 +60,7 @@ export function TaskPage({ id }: { id: string }) {
       {!past && <HoldsOf task={t} onChange={reload} />}
       <LostOf task={id} waiting={waiting} />
       <Problem of={following.problem} />
+      {wrong.length > 0 && <Refused of={wrong} says="The address of this page names what this task does not have." />}
       <TaskActions of={t} following={following} onChange={reload} />
       <Body of={t} following={following} at={at} waiting={waiting} onChange={reload} />
     </div>
@@ -112,8 +116,8 @@ function TaskActions({ of: t, following, onChange }: PartProps) {
           ? <span class="pair"><button disabled={action.busy} onClick={() => void run('resume')}>Resume</button><Command text={commands.resume(t.id)} /></span>
           : <span class="pair"><button disabled={action.busy} onClick={() => void run('pause')}>Pause</button><Command text={commands.pause(t.id)} /></span>)}
         {submits.value && <span class="pair"><CancelButton of={t} off={over} onDone={onChange} />{!over && <Command text={commands.cancel(t.id)} />}</span>}
-        {decide && <span class="pair"><button onClick={() => openQuery({ fork: query.value.get('rev') ?? String(t.rev) })}>Fork…</button><Command text={commands.fork(t.id, query.value.get('rev') ?? '')} /></span>}
-        {decide && over && t.session && t.session !== t.id && !t.parent && <span class="pair"><Undo session={t.id} title={t.name || t.id} what="call" /><Command text={commands.undo(t.id, false)} /></span>}
+        {decide && <span class="pair"><button onClick={() => openQuery({ fork: query.value.get('rev') ?? String(t.rev) })}>Fork…</button><Command text={commands.forkDry(t.id, query.value.get('rev') ?? '')} /></span>}
+        {decide && over && t.session && t.session !== t.id && !t.parent && <span class="pair"><Undo session={t.id} title={t.name || t.id} what="call" /><Command text={commands.undoDry(t.id)} /></span>}
         {decide && <HoldButton task={t.id} onChange={onChange} />}
         <span class="pair"><a class="button" href={href('/compare', { a: t.retry_of || t.fork_of || t.id, b: t.retry_of || t.fork_of ? t.id : undefined })}>Compare</a></span>
         {!limited.value && <span class="pair"><a class="button" href={address(`/tasks/${t.id}/export`)} download>Export</a><Command text={commands.export(t.id)} /></span>}
@@ -199,8 +203,8 @@ function Slider(p: SliderProps) {
       {!p.loaded && <span class="quiet small" role="status">reading {plural(p.total, 'revision')}…</span>}
       {!p.live && (
         <p class="past">
-          <span>You look at the task as it was at {moment(p.at)}.</span> <button type="button" onClick={() => set(p.last)}>Back to now</button>
-          <button type="button" onClick={() => go(href(`/tasks/${p.id}`, { ...kept(), fork: String(p.rev) }))}>Fork here…</button><Command text={commands.replay(p.id, p.rev)} />
+          <span>You look at the task as it was at {moment(p.at)}.</span> <Command text={commands.replay(p.id, p.rev)} /> <button type="button" onClick={() => set(p.last)}>Back to now</button>
+          <button type="button" onClick={() => go(href(`/tasks/${p.id}`, { ...kept(), fork: String(p.rev) }))}>Fork here…</button><Command text={commands.forkDry(p.id, String(p.rev))} />
         </p>
       )}
     </div>

@@ -8,14 +8,15 @@ import { count, moment, words } from '../format.ts'
 import { useKeys } from '../keys.ts'
 import { decides, narrow, submits } from '../node.ts'
 import { go, href, keepTicks, keptTicks, query, setQuery } from '../route.ts'
-import { filtersOf, isTaskID, sinceChoices, sorted, useTasks, wrongOf, type Column, type Filters, type Wrong } from '../tasks.ts'
+import { filtersOf, isTaskID, sinceChoices, sorted, useTasks, wrongOf, type Column, type Filters } from '../tasks.ts'
 import { ticked } from '../ticked.ts'
 import { Bulk, type Job } from '../ui/bulk.tsx'
 import { Command } from '../ui/copy.tsx'
 import { FilterText } from '../ui/filter.tsx'
 import { Empty, Loading, Problem } from '../ui/notice.tsx'
+import { Refused } from '../ui/refused.tsx'
 import { State } from '../ui/state.tsx'
-import { Line, Txt } from '../ui/text.tsx'
+import { Line } from '../ui/text.tsx'
 import { Ago } from '../ui/time.tsx'
 import { useTitle } from '../ui/use.ts'
 import { Virtual } from '../ui/virtual.tsx'
@@ -24,21 +25,7 @@ import { Virtual } from '../ui/virtual.tsx'
 export function TasksPage() {
   useTitle('Tasks')
   const wrong = wrongOf(query.value)
-  return wrong.length > 0 ? <Refused of={wrong} /> : <List />
-}
-
-/** Refused says which filters of the address do not exist, and takes them out. */
-function Refused({ of }: { of: Wrong[] }) {
-  const remove = (w: Wrong) => setQuery({ [w.param]: query.value.getAll(w.param).filter((v) => v !== w.value) })
-  return (
-    <div class="tasks">
-      <h1>Tasks</h1>
-      <div class="problem" role="alert">
-        <p>Nothing is listed: the address of this page has filters that do not exist.</p>
-        <ul class="plainlist">{of.map((w) => <li key={w.param + w.value}><Txt>{w.why}</Txt> <button type="button" onClick={() => remove(w)}>Remove <Txt>{`${w.param} ${w.value}`}</Txt></button></li>)}</ul>
-      </div>
-    </div>
-  )
+  return wrong.length > 0 ? <div class="tasks"><h1>Tasks</h1><Refused of={wrong} /></div> : <List />
 }
 
 function List() {
