@@ -119,7 +119,7 @@ test('a fork says what it repeats, and the two are compared', async () => {
   await page.getByRole('heading', { name: 'Fork this task' }).waitFor()
   await page.getByLabel('Cut at revision or step').fill('write')
   await page.getByLabel('Input count').fill('2')
-  await page.getByRole('button', { name: /Preview|dry/i }).click()
+  await page.getByRole('button', { name: 'Preview', exact: true }).click()
   await page.getByText('FILE_WRITE').first().waitFor()
   await page.getByText('The node refuses this fork until you allow').waitFor()
   await page.getByLabel('Allow calls with effects to happen again').check()
