@@ -105,7 +105,7 @@ test('several approvals: rows name their tasks, one that somebody else decides s
   await dialog.getByRole('button', { name: 'Approve 2' }).click()
   await dialog.getByText('This has happened: 2 done.').waitFor()
   assert.equal(await dialog.locator('.result', { hasText: /^granted$/ }).count(), 2)
-  await page.getByText('Nothing waits for you.').waitFor({ state: 'attached', timeout: 30_000 }) // a node that has just started is still finding out
+  await page.getByText('No approvals wait.').waitFor({ state: 'attached', timeout: 30_000 }) // a node that has just started is still finding out
   assert.equal(await dialog.locator('.preview li').count(), 3, 'what has happened stays in view')
   await dialog.getByRole('button', { name: 'Close' }).last().click()
   assert.equal(await page.getByText(/\d selected/).count(), 0)
