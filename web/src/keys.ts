@@ -1,6 +1,6 @@
 // Shortcuts of single keys. A page registers its own while it is on screen.
 import { signal } from '@preact/signals'
-import { useEffect } from 'preact/hooks'
+import { useLayoutEffect } from 'preact/hooks'
 
 export interface Key { key: string; does: string; run: () => void }
 
@@ -15,9 +15,9 @@ export function setKeysOn(on: boolean): void {
   localStorage.setItem('orch.keys', on ? 'on' : 'off')
 }
 
-/** useKeys registers shortcuts while a component is on screen. */
+/** useKeys registers shortcuts while a component is on screen. A key that is pressed right after a change of the page finds the new ones. */
 export function useKeys(own: Key[], when: unknown[] = []): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     keys.value = [...keys.peek(), ...own]
     return () => { keys.value = keys.peek().filter((k) => !own.includes(k)) }
   }, when)
