@@ -26,7 +26,7 @@ func named(ctx context.Context, n Node, r Request) ([]Item, error) {
 		switch {
 		case r.Act != Approve:
 			found, err = namedTask(ctx, n, r.Act, events.TaskID(id))
-		case strings.HasPrefix(id, approvalPrefix):
+		case strings.HasPrefix(id, events.ApprovalPrefix):
 			found, err = asked(ctx, n, api.ApprovalsRequest{ID: id})
 		default:
 			found, err = asked(ctx, n, api.ApprovalsRequest{Task: events.TaskID(id)})
@@ -54,9 +54,6 @@ func checkIDs(r *Request) error {
 	}
 	return nil
 }
-
-// approvalPrefix begins the id of an approval.
-const approvalPrefix = "APR_"
 
 // namedTask returns the item of a task, none if the act selects no such task.
 func namedTask(ctx context.Context, n Node, act string, id events.TaskID) ([]Item, error) {

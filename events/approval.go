@@ -121,17 +121,18 @@ func (*Approval) payload() {}
 func (*Decision) payload() {}
 func (*Elapsed) payload()  {}
 
-const approvalPrefix = "APR_"
+// ApprovalPrefix begins the id of an approval.
+const ApprovalPrefix = "APR_"
 
 // ApprovalIDFrom returns a new approval id for a task: "APR_", the ULID of the task, and eight random characters from
 // entropy, which must not fail. TaskOfApproval returns the task in the id.
 func ApprovalIDFrom(task TaskID, entropy io.Reader) string {
-	return partID(approvalPrefix, task, entropy)
+	return partID(ApprovalPrefix, task, entropy)
 }
 
 // TaskOfApproval returns the task that an approval belongs to, or INVALID_FORMAT for an invalid id.
 func TaskOfApproval(id string) (TaskID, error) {
-	task, ok := taskOfPart(approvalPrefix, id)
+	task, ok := taskOfPart(ApprovalPrefix, id)
 	if !ok {
 		return "", fault.New(fault.InvalidFormat, "%q is not an id of an approval", id[:min(len(id), 60)]).WithField("approval_id").
 			WithHint("orch approvals lists them")

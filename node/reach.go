@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/internal/netguard"
 )
 
 // addReach says what commands need to reach the node: its data directory, unless it is the default one of the user, and the URL for
@@ -30,7 +31,7 @@ func serverFor(address, host string, embedded bool) string {
 		return address
 	}
 	u, err := url.Parse(address)
-	if err != nil || host == "" || host == "localhost" || net.ParseIP(host).IsLoopback() {
+	if err != nil || host == "" || netguard.IsLoopback(host) {
 		return ""
 	}
 	u.Host = net.JoinHostPort(host, u.Port())

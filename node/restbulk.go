@@ -152,14 +152,11 @@ func (b *bulkAnswers) claim(r rest.BulkRequest, now time.Time) (a *bulkAnswer, k
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.all = slices.DeleteFunc(b.all, func(a *bulkAnswer) bool { return a.ended() && now.Sub(a.at) >= keepAnswers })
-	for _, a := range b.all {
-		switch {
-		case a.actor != r.Actor || a.key != r.IdempotencyKey:
-		case a.request != request:
-			return nil, false, fault.New(fault.Conflict, "the key belongs to another request").WithField("idempotency_key").WithHint("choose another one")
-		default:
-			return a, true, nil
-		}
+	switch a = b.lookup(r.Actor, r.IdempotencyKey); {
+	case a != nil && a.request != request:
+		return nil, false, fault.New(fault.Conflict, "the key belongs to another request").WithField("idempotency_key").WithHint("choose another one")
+	case a != nil:
+		return a, true, nil
 	}
 	a = &bulkAnswer{actor: r.Actor, key: r.IdempotencyKey, request: request, at: now, done: make(chan struct{})}
 	b.all = append(b.all, a)
@@ -170,6 +167,11 @@ func (b *bulkAnswers) claim(r rest.BulkRequest, now time.Time) (a *bulkAnswer, k
 func (b *bulkAnswers) find(actor, key string) *bulkAnswer {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.lookup(actor, key)
+}
+
+// lookup is find for a caller that holds mu.
+func (b *bulkAnswers) lookup(actor, key string) *bulkAnswer {
 	for _, a := range b.all {
 		if a.actor == actor && a.key == key {
 			return a

@@ -129,7 +129,7 @@ func uniqueID(what, text string, candidates []string, invalid error) (string, er
 func matchesID(text, id string) bool {
 	const shortest = 4
 	text, id = strings.ToUpper(text), strings.ToUpper(id)
-	return len(text) >= shortest && (strings.HasPrefix(id, text) || strings.HasPrefix(id, "APR_"+text) || strings.HasSuffix(id, text))
+	return len(text) >= shortest && (strings.HasPrefix(id, text) || strings.HasPrefix(id, events.ApprovalPrefix+text) || strings.HasSuffix(id, text))
 }
 
 // matchingPending returns the pending approvals that a text may refer to, and the task if it refers to one.

@@ -279,13 +279,15 @@ func (d *Dispatcher) Waits() map[string]Wait {
 func (d *Dispatcher) Unserved(atLeast time.Duration) iter.Seq[events.TaskID] {
 	before := d.cfg.Now().Add(-atLeast)
 	return func(yield func(events.TaskID) bool) {
-		for l, q := range d.lanes.all() {
+		for l, f := range d.lanes {
 			if l.Agents != "" || d.Missing(l) == NothingMissing || d.cfg.Owner.Paused(l) {
 				continue
 			}
-			for _, t := range q {
-				if !t.Since.After(before) && !yield(t.Task) {
-					return
+			for w := range f.all() {
+				for _, t := range w.calls {
+					if !t.Since.After(before) && !yield(t.Task) {
+						return
+					}
 				}
 			}
 		}
