@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -16,7 +17,8 @@ import (
 // Encode returns the wire form of a commit: compact JSON with a fixed order of fields. It returns VALIDATION_ERROR for
 // a commit that is nested too deeply to be decoded again.
 func Encode(c *Commit) ([]byte, error) {
-	w := &writer{b: make([]byte, 0, 1024)} // most commits fit
+	w := writers.Get().(*writer) //nolint:forcetypeassert // nothing else is put there
+	defer w.release()
 	w.b = append(w.b, '{')
 	w.number("v", Version)
 	w.text("task", string(c.Task))
@@ -39,7 +41,7 @@ func Encode(c *Commit) ([]byte, error) {
 	if w.b = append(w.b, `]}`...); w.err == nil && !readable(w.b) {
 		w.err = fault.New(fault.ValidationError, "a commit is nested more than %d deep", maxNesting)
 	}
-	return w.b, w.err
+	return bytes.Clone(w.b), w.err
 }
 
 // lenient accepts everything that encoding/json writes. Duplicate names and invalid UTF-8 may occur in the output of

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
@@ -17,6 +18,18 @@ type writable interface{ write(w *writer) }
 type writer struct {
 	b   []byte
 	err error
+}
+
+// writers contains the writers of commits that were encoded before.
+var writers = sync.Pool{New: func() any { return &writer{b: make([]byte, 0, 1024)} }} // most commits fit
+
+// release makes the writer available for the next commit, unless its buffer is large.
+func (w *writer) release() {
+	const large = 64 << 10
+	if cap(w.b) <= large {
+		w.b, w.err = w.b[:0], nil
+		writers.Put(w)
+	}
 }
 
 // payload writes the data of an event.

@@ -17,8 +17,8 @@ const (
 	cacheTicks = 20
 	lateTicks  = 60
 	calmBytes  = 8 << 20
-	// The heap of a node or a worker doubles until the garbage collector runs, but grows by at most so many bytes, unless that were
-	// less than leastPercent of it.
+	// Between two runs of the garbage collector, the heap of a node or a worker doubles, or grows by what it allocates in half a
+	// second if that is more. But it grows by at most so many bytes, unless that were less than leastPercent of it.
 	nodeHeadroom   = 256 << 20
 	workerHeadroom = 64 << 20
 	leastPercent   = 40
@@ -34,8 +34,8 @@ func readMemory() memory {
 	return memory{samples[0].Value.Uint64(), samples[1].Value.Uint64()}
 }
 
-// limitMemory bounds the memory of the process until ctx ends: it sets GOGC so that the heap grows by at most headroom bytes, or
-// leastPercent, between two runs of the garbage collector. After a load it returns memory to the system. The runtime alone would
+// limitMemory sets GOGC until ctx ends: so that the garbage collector runs about twice a second under load, but the heap grows by at
+// most headroom bytes, or leastPercent, in between. After a load it returns memory to the system. The runtime alone would
 // do so late: in an idle process it collects only every two minutes, and then keeps the free memory. Before, shed drops what the
 // process has in memory only to be fast.
 func limitMemory(ctx context.Context, headroom uint64, shed func()) {
@@ -53,11 +53,12 @@ func limitMemory(ctx context.Context, headroom uint64, shed func()) {
 		case <-tick.C:
 		}
 		now := readMemory()
-		if want := percentFor(now.live, headroom); usual == usualPercent && differs(want, percent) { // only if the user has not set GOGC
+		allocated := now.allocated - last.allocated
+		if want := percentFor(now.live, allocated, headroom); usual == usualPercent && differs(want, percent) { // only if the user has not set GOGC
 			percent = want
 			debug.SetGCPercent(percent)
 		}
-		if calm++; now.allocated-last.allocated > calmBytes {
+		if calm++; allocated > calmBytes {
 			calm = 0
 		}
 		if calm == calmTicks || calm == cacheTicks || calm > 0 && calm%lateTicks == 0 {
@@ -69,10 +70,12 @@ func limitMemory(ctx context.Context, headroom uint64, shed func()) {
 	}
 }
 
-// percentFor returns GOGC for a heap with live bytes that may grow by headroom.
-func percentFor(live, headroom uint64) int {
-	const whole = 100
-	return int(min(max(headroom*whole/max(live, 1), leastPercent), usualPercent))
+// percentFor returns GOGC for a heap with live bytes that allocates so many bytes a second and may grow by headroom.
+func percentFor(live, rate, headroom uint64) int {
+	const whole, perSecond, smallest = 100, 2, 4 << 20
+	live = max(live, smallest) // the runtime has not collected yet if it is 0
+	growth := min(max(live, rate/perSecond), headroom)
+	return int(max(growth*whole/live, leastPercent))
 }
 
 // differs reports whether two values of GOGC differ by so much that the change is worth a pause of the process.

@@ -70,7 +70,8 @@ func (x *executor) lookup(_ context.Context, a *attempt) error {
 		}
 		return err
 	}
-	a.tool, a.spec = tool, tool.Spec()
+	a.tool, a.policyCall.Spec = tool, tool.Spec()
+	a.spec = &a.policyCall.Spec
 	if n, enough := x.attempts.hangs(a.spec.Name); enough {
 		return fault.New(fault.ToolUnavailable, "%d calls of %s still run here although they were ended", n, a.spec.Name).
 			WithHint("restart the worker, and mend the tool")
@@ -146,7 +147,7 @@ func confine(root *pathguard.Root, access tools.Access, path string) (string, er
 // the gate of the task state and the read-only mode of the node.
 func (x *executor) admit(_ context.Context, a *attempt) error {
 	a.policyCall = policy.Call{
-		Task: a.Task, Spec: a.spec, State: a.env.State, Args: a.args,
+		Task: a.Task, Spec: *a.spec, State: a.env.State, Args: a.args,
 		Agent:     a.Requester,
 		Writes:    a.Writes,
 		Workspace: x.workspaces.Path(a.Context()), Recent: a.Recent, RetryAfter: a.RetryAfter,

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pathguard"
@@ -91,11 +93,11 @@ func (t *Tree) Path(task events.TaskID) string { return t.name + separator + str
 // headings of the notes. Ensure returns INVALID_FORMAT for an invalid task id, and OUTSIDE_ROOT if the folder is a link
 // or a file.
 func (t *Tree) Ensure(task events.TaskID, name string) (string, error) {
-	switch err := t.check(task); {
-	case err == nil && t.isKnown(task):
-		return t.Path(task), nil
-	case err != nil && !fault.Has(err, fault.NotFound):
+	switch exists, err := t.hasFolder(task); {
+	case err != nil:
 		return "", err
+	case exists && t.isKnown(task):
+		return t.Path(task), nil
 	}
 	if err := t.build(task, name); err != nil {
 		return "", err
@@ -107,10 +109,7 @@ func (t *Tree) Ensure(task events.TaskID, name string) (string, error) {
 // RemoveTemp removes the temporary files of a task. Backups of deleted files are kept until the archive of the task is
 // removed. It does nothing for a task without a folder.
 func (t *Tree) RemoveTemp(task events.TaskID) error {
-	switch err := t.check(task); {
-	case fault.Has(err, fault.NotFound):
-		return nil
-	case err != nil:
+	if exists, err := t.hasFolder(task); !exists {
 		return err
 	}
 	t.forget(task)
@@ -133,10 +132,7 @@ func (t *Tree) emptyTemp(rel string) error {
 // the modification time of the folder to the current time; no program of the task can change it any more. It does
 // nothing for a task without a folder. It returns CONFLICT when the destination exists.
 func (t *Tree) Archive(task events.TaskID, ok bool) error {
-	switch err := t.check(task); {
-	case fault.Has(err, fault.NotFound):
-		return nil
-	case err != nil:
+	if exists, err := t.hasFolder(task); !exists {
 		return err
 	}
 	t.forget(task)
@@ -196,24 +192,36 @@ func (t *Tree) tasksIn(rel string) ([]events.TaskID, error) {
 // at returns the folder of a task relative to the root. It avoids the cost of filepath.Join.
 func (t *Tree) at(task events.TaskID) string { return t.rel + separator + string(task) }
 
-// check returns nil if the folder of the task exists. Errors: NOT_FOUND, OUTSIDE_ROOT if its path is not a folder,
-// INVALID_FORMAT for an invalid task id, which might contain path elements.
-func (t *Tree) check(task events.TaskID) error {
+// hasFolder reports whether the folder of a task exists. Errors: OUTSIDE_ROOT if its path is not a folder, INVALID_FORMAT for an
+// invalid task id, which might contain path elements. Most tasks have no folder; this is found out without the root, which costs more.
+func (t *Tree) hasFolder(task events.TaskID) (bool, error) {
 	if _, err := events.ParseTaskID(string(task)); err != nil {
-		return err
+		return false, err
 	}
-	if _, err := os.Lstat(t.Path(task)); errors.Is(err, fs.ErrNotExist) {
-		return fault.Wrap(fault.NotFound, err, "task "+string(task)+" has no folder") // the usual case, detected without using the root
+	var usual unix.Stat_t
+	if errors.Is(unix.Lstat(t.Path(task), &usual), fs.ErrNotExist) {
+		return false, nil
 	}
 	info, err := t.root.Lstat(t.at(task))
-	if err != nil {
-		return err
-	}
-	if !info.IsDir() {
-		return fault.New(fault.OutsideRoot, "%s is not a directory: something has replaced it", t.Path(task)).
+	switch {
+	case fault.Has(err, fault.NotFound):
+		return false, nil
+	case err != nil:
+		return false, err
+	case !info.IsDir():
+		return false, fault.New(fault.OutsideRoot, "%s is not a directory: something has replaced it", t.Path(task)).
 			WithHint("remove it and retry the task")
 	}
-	return nil
+	return true, nil
+}
+
+// check returns nil if the folder of a task exists. Errors: those of hasFolder, NOT_FOUND.
+func (t *Tree) check(task events.TaskID) error {
+	exists, err := t.hasFolder(task)
+	if err == nil && !exists {
+		err = fault.New(fault.NotFound, "task %s has no folder", task)
+	}
+	return err
 }
 
 // build creates the folder of a task, or its missing parts.
