@@ -108,7 +108,7 @@ type benchRun struct {
 }
 
 func measurements() []measurement {
-	return slices.Concat(rates(), planRows(), mcpRows(), comparisons(), []measurement{
+	return slices.Concat(rates(), floorRates(), planRows(), mcpRows(), comparisons(), []measurement{
 		{[]string{"ui-streams"}, uiStreams},
 		{[]string{"gate-noop", "gate-read"}, gates},
 		{[]string{"gateway-stdio", "gateway-http", "gateway-task"}, gateways},

@@ -25,6 +25,8 @@ const (
 	RoleWorker     Role = "worker"
 	RoleBareServer Role = "bare-server"
 	RoleBareWorker Role = "bare-worker"
+	// RoleFloor is a node without orchestration.
+	RoleFloor Role = "floor"
 	// RoleFace is a node with an MCP endpoint, RoleBareFace an SDK server with a no-op tool.
 	RoleFace     Role = "face"
 	RoleBareFace Role = "bare-face"
@@ -62,6 +64,8 @@ func RunRole(ctx context.Context, role Role, dir, durability string, in io.Reade
 	case RoleWorker:
 		ready("worker")
 		return node.RunWorker(ctx, cfg)
+	case RoleFloor:
+		return runFloor(ctx, dir, durability, ready)
 	case RoleFace:
 		return runMCPNode(ctx, cfg, ready)
 	case RoleBareFace:

@@ -142,7 +142,12 @@ func orchEmbedded(ctx context.Context, _ Config, dir, durability string) (*syste
 
 // orchProcesses starts a node process and a worker process. This process is the driver and connects over loopback TCP.
 func orchProcesses(ctx context.Context, c Config, dir, durability string) (*system, error) {
-	children, err := c.spawnAll(ctx, dir, durability, RoleNode, RoleWorker)
+	return c.processes(ctx, dir, durability, RoleNode)
+}
+
+// processes starts a server in a role of a node and a worker, and connects to them.
+func (c Config) processes(ctx context.Context, dir, durability string, server Role) (*system, error) {
+	children, err := c.spawnAll(ctx, dir, durability, server, RoleWorker)
 	if err != nil {
 		return nil, err
 	}
