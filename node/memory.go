@@ -17,12 +17,11 @@ const (
 	cacheTicks = 20
 	lateTicks  = 60
 	calmBytes  = 8 << 20
-	// Between two runs of the garbage collector, the heap of a node or a worker doubles, or grows by what it allocates in half a
-	// second if that is more. But it grows by at most so many bytes, unless that were less than leastPercent of it.
-	nodeHeadroom   = 256 << 20
-	workerHeadroom = 64 << 20
-	leastPercent   = 40
-	usualPercent   = 100 // the default of GOGC
+	// Between two runs of the garbage collector, the heap grows by usualPercent, or by up to mostPercent if it allocates that much a
+	// second. But it grows by at most a limit (nodeHeadroom, workerHeadroom), unless that were less than leastPercent of it.
+	leastPercent, usualPercent, mostPercent = 40, 100, 200 // usualPercent is the default of GOGC
+	nodeHeadroom                            = 512 << 20
+	workerHeadroom                          = 64 << 20
 )
 
 // memory contains heap statistics of the runtime, in bytes.
@@ -34,8 +33,8 @@ func readMemory() memory {
 	return memory{samples[0].Value.Uint64(), samples[1].Value.Uint64()}
 }
 
-// limitMemory sets GOGC until ctx ends: so that the garbage collector runs about twice a second under load, but the heap grows by at
-// most headroom bytes, or leastPercent, in between. After a load it returns memory to the system. The runtime alone would
+// limitMemory sets GOGC until ctx ends: so that the garbage collector runs less often under load, but the heap grows by at most headroom
+// bytes, or leastPercent, in between. After a load it returns memory to the system. The runtime alone would
 // do so late: in an idle process it collects only every two minutes, and then keeps the free memory. Before, shed drops what the
 // process has in memory only to be fast.
 func limitMemory(ctx context.Context, headroom uint64, shed func()) {
@@ -72,10 +71,10 @@ func limitMemory(ctx context.Context, headroom uint64, shed func()) {
 
 // percentFor returns GOGC for a heap with live bytes that allocates so many bytes a second and may grow by headroom.
 func percentFor(live, rate, headroom uint64) int {
-	const whole, perSecond, smallest = 100, 2, 4 << 20
+	const whole, smallest = 100, 4 << 20
 	live = max(live, smallest) // the runtime has not collected yet if it is 0
-	growth := min(max(live, rate/perSecond), headroom)
-	return int(max(growth*whole/live, leastPercent))
+	wanted := min(max(rate*whole/live, usualPercent), mostPercent)
+	return int(max(min(wanted, headroom*whole/live), leastPercent))
 }
 
 // differs reports whether two values of GOGC differ by so much that the change is worth a pause of the process.
