@@ -13,9 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -198,8 +197,8 @@ func (t *Tree) hasFolder(task events.TaskID) (bool, error) {
 	if _, err := events.ParseTaskID(string(task)); err != nil {
 		return false, err
 	}
-	var usual unix.Stat_t
-	if errors.Is(unix.Lstat(t.Path(task), &usual), fs.ErrNotExist) {
+	var usual syscall.Stat_t
+	if errors.Is(syscall.Lstat(t.Path(task), &usual), fs.ErrNotExist) {
 		return false, nil
 	}
 	info, err := t.root.Lstat(t.at(task))
