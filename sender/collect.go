@@ -6,13 +6,12 @@ import (
 
 	"github.com/orch-dev/orch/destinations"
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/follow"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/plan"
 )
 
 const (
-	// maxRead is the number of commits that one look at the log reads for destinations with the same cursor.
-	maxRead = 5000
 	// maxUnrecorded is the number of commits without a delivery after which the cursor is recorded.
 	maxUnrecorded = 10_000
 	// maxTake is the number of deliveries in one change, so that a change stays smaller than an entry.
@@ -25,7 +24,7 @@ const (
 type reading struct {
 	*Sender
 
-	from  cursor
+	from  follow.Cursor
 	names []string
 	// found are the deliveries of each destination, by its index; ids are those of the destinations.
 	found [][]*item
@@ -47,10 +46,10 @@ func (s *Sender) collect(ctx context.Context) error {
 }
 
 // groups returns the names of the destinations that have room, by their cursors. In the steady state all have the same one.
-func (s *Sender) groups() map[cursor][]string {
+func (s *Sender) groups() map[follow.Cursor][]string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	groups := map[cursor][]string{}
+	groups := map[follow.Cursor][]string{}
 	for _, d := range s.sorted() {
 		if !d.full() && d.rules != nil {
 			groups[d.Cursor] = append(groups[d.Cursor], d.Name)
@@ -59,7 +58,7 @@ func (s *Sender) groups() map[cursor][]string {
 	return groups
 }
 
-func (s *Sender) newReading(from cursor, names []string) *reading {
+func (s *Sender) newReading(from follow.Cursor, names []string) *reading {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	r := &reading{Sender: s, from: from}
@@ -73,34 +72,12 @@ func (s *Sender) newReading(from cursor, names []string) *reading {
 	return r
 }
 
-// run reads and records what was found. Histories that were archived since the last look come first: the live log no longer has them.
+// run reads and records what was found.
 func (r *reading) run(ctx context.Context) error {
-	past, live, err := r.cfg.Log.Positions(ctx)
-	if err != nil || past == r.from.Past && live <= r.from.Seq && r.from.Floor == r.from.Seq {
+	look := follow.Look{Log: r.cfg.Log, Commit: r.commit, Full: r.isFull, Missing: r.missing}
+	to, err := look.From(ctx, r.from)
+	if err != nil || to == r.from {
 		return err
-	}
-	switch stopped, err := r.archived(ctx); {
-	case err != nil:
-		return err
-	case stopped > 0:
-		return r.advance(ctx, cursor{Seq: r.from.Seq, Past: stopped, Floor: r.from.Floor})
-	}
-	to, n := cursor{Seq: max(live, r.from.Seq), Past: past, Floor: r.from.Seq}, 0
-	for stored, err := range r.cfg.Log.Scan(ctx, r.from.Seq+1) {
-		if err != nil {
-			return err
-		}
-		if err := r.commit(ctx, stored); err != nil {
-			return err
-		}
-		to.Seq = max(to.Seq, stored.Seq)
-		if n++; n >= maxRead || r.isFull() {
-			to.Seq = stored.Seq
-			break
-		}
-	}
-	if again, _, err := r.cfg.Log.Positions(ctx); err == nil && again == past {
-		to.Floor = to.Seq // nothing was archived meanwhile, so that everything up to there was seen
 	}
 	return r.advance(ctx, to)
 }
@@ -112,39 +89,6 @@ func (r *reading) isFull() bool {
 		}
 	}
 	return false
-}
-
-// archived reads the histories that were archived after the last look, as far as they have unread commits. If it stops before their end,
-// because a destination is full or there are many, it returns the position of the last one that it has read.
-func (r *reading) archived(ctx context.Context) (stopped uint64, err error) {
-	n, last := 0, uint64(0)
-	for head, err := range r.cfg.Log.ArchivedHeadsAfter(ctx, r.from.Past) {
-		if err != nil {
-			return 0, err
-		}
-		if last > 0 && (r.isFull() || n >= maxRead) {
-			return last, nil
-		}
-		if last = head.Position; head.Imported || head.Seq <= r.from.Floor {
-			continue
-		}
-		for stored, err := range r.cfg.Log.Read(ctx, head.Task, 1) {
-			if r.missing(ctx, err) {
-				break
-			}
-			if err != nil {
-				return 0, err
-			}
-			if stored.Seq <= r.from.Floor {
-				continue
-			}
-			n++
-			if err := r.commit(ctx, stored); err != nil {
-				return 0, err
-			}
-		}
-	}
-	return 0, nil
 }
 
 // missing reports whether an error says that something is not in the log any more, or damaged. It is then left out.
@@ -257,7 +201,7 @@ func (s *Sender) read(ctx context.Context, task events.TaskID, rev uint64) (*eve
 }
 
 // advance records the deliveries that were found, with the cursor.
-func (r *reading) advance(ctx context.Context, to cursor) error {
+func (r *reading) advance(ctx context.Context, to follow.Cursor) error {
 	r.turn.Lock()
 	defer r.turn.Unlock()
 	for i, name := range r.names {
@@ -272,7 +216,7 @@ func (r *reading) advance(ctx context.Context, to cursor) error {
 }
 
 // takes returns the changes that add deliveries and set the cursor. The cursor is last: a crash before it repeats the look.
-func takes(name string, items []*item, to cursor) []change {
+func takes(name string, items []*item, to follow.Cursor) []change {
 	var all []change
 	for len(items) > maxTake {
 		all = append(all, change{Name: name, Take: items[:maxTake]})
@@ -282,7 +226,7 @@ func takes(name string, items []*item, to cursor) []change {
 }
 
 // move sets a cursor without recording it, unless that is overdue. A crash only repeats the look.
-func (s *Sender) move(name, id string, to cursor) bool {
+func (s *Sender) move(name, id string, to follow.Cursor) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.get(name)

@@ -11,6 +11,7 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/destinations"
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/follow"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/hooks"
 	"github.com/orch-dev/orch/internal/keyring"
@@ -156,11 +157,11 @@ func (s *Sender) defined(ctx context.Context, q api.PutDestinationRequest) (defi
 	case was == nil && number >= MaxDestinations:
 		return put, nil, fault.New(fault.QuotaExceeded, "there are %d destinations", MaxDestinations).WithHint("delete some: orch destination delete NAME")
 	case was == nil:
-		past, live, err := s.cfg.Log.Positions(ctx)
+		newest, err := follow.Newest(ctx, s.cfg.Log)
 		if err != nil {
 			return put, nil, err
 		}
-		changes = []change{{Name: q.Name, By: q.Actor, Put: &put, Cursor: &cursor{Seq: live, Past: past, Floor: live}}}
+		changes = []change{{Name: q.Name, By: q.Actor, Put: &put, Cursor: &newest}}
 	case same(was.Definition, put):
 		put = was.Definition
 	case !q.Replace:

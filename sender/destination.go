@@ -7,6 +7,7 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/destinations"
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/follow"
 	"github.com/orch-dev/orch/hooks"
 	"github.com/orch-dev/orch/plan"
 )
@@ -22,15 +23,6 @@ type definition struct {
 	By        string    `json:"by"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
-}
-
-// cursor is how far the log was read for a destination.
-type cursor struct {
-	// Seq is the last position of the live log, Past that of the archive.
-	Seq  uint64 `json:"seq"`
-	Past uint64 `json:"past,omitempty"`
-	// Floor is what Seq was when Past was read: a history that was archived since may have unread commits after it.
-	Floor uint64 `json:"floor,omitempty"`
 }
 
 // item is a delivery that waits, or a dead letter. It names the place of its event in the log.
@@ -70,8 +62,8 @@ type destination struct {
 	Definition definition   `json:"definition"`
 	Paused     *hooks.Pause `json:"paused,omitempty"`
 	// Cursor may be ahead of what is recorded if nothing was found in between; Recorded is what the journal has.
-	Cursor   cursor `json:"cursor"`
-	Recorded uint64 `json:"-"`
+	Cursor   follow.Cursor `json:"cursor"`
+	Recorded uint64        `json:"-"`
 	// Pending and Dead are in the order of the log.
 	Pending       []*item              `json:"pending,omitempty"`
 	Dead          []*item              `json:"dead,omitempty"`

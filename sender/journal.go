@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/events/follow"
 	"github.com/orch-dev/orch/hooks"
 	"github.com/orch-dev/orch/internal/journaled"
 	"github.com/orch-dev/orch/plan"
@@ -24,9 +25,9 @@ type change struct {
 	Rotated bool         `json:"rotated,omitempty"` // for the record alone: the secret is elsewhere
 	Deleted bool         `json:"deleted,omitempty"`
 	// Take adds deliveries. Cursor is set beside it, or alone.
-	Take   []*item `json:"take,omitempty"`
-	Cursor *cursor `json:"cursor,omitempty"`
-	Result *result `json:"result,omitempty"`
+	Take   []*item        `json:"take,omitempty"`
+	Cursor *follow.Cursor `json:"cursor,omitempty"`
+	Result *result        `json:"result,omitempty"`
 	// Again are the ids of dead letters and of deliveries that wait after a failure. All are due at At, as if they had not failed.
 	Again []string  `json:"again,omitempty"`
 	At    time.Time `json:"at,omitzero"`

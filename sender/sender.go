@@ -3,7 +3,6 @@ package sender
 import (
 	"cmp"
 	"context"
-	"iter"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -15,24 +14,15 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/destinations"
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/follow"
 	"github.com/orch-dev/orch/internal/journaled"
 	"github.com/orch-dev/orch/internal/keyring"
 	"github.com/orch-dev/orch/internal/netguard"
 )
 
-// Log is the log of the tasks. *bus.Store implements it.
-type Log interface {
-	Read(ctx context.Context, task events.TaskID, from uint64) iter.Seq2[events.Stored, error]
-	Scan(ctx context.Context, from uint64) iter.Seq2[events.Stored, error]
-	// ArchivedHeadsAfter yields the heads of the histories that were archived after a position of the archive, in their order.
-	ArchivedHeadsAfter(ctx context.Context, position uint64) iter.Seq2[events.ArchivedHead, error]
-	// Positions returns the newest positions of the archive and of the live log, read in this order.
-	Positions(ctx context.Context) (past, live uint64, err error)
-}
-
 // Config configures a Sender. Log, Secrets, Open and Clock are required.
 type Config struct {
-	Log     Log
+	Log     follow.Log
 	Secrets keyring.Store
 	// Open opens the journal.
 	Open journaled.Open

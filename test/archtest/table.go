@@ -60,6 +60,7 @@ func layers() []Layer {
 		{"leaves", leaves()},
 		{"facts", []Row{
 			{Package: "events", Imports: []string{"fault"}},
+			{Package: "events/follow", Imports: []string{"events"}},
 			{Package: "events/memlog", Imports: []string{"fault", "events"}},
 			{Package: "events/eventstest", Imports: []string{"fault", "events"}, Kit: true},
 			{Package: "statemachine", Imports: []string{"fault", "events"}, Pure: true},
@@ -131,7 +132,7 @@ func domain(family []string) []Row {
 		{Package: "archives", Imports: []string{"fault", "events", "statemachine", "export", "api", "objects", "objects/s3"}},
 		{Package: "scheduler", Imports: []string{"fault", "events", "statemachine", "schedules", "api", "internal/journaled"}},
 		{Package: "receiver", Imports: []string{"fault", "events", "hooks", "api", "plan", "internal/journaled", "internal/keyring", "internal/pause"}},
-		{Package: "sender", Imports: []string{"fault", "events", "hooks", "destinations", "api", "plan", "internal/journaled", "internal/keyring", "internal/netguard"}},
+		{Package: "sender", Imports: []string{"fault", "events", "events/follow", "hooks", "destinations", "api", "plan", "internal/journaled", "internal/keyring", "internal/netguard"}},
 		{Package: "auditor", Imports: []string{"fault", "audit", "api"}},
 		{Package: "agents", Imports: []string{"fault", "events", "traces", "work"}},
 		{Package: "agents/peer", Imports: []string{"fault", "events", "work", "agents", "internal/pause"}},
@@ -193,6 +194,7 @@ func adapters(face []string) []Row {
 		// Packages with an interface for clients (mcp, httpapi) never import bus or worker.
 		{Package: "bus/storefile"},
 		{Package: "traces/otlp", Imports: []string{"fault", "traces", "internal/pause"}},
+		{Package: "traces/exporter", Imports: []string{"fault", "events", "events/follow", "traces", "traces/otlp", "internal/journaled", "internal/pause"}},
 		{Package: "bus/election", Imports: []string{"fault", "internal/uptime"}},
 		{Package: "bus", Imports: []string{
 			"fault", "events", "stats", "agents", "messages", "hooks", "classify/secrets", "bus/storefile", "internal/failpoint", "internal/histogram", "internal/pause",
