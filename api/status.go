@@ -31,7 +31,9 @@ type StatusReply struct {
 	StartedAt time.Time `json:"started_at"`
 	// Providers are the providers of models that have failed since their last answer.
 	Providers []ProviderView `json:"providers,omitempty"`
-	MemoryMiB int            `json:"memory_mib"`
+	// Traces says how the export of traces stands; nil if traces are neither exported nor shown.
+	Traces    *TracesView `json:"traces,omitempty"`
+	MemoryMiB int         `json:"memory_mib"`
 	// Storage is the space that the store uses and has; nil with an external server.
 	Storage *StorageView `json:"storage,omitempty"`
 	// DataDir is the data directory of the node; "" if it is the default one of its user. Server is its URL for commands on other
@@ -48,6 +50,24 @@ type StorageView struct {
 	// Free is the free space on the disk. Below MinFree the log accepts no appends.
 	Free    int64 `json:"free"`
 	MinFree int64 `json:"min_free"`
+}
+
+// TracesView describes the export of the spans of tasks to a collector.
+type TracesView struct {
+	// To is the address of the collector; "" for none.
+	To string `json:"to,omitempty"`
+	// View is the URL of a trace in a tracing backend, with {trace} in place of its id; "" for none.
+	View string `json:"view,omitempty"`
+	// Sent counts the spans that the collector has taken since the node started, Refused those that it has refused.
+	Sent    int `json:"sent,omitempty"`
+	Refused int `json:"refused,omitempty"`
+	// Waiting is the number of finished tasks that are known to wait for the collector, at most about a thousand: the log has the others.
+	// Oldest is when the first of them ended.
+	Waiting int       `json:"waiting,omitempty"`
+	Oldest  time.Time `json:"oldest,omitzero"`
+	// Error is why the collector gets nothing, FailingSince since when.
+	Error        string    `json:"error,omitempty"`
+	FailingSince time.Time `json:"failing_since,omitzero"`
 }
 
 // ProviderView describes a provider of models that fails.

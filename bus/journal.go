@@ -34,12 +34,14 @@ const (
 	HoldsJournal     = "HOLDS"
 	// DestinationsJournal has the destinations of outgoing webhooks, and what waits for delivery to them.
 	DestinationsJournal = "DESTINATIONS"
+	// TracesJournal has how far the spans of tasks were sent to a collector.
+	TracesJournal = "TRACES"
 )
 
 // journalStreams returns the names of the streams of all journals and of their snapshots. The streams of a journal that was
 // never opened do not exist.
 func journalStreams() []string {
-	return []string{snapsStream, journalPrefix + RealtimeJournal, journalPrefix + FirestoreJournal, journalPrefix + SchedulesJournal, journalPrefix + HooksJournal, journalPrefix + DestinationsJournal, journalPrefix + HoldsJournal, journalPrefix + AuditJournal}
+	return []string{snapsStream, journalPrefix + RealtimeJournal, journalPrefix + FirestoreJournal, journalPrefix + SchedulesJournal, journalPrefix + HooksJournal, journalPrefix + DestinationsJournal, journalPrefix + TracesJournal, journalPrefix + HoldsJournal, journalPrefix + AuditJournal}
 }
 
 // contentOf returns what a journal contains, for messages.
@@ -53,6 +55,8 @@ func contentOf(journal string) string {
 		return "the hooks"
 	case DestinationsJournal:
 		return "the destinations"
+	case TracesJournal:
+		return "the export of traces"
 	case HoldsJournal:
 		return "the holds"
 	default:

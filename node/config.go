@@ -42,6 +42,8 @@ type Config struct {
 	Models config.Models
 	// CallLimits bound how many calls start in a time or run at the same time.
 	CallLimits []config.CallLimit
+	// Traces says where the spans of tasks go.
+	Traces config.Traces
 	// User is the operating system user who runs the node. The first start writes a token for the user into the data directory,
 	// see bus.LocalToken. If User is empty, it writes none.
 	User string

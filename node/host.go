@@ -21,6 +21,7 @@ import (
 	"github.com/orch-dev/orch/scheduler"
 	"github.com/orch-dev/orch/sender"
 	"github.com/orch-dev/orch/stats"
+	"github.com/orch-dev/orch/traces/exporter"
 )
 
 // host is shared by all parts of a node: the NATS server, the store, the orchestrator and the executor.
@@ -40,6 +41,8 @@ type host struct {
 	fileActs fileActs
 	// sender delivers events to destinations.
 	sender *sender.Sender
+	// traces sends the spans of tasks to a collector; nil without one.
+	traces *exporter.Exporter
 	// receiver takes the deliveries of hooks.
 	receiver *receiver.Receiver
 	// feeds are the streams of an external server, for the receiver; nil with an embedded server, which has none but those of orch.

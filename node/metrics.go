@@ -48,9 +48,9 @@ func (m *monitor) figures(ctx context.Context) *metrics.Node {
 		},
 		Queues: map[string]metrics.Queue{}, Tools: m.stats.Table().Tools, Approvals: f.Approvals, Questions: f.Questions, OldestApproval: f.OldestApproval,
 		Schedules: metrics.Schedules(m.scheduler.Figures()), Hooks: metrics.Hooks(m.receiver.Figures()),
-		Destinations: metrics.Destinations(m.sender.Figures()),
-		Retention:    metrics.Retention{Removed: f.Removed, Fails: f.RemovalFails},
-		Budgets:      m.budgets(), Providers: map[string]int{}, Servers: m.servers(ctx),
+		Destinations: metrics.Destinations(m.sender.Figures()), Traces: m.tracesMetrics(),
+		Retention: metrics.Retention{Removed: f.Removed, Fails: f.RemovalFails},
+		Budgets:   m.budgets(), Providers: map[string]int{}, Servers: m.servers(ctx),
 	}
 	if f.Queue.Oldest != nil {
 		n.Oldest = *f.Queue.Oldest

@@ -204,6 +204,7 @@ func (n *Node) describe(r *api.StatusReply) {
 	}
 	r.Durability, r.Syncing = string(s.Durability), string(s.Syncing)
 	r.Providers = failing(n.executor.models.Breakers())
+	r.Traces = n.tracesStatus()
 }
 
 // takeOver ends requests that a previous node on an external server will not answer, because it died or is stalled. It also

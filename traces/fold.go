@@ -14,6 +14,7 @@ import (
 // Fold derives the spans of one task from its history. It keeps only those that have not ended.
 type Fold struct {
 	task      events.TaskID
+	trace     TraceID
 	root      *Span
 	steps     map[string]*step
 	approvals map[string]*Span
@@ -63,6 +64,9 @@ func (f *Fold) Add(at time.Time, actor string, list []events.Event) []Span {
 	return f.ended
 }
 
+// Trace returns the trace of the task: that of the submission, once it was added.
+func (f *Fold) Trace() TraceID { return f.trace }
+
 // Open returns the number of spans that have not ended.
 func (f *Fold) Open() int {
 	n := len(f.approvals)
@@ -90,6 +94,7 @@ func (f *Fold) submitted(at time.Time, actor string, d *events.Submitted) {
 	} else if caller, ok := ParseContext(d.TraceParent); ok {
 		s.Parent = caller.Span
 	}
+	f.trace, _ = OfTask(f.task, d) // recorded tasks have valid ids
 	s.set("orch.task.id", string(f.task))
 	s.set("orch.task.requester", actor)
 	s.set("orch.task.queue", d.Queue)
@@ -123,6 +128,12 @@ func (f *Fold) moved(at time.Time, kind events.Kind, d *events.Moved) {
 		f.root.Message = cmp.Or(f.root.Message, d.Reason)
 	}
 	f.end(at, &f.root)
+}
+
+// Ends reports whether events of a kind end a task.
+func Ends(kind events.Kind) bool {
+	_, ok := finalState(kind)
+	return ok
 }
 
 // finalState returns the final state that events of a kind lead to.
@@ -204,6 +215,7 @@ func (f *Fold) end(at time.Time, s **Span) {
 	if *s == nil {
 		return
 	}
+	(*s).Trace = f.trace
 	if (*s).End = at; at.Before((*s).Start) {
 		(*s).End = (*s).Start
 	}

@@ -53,6 +53,7 @@ const (
 
 // Span is a piece of work of a task: the task, a step, an attempt of its call, an approval, or a request to a model.
 type Span struct {
+	Trace      TraceID
 	ID, Parent SpanID
 	Name       string
 	Kind       Kind

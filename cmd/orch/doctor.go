@@ -305,6 +305,7 @@ func (c *doctorCommands) probeStatus(ctx context.Context, s session) []finding {
 	findings = append(findings, agentFindings(ctx, s)...)
 	findings = append(findings, clusterFindings(ctx, s)...)
 	findings = append(findings, providerFindings(status)...)
+	findings = append(findings, traceFindings(status.Traces)...)
 	findings = append(findings, hookFindings(ctx, s)...)
 	findings = append(findings, destinationFindings(ctx, s)...)
 	for _, h := range status.Paused {
@@ -426,6 +427,22 @@ func providerFindings(status api.StatusReply) (all []finding) {
 		all = append(all, bad("models", says, "check the provider: orch models test "+p.Name+"/MODEL"))
 	}
 	return all
+}
+
+// traceFindings returns a finding about the export of traces, if there is one.
+func traceFindings(t *api.TracesView) []finding {
+	const part = "traces"
+	switch {
+	case t == nil || t.To == "":
+		return nil
+	case t.Error == "":
+		return []finding{fine(part, "%s has got %s since the node started", t.To, screen.Plural(t.Sent, "span"))}
+	case t.Waiting == 0:
+		return []finding{bad(part, "nothing is sent since "+stamp(t.FailingSince)+": "+t.Error, "see the log of the node")}
+	default:
+		says := fmt.Sprintf("%s gets nothing since %s: %s; tasks wait that have ended since %s", t.To, stamp(t.FailingSince), t.Error, stamp(t.Oldest))
+		return []finding{bad(part, says, "start the collector, or change traces_to: the log keeps what waits")}
+	}
 }
 
 // probeClock detects a clock that was set back: the newest task would be in the future.

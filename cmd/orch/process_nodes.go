@@ -58,7 +58,7 @@ func (p processNodes) config(cfg config.Config, m mode) node.Config {
 	c := node.Config{
 		DataDir: cfg.DataDir, Root: cfg.Root, Paused: cfg.Paused, Operator: bus.OwnerOf(cfg.DataDir),
 		Logger: newLogger(p.logs, cfg.LogLevel), Version: readVersion().Version,
-		Tools: cfg.Tools, NotifyOn: cfg.NotifyOn, NotifyTo: cfg.Tools.NotifyChannels, Extra: p.extra, Agents: map[string]agent.Command{}, Models: cfg.Models, CallLimits: cfg.CallLimits,
+		Tools: cfg.Tools, NotifyOn: cfg.NotifyOn, NotifyTo: cfg.Tools.NotifyChannels, Extra: p.extra, Agents: map[string]agent.Command{}, Models: cfg.Models, CallLimits: cfg.CallLimits, Traces: cfg.Traces,
 		Storage: node.Storage{
 			NATSURL: cfg.Storage.NATS, CredsFile: cfg.Storage.NATSCreds, Replicas: replicas(cfg), Durability: cfg.Storage.Durability, Host: cfg.Storage.Host, Port: cfg.Storage.Port,
 			MaxStore: int64(cfg.Storage.MaxStore) << 20, MinFree: int64(cfg.Storage.MinFree) << 20, ReadNewer: m == idle,

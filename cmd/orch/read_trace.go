@@ -5,10 +5,8 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"net/http"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -151,20 +149,16 @@ func lineWriter(to io.Writer) (send func([]byte) error, flush func() error) {
 }
 
 func (c *readCommands) collector(to string) (*otlp.Collector, error) {
-	address, err := otlp.TracesURL(to)
-	if err != nil {
-		return nil, fault.From(err).WithField("--to")
-	}
 	header, err := otlp.ParseHeaders(c.getenv("OTEL_EXPORTER_OTLP_HEADERS"))
 	if err != nil {
 		return nil, err
 	}
-	const patience = 10 * time.Second
-	return &otlp.Collector{URL: address, Header: header, Client: &http.Client{Timeout: patience}}, nil
+	collector, err := otlp.NewCollector(to, header)
+	if err != nil {
+		return nil, fault.From(err).WithField("--to")
+	}
+	return collector, nil
 }
-
-// spansAtOnce is the number of spans in a request.
-const spansAtOnce = 1000
 
 // spanExport exports the spans of tasks.
 type spanExport struct {
@@ -217,7 +211,7 @@ func (e *spanExport) task(ctx context.Context, trace traces.TraceID, id events.T
 			return err
 		}
 		pending = append(pending, fold.Add(commit.At, commit.Actor, commit.Events)...)
-		if len(pending) >= spansAtOnce {
+		if len(pending) >= otlp.SpansAtOnce {
 			if err := e.send(trace, &done, pending); err != nil {
 				return err
 			}
@@ -239,7 +233,10 @@ func (e *spanExport) send(trace traces.TraceID, done *exportedTask, spans []trac
 	if len(spans) == 0 {
 		return nil
 	}
-	body, err := e.source.Encode(trace, spans)
+	for i := range spans { // in histories of orch 0.1, the submission of a grandchild does not say its trace
+		spans[i].Trace = trace
+	}
+	body, err := e.source.Encode(spans)
 	if err != nil {
 		return err
 	}

@@ -52,6 +52,7 @@ func Groups() []Group {
 		{"Schedules", scheduleFamilies()},
 		{"Hooks", hookFamilies()},
 		{"Destinations", destinationFamilies()},
+		{"Traces", traceFamilies()},
 		{"Retention", retentionFamilies()},
 		{"Calls", callFamilies()},
 		{"The log and its store", logFamilies()},
@@ -241,6 +242,19 @@ func destinationFamilies() []Family {
 		{
 			"orch_destination_oldest_age_seconds", Gauge, "Age of the oldest event that waits for a destination that is not paused; 0 for none.", nil, false,
 			func(v *view, t *text) { t.add(v.age(v.Node.Destinations.Oldest)) },
+		},
+	}
+}
+
+func traceFamilies() []Family {
+	return []Family{
+		{
+			"orch_traces_oldest_age_seconds", Gauge, "Time since the end of the oldest task whose spans wait for the collector; 0 for none. Absent without `traces_to`.", nil, false,
+			func(v *view, t *text) {
+				if v.Node.Traces != nil {
+					t.add(v.age(v.Node.Traces.Oldest))
+				}
+			},
 		},
 	}
 }

@@ -71,6 +71,7 @@ type Node struct {
 	Schedules            Schedules
 	Hooks                Hooks
 	Destinations         Destinations
+	Traces               *Traces
 	Retention            Retention
 	Budgets              []Budget
 	// Providers are the failures in a row of the providers of models.
@@ -121,6 +122,12 @@ type Destinations struct {
 	// destination that is not paused; zero for none.
 	Pending, Dead int
 	Oldest        time.Time
+}
+
+// Traces describes the export of traces.
+type Traces struct {
+	// Oldest is the end of the oldest task whose spans wait for the collector; zero for none.
+	Oldest time.Time
 }
 
 // Retention describes the removal of archived tasks.

@@ -64,7 +64,7 @@ func full(tools int) *metrics.Node {
 	n := &metrics.Node{
 		Unready: "DISK_FULL", Tasks: map[string]int{"pending": 7}, Queues: map[string]metrics.Queue{}, Tools: map[string]*stats.Counter{},
 		Providers: map[string]int{}, Servers: map[string]string{}, Approvals: 1, OldestApproval: at.Add(-time.Minute),
-		Hooks:   metrics.Hooks{Waiting: new(7)},
+		Hooks: metrics.Hooks{Waiting: new(7)}, Traces: &metrics.Traces{},
 		Store:   &metrics.Store{Live: 1, Archive: 1, Used: 1, MaxStore: 1, Free: 1, MinFree: 1, Last: 42},
 		Commits: metrics.Commits{Took: h.Counts(), Synced: h.Counts()},
 	}

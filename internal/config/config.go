@@ -37,6 +37,8 @@ type Config struct {
 	Models Models
 	// CallLimits bound how many calls start in a time or run at the same time.
 	CallLimits []CallLimit
+	// Traces says where the spans of tasks go.
+	Traces Traces
 	// NotifyOn are the events about which the node sends notifications: failed, blocked, approval; or none.
 	NotifyOn []string
 	// Tools are the settings of the families of tools.

@@ -48,7 +48,7 @@ type Key struct {
 
 // Keys returns the one table of settings, in the order of their documentation.
 func Keys() []Key {
-	return slices.Concat(generalKeys(), nodeKeys(), agentKeys(), retentionKeys(), s3Keys(), faceKeys(), sandboxKeys(), toolKeys())
+	return slices.Concat(generalKeys(), nodeKeys(), agentKeys(), retentionKeys(), s3Keys(), traceKeys(), faceKeys(), sandboxKeys(), toolKeys())
 }
 
 // generalKeys returns the keys that matter for every command.

@@ -36,6 +36,25 @@ type Collector struct {
 	Client *http.Client
 }
 
+// The reasons of errors of Send after which the same request is of no use.
+const (
+	// SpansRefused is the reason if the collector refuses the spans themselves, and RequestTooLarge if it takes smaller requests alone.
+	SpansRefused    = "SpansRefused"
+	RequestTooLarge = "RequestTooLarge"
+)
+
+// NewCollector returns the collector at an address, see TracesURL. It does not follow redirects, so that the header goes nowhere else.
+func NewCollector(base string, header http.Header) (*Collector, error) {
+	const patience = 10 * time.Second
+	address, err := TracesURL(base)
+	if err != nil {
+		return nil, err
+	}
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute}
+	return &Collector{URL: address, Header: header, Client: &http.Client{Timeout: patience, CheckRedirect: stay, Transport: transport}}, nil
+}
+
 // TracesURL returns the address that takes traces: base with the path /v1/traces, unless it has a path. It returns INVALID_FORMAT for
 // what is not an address of HTTP.
 func TracesURL(base string) (string, error) {
@@ -106,7 +125,19 @@ func (c *Collector) post(ctx context.Context, body []byte) (wait time.Duration, 
 		seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After"))
 		return time.Duration(max(seconds, 0)) * time.Second, fault.New(fault.Unavailable, "the collector answers %d %s", code, http.StatusText(code))
 	default:
-		return final, fault.New(fault.NetworkError, "the collector answers %d %s", code, http.StatusText(code))
+		return final, fault.New(fault.NetworkError, "the collector answers %d %s", code, http.StatusText(code)).WithReason(reasonOf(code))
+	}
+}
+
+// reasonOf returns the reason for the status of an answer.
+func reasonOf(code int) string {
+	switch code {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		return SpansRefused
+	case http.StatusRequestEntityTooLarge:
+		return RequestTooLarge
+	default: // the collector would perhaps take them at another time, such as with another token
+		return ""
 	}
 }
 
@@ -122,7 +153,7 @@ func rejected(answer []byte) error {
 		return nil //nolint:nilerr // a collector that accepts all spans may answer anything
 	}
 	if n, _ := reply.PartialSuccess.RejectedSpans.Int64(); n > 0 {
-		return fault.New(fault.NetworkError, "the collector has rejected %d spans: %s", n, reply.PartialSuccess.ErrorMessage)
+		return fault.New(fault.NetworkError, "the collector has rejected %d spans: %s", n, reply.PartialSuccess.ErrorMessage).WithReason(SpansRefused)
 	}
 	return nil
 }

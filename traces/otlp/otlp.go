@@ -79,11 +79,14 @@ type Source struct {
 	Version string
 }
 
-// Encode returns the request that exports spans of a trace, without a newline: an ExportTraceServiceRequest in JSON.
-func (s Source) Encode(trace traces.TraceID, list []traces.Span) ([]byte, error) {
+// SpansAtOnce is the number of spans from which a request gets no further ones.
+const SpansAtOnce = 1000
+
+// Encode returns the request that exports spans, without a newline: an ExportTraceServiceRequest in JSON.
+func (s Source) Encode(list []traces.Span) ([]byte, error) {
 	spans := make([]span, len(list))
 	for i, one := range list {
-		spans[i] = encode(trace, one)
+		spans[i] = encode(one)
 	}
 	data, err := json.Marshal(request{[]resourceSpans{{
 		Resource:   resource{attributes([]traces.Attribute{{Key: "service.name", Value: "orch"}, {Key: "service.version", Value: s.Version}})},
@@ -95,16 +98,16 @@ func (s Source) Encode(trace traces.TraceID, list []traces.Span) ([]byte, error)
 	return data, nil
 }
 
-func encode(trace traces.TraceID, s traces.Span) span {
+func encode(s traces.Span) span {
 	out := span{
-		TraceID: trace.String(), SpanID: s.ID.String(), ParentSpanID: s.Parent.String(), Name: s.Name, Kind: s.Kind,
+		TraceID: s.Trace.String(), SpanID: s.ID.String(), ParentSpanID: s.Parent.String(), Name: s.Name, Kind: s.Kind,
 		Start: nanos(s.Start), End: nanos(s.End), Attributes: attributes(s.Attributes),
 	}
 	for _, e := range s.Events {
 		out.Events = append(out.Events, event{nanos(e.At), e.Name, attributes(e.Attributes)})
 	}
 	for _, l := range s.Links {
-		out.Links = append(out.Links, link{trace.String(), l.String()})
+		out.Links = append(out.Links, link{s.Trace.String(), l.String()})
 	}
 	if s.Failed {
 		out.Status = &status{failed, s.Message}

@@ -17,8 +17,8 @@ import (
 
 func TestEncode(t *testing.T) {
 	t.Parallel()
-	data, err := otlp.Source{Version: "1.2.3"}.Encode(traces.TraceID{0xab}, []traces.Span{{
-		ID: traces.SpanID{1}, Parent: traces.SpanID{2}, Name: "push", Kind: traces.Client, Start: time.Unix(1, 5), End: time.Unix(2, 0),
+	data, err := otlp.Source{Version: "1.2.3"}.Encode([]traces.Span{{
+		Trace: traces.TraceID{0xab}, ID: traces.SpanID{1}, Parent: traces.SpanID{2}, Name: "push", Kind: traces.Client, Start: time.Unix(1, 5), End: time.Unix(2, 0),
 		Attributes: []traces.Attribute{{Key: "s", Value: "a"}, {Key: "n", Value: int64(1 << 60)}, {Key: "b", Value: true}},
 		Events:     []traces.Event{{At: time.Unix(1, 6), Name: "paused"}}, Links: []traces.SpanID{{3}}, Failed: true, Message: "no",
 	}})

@@ -25,8 +25,7 @@ import (
 func TestCollectorReceivesTheFold(t *testing.T) {
 	t.Parallel()
 	receive, address := startReceiver(t)
-	trace, spans := history(t)
-	body, err := otlp.Source{Version: "1.2.3"}.Encode(trace, spans)
+	body, err := otlp.Source{Version: "1.2.3"}.Encode(history(t))
 	require.NoError(t, err)
 	url, err := otlp.TracesURL("http://" + address)
 	require.NoError(t, err)
@@ -42,15 +41,13 @@ func TestCollectorReceivesTheFold(t *testing.T) {
 }
 
 // history returns the spans of a task with a caller, a retried call, an approval, an agent and a failure.
-func history(t *testing.T) (traces.TraceID, []traces.Span) {
+func history(t *testing.T) []traces.Span {
 	t.Helper()
 	const task = events.TaskID("TASK_01M8HX1ARCG7ZDBTAJP0BRM23R")
 	sub := &events.Submitted{
 		Name: "release ü", Queue: "q", Priority: "high", PlanSHA256: "ab", Labels: map[string]string{"team": "<a&b>"},
 		TraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 	}
-	trace, err := traces.OfTask(task, sub)
-	require.NoError(t, err)
 	lost := &events.Retrying{Step: "a", Attempt: 1, Error: fault.New(fault.WorkerLost, "gone"), Class: fault.ClassWorkerLost}
 	fold, now := traces.NewFold(task), time.Unix(1_800_000_000, 123456789)
 	var spans []traces.Span
@@ -72,7 +69,10 @@ func history(t *testing.T) (traces.TraceID, []traces.Span) {
 	}
 	require.Zero(t, fold.Open())
 	require.Len(t, spans, 5)
-	return trace, spans
+	trace, err := traces.OfTask(task, sub)
+	require.NoError(t, err)
+	assert.Equal(t, trace, fold.Trace())
+	return spans
 }
 
 // startReceiver starts the receiver and returns the lines that it writes, one for each request, and its address.

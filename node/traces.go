@@ -1,0 +1,80 @@
+package node
+
+import (
+	"context"
+	"net/url"
+	"os"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/httpapi/metrics"
+	"github.com/orch-dev/orch/internal/netguard"
+	"github.com/orch-dev/orch/traces/exporter"
+	"github.com/orch-dev/orch/traces/otlp"
+)
+
+// startTraces reads how far the spans of tasks were sent. A temporary node leaves them to permanent ones.
+func (n *Node) startTraces(ctx context.Context) error {
+	if n.cfg.Traces.To == "" || n.cfg.Guest != "" {
+		return nil
+	}
+	collector, err := n.collector(os.Getenv)
+	if err != nil {
+		return err
+	}
+	n.traces = exporter.New(exporter.Config{
+		Log: n.store, Open: opens(n.host, bus.TracesJournal, ofState), Collector: collector, Source: otlp.Source{Version: n.cfg.Version}, Logger: n.cfg.logger(),
+	})
+	n.onStop(func(context.Context) error { collector.Client.CloseIdleConnections(); return nil })
+	return n.traces.Start(ctx)
+}
+
+// runTraces sends the spans of tasks that have ended.
+func (n *Node) runTraces(ctx context.Context) error {
+	if n.traces == nil {
+		return nil
+	}
+	return n.runService(ctx, n.traces.Run)
+}
+
+// collector returns the collector of the settings. Its headers, which may be secrets, cross plain http on loopback only.
+func (h *host) collector(getenv func(string) string) (*otlp.Collector, error) {
+	const headers = "OTEL_EXPORTER_OTLP_HEADERS"
+	header, err := otlp.ParseHeaders(getenv(headers))
+	if err != nil {
+		return nil, err
+	}
+	to := h.cfg.Traces.To
+	if u, err := url.Parse(to); err == nil && len(header) > 0 && u.Scheme == "http" && !netguard.IsLoopback(u.Hostname()) {
+		return nil, fault.New(fault.ValidationError, "would send %s without encryption", headers).WithField("traces_to").WithHint("use https, or unset the variable")
+	}
+	collector, err := otlp.NewCollector(to, header)
+	if err != nil {
+		return nil, fault.From(err).WithField("traces_to")
+	}
+	return collector, nil
+}
+
+// tracesStatus returns how the export of traces stands; nil if traces are neither exported nor shown.
+func (h *host) tracesStatus() *api.TracesView {
+	v := api.TracesView{To: h.cfg.Traces.To, View: h.cfg.Traces.View}
+	if h.traces == nil {
+		if v.To = ""; v.View == "" {
+			return nil
+		}
+		return &v
+	}
+	f := h.traces.Figures()
+	v.Sent, v.Refused, v.Waiting, v.Error = f.Sent, f.Refused, f.Waiting, f.Error
+	v.Oldest, v.FailingSince = f.Oldest, f.Since
+	return &v
+}
+
+// tracesMetrics returns the figures of the export of traces; nil without one.
+func (h *host) tracesMetrics() *metrics.Traces {
+	if h.traces == nil {
+		return nil
+	}
+	return &metrics.Traces{Oldest: h.traces.Figures().Oldest}
+}
