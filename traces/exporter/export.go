@@ -102,8 +102,7 @@ func (e *Exporter) forget(n int) {
 	e.ended = e.ended[n:]
 }
 
-// spansOf yields the spans of a task, commit by commit; none for internal tasks (events.OwnPrefix), and for one that is not in the log any
-// more.
+// spansOf yields the spans of a task, commit by commit; none for an internal task, and for one that is not in the log any more.
 func (e *Exporter) spansOf(ctx context.Context, task events.TaskID) iter.Seq2[[]traces.Span, error] {
 	return func(yield func([]traces.Span, error) bool) {
 		fold := traces.NewFold(task)
@@ -125,11 +124,12 @@ func (e *Exporter) spansOf(ctx context.Context, task events.TaskID) iter.Seq2[[]
 	}
 }
 
-// isInternal reports whether the first commit of a task is that of an internal one.
+// isInternal reports whether the first commit of a task is that of an internal one (events.OwnPrefix). The parts of a long loop are not
+// internal here: their steps are those of the task above.
 func isInternal(first *events.Commit) bool {
 	return slices.ContainsFunc(first.Events, func(ev events.Event) bool {
 		d, ok := ev.Data.(*events.Submitted)
-		return ok && strings.HasPrefix(d.Name, events.OwnPrefix)
+		return ok && strings.HasPrefix(d.Name, events.OwnPrefix) && !strings.HasPrefix(d.Name, events.PartName)
 	})
 }
 
