@@ -61,7 +61,7 @@ func TestHTTPAPI(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 	assert.Contains(t, answer, `"state":"DONE"`)
 	for token, want := range map[string]int{agent: 200, e.token: 200, narrow: 200, other: 404, "": 401, "orch_zzz": 401} {
-		for _, path := range []string{"", "/history", "/explain", "/plan", "/replay", "/checkpoints", "/events"} {
+		for _, path := range []string{"", "/history", "/explain", "/plan", "/replay", "/trace", "/checkpoints", "/events"} {
 			status, answer, _ = e.request("GET", task+path, token, "")
 			assert.Equal(t, want, status, path+answer)
 		}

@@ -211,7 +211,7 @@ func adapters(face []string) []Row {
 		{Package: "mcp/*", Imports: append([]string{"traces", "internal/netguard", "internal/pause", "internal/spell", "internal/wholefile", "mcp/*"}, face...)},
 		{Package: "httpapi", Imports: append([]string{"agents", "internal/sse", "hooks", "receiver"}, face...)},
 		{Package: "httpapi/metrics", Imports: []string{"fault", "stats", "schedules", "hooks", "destinations", "internal/histogram"}},
-		{Package: "httpapi/rest", Imports: []string{"fault", "events", "statemachine", "work", "audit", "traces", "api", "schedules", "hooks", "undo", "bulk", "agents", "internal/sse"}},
+		{Package: "httpapi/rest", Imports: []string{"fault", "events", "statemachine", "work", "audit", "traces", "traces/otlp", "api", "schedules", "hooks", "undo", "bulk", "agents", "internal/sse"}},
 		// web contains only the files of the page; its tests compare them with the program.
 		{Package: "web"},
 		{Package: "skills"},

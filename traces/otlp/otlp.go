@@ -3,6 +3,7 @@ package otlp
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,9 +16,6 @@ const scope = "github.com/orch-dev/orch"
 
 // The messages of the protocol, as far as spans need them. Numbers of 64 bits are strings, ids are hexadecimal.
 type (
-	request struct {
-		ResourceSpans []resourceSpans `json:"resourceSpans"`
-	}
 	resourceSpans struct {
 		Resource   resource     `json:"resource"`
 		ScopeSpans []scopeSpans `json:"scopeSpans"`
@@ -84,14 +82,23 @@ const SpansAtOnce = 1000
 
 // Encode returns the request that exports spans, without a newline: an ExportTraceServiceRequest in JSON.
 func (s Source) Encode(list []traces.Span) ([]byte, error) {
+	groups, err := s.ResourceSpans(list)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat([]byte(`{"resourceSpans":`), groups, []byte("}")), nil
+}
+
+// ResourceSpans returns the value of resourceSpans in such a request.
+func (s Source) ResourceSpans(list []traces.Span) (json.RawMessage, error) {
 	spans := make([]span, len(list))
 	for i, one := range list {
 		spans[i] = encode(one)
 	}
-	data, err := json.Marshal(request{[]resourceSpans{{
+	data, err := json.Marshal([]resourceSpans{{
 		Resource:   resource{attributes([]traces.Attribute{{Key: "service.name", Value: "orch"}, {Key: "service.version", Value: s.Version}})},
 		ScopeSpans: []scopeSpans{{instrumentation{scope, s.Version}, spans}},
-	}}})
+	}})
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "the spans cannot be encoded")
 	}
