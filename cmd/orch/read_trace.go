@@ -174,32 +174,41 @@ func (e *spanExport) text(ctx context.Context, c *readCommands, text string, tre
 	if err != nil {
 		return err
 	}
-	family, err := e.node.List(ctx, api.ListRequest{Tree: id, Limit: 1})
-	if err != nil {
-		return err
-	}
-	top := id
-	if len(family.Tasks) > 0 {
-		top = family.Tasks[0].ID
-	}
-	trace, err := e.traceOf(ctx, top)
+	trace, err := e.traceOf(ctx, id)
 	if err != nil {
 		return err
 	}
 	return e.task(ctx, trace, id, tree)
 }
 
-// traceOf returns the trace of a task, which its submission determines.
+// traceOf returns the trace of a task, which its submission determines. In histories of orch 0.1 that of a grandchild does not say it: the
+// trace is then that of the topmost task.
 func (e *spanExport) traceOf(ctx context.Context, id events.TaskID) (traces.TraceID, error) {
-	for commit, err := range recordedPage(ctx, e.node, id, 1, 1) {
-		if err != nil {
-			return traces.TraceID{}, err
-		}
-		if sub, ok := commit.Events[0].Data.(*events.Submitted); ok {
-			return traces.OfTask(id, sub)
+	sub, err := e.submission(ctx, id)
+	if err == nil && sub.Parent != nil && sub.Parent.Trace == "" {
+		var family api.ListReply
+		if family, err = e.node.List(ctx, api.ListRequest{Tree: id, Limit: 1}); err == nil && len(family.Tasks) > 0 {
+			id = family.Tasks[0].ID
+			sub, err = e.submission(ctx, id)
 		}
 	}
-	return traces.Of(id)
+	if err != nil {
+		return traces.TraceID{}, err
+	}
+	return traces.OfTask(id, sub)
+}
+
+// submission returns the submission of a task.
+func (e *spanExport) submission(ctx context.Context, id events.TaskID) (*events.Submitted, error) {
+	for commit, err := range recordedPage(ctx, e.node, id, 1, 1) {
+		if err != nil {
+			return nil, err
+		}
+		if sub, ok := commit.Events[0].Data.(*events.Submitted); ok {
+			return sub, nil
+		}
+	}
+	return &events.Submitted{}, nil
 }
 
 // task exports a task and, with tree, its descendants.
@@ -233,7 +242,7 @@ func (e *spanExport) send(trace traces.TraceID, done *exportedTask, spans []trac
 	if len(spans) == 0 {
 		return nil
 	}
-	for i := range spans { // in histories of orch 0.1, the submission of a grandchild does not say its trace
+	for i := range spans { // the fold knows only what the submission says
 		spans[i].Trace = trace
 	}
 	body, err := e.source.Encode(spans)

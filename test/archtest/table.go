@@ -111,6 +111,7 @@ func layers() []Layer {
 			{Package: "test/embed", Imports: []string{Below}},
 			{Package: "test/sim", Imports: []string{Below}},
 			{Package: "test/site", Imports: []string{"test/need"}},
+			{Package: "test/traces", Imports: []string{"test/need"}},
 			{Package: "test/upgrade", Imports: []string{"test/need"}},
 			{Package: "test/workerprotocol", Imports: []string{"fault"}, Kit: true},
 			{Package: "test/workers", Imports: []string{Below}},

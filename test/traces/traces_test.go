@@ -2,6 +2,7 @@ package traces_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -45,7 +46,8 @@ steps:
 	w.start()
 	w.eventually("all tasks have ended", w.idle)
 	w.eventually("the collector is missed", func() bool { return w.logged("traces_not_sent") == 2 })
-	want := w.exported(ids)
+	want := w.exported(ids...)
+	maps.Copy(want, w.exported("--tree", ids[0]))
 
 	w.collect()
 	w.eventually("some spans have arrived", func() bool { return w.received() > 2000 })

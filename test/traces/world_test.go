@@ -200,11 +200,11 @@ func spansIn(line []byte) (map[string]string, error) {
 	return all, nil
 }
 
-// exported returns the spans that orch trace export makes of tasks and their descendants.
-func (w *world) exported(ids []string) map[string]string {
+// exported returns the spans that orch trace export makes.
+func (w *world) exported(args ...string) map[string]string {
 	w.t.Helper()
 	all := map[string]string{}
-	for line := range strings.Lines(w.run(append([]string{"trace", "export", "--tree"}, ids...)...)) {
+	for line := range strings.Lines(w.run(append([]string{"trace", "export"}, args...)...)) {
 		spans, err := spansIn([]byte(line))
 		require.NoError(w.t, err)
 		maps.Copy(all, spans)
