@@ -5,7 +5,6 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
-	"strings"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/follow"
@@ -17,13 +16,16 @@ import (
 // look finds the next tasks that have ended.
 func (e *Exporter) look(ctx context.Context) error {
 	var found []ended
-	read := 0
+	read, held := 0, 0
 	look := follow.Look{
 		Log: e.cfg.Log,
 		Commit: func(ctx context.Context, stored events.Stored) error {
 			read++
 			end, ok, err := e.endOf(ctx, stored)
 			if ok {
+				if held += len(end.spans); held > maxHeld {
+					end.spans = nil
+				}
 				found = append(found, end)
 			}
 			return err
@@ -33,6 +35,7 @@ func (e *Exporter) look(ctx context.Context) error {
 	}
 	next, err := look.From(ctx, e.cursor)
 	if err != nil {
+		e.passing.clear() // the next look sees the same commits
 		return err
 	}
 	e.next, e.more = next, read >= busy || len(found) >= maxTasks
@@ -54,8 +57,13 @@ func (e *Exporter) endOf(ctx context.Context, stored events.Stored) (ended, bool
 		}
 		return ended{}, false, err
 	}
-	over := slices.ContainsFunc(c.Events, func(ev events.Event) bool { return traces.Ends(ev.Kind) })
-	return ended{c.Task, c.At}, over, nil
+	if c.Rev > 1 || !isInternal(c) {
+		e.passing.add(c)
+	}
+	if !slices.ContainsFunc(c.Events, func(ev events.Event) bool { return traces.Ends(ev.Kind) }) {
+		return ended{}, false, nil
+	}
+	return ended{c.Task, c.At, e.passing.take(c.Task)}, true, nil
 }
 
 // missing reports whether an error says that something is not in the log any more, or damaged. It is then left out.
@@ -80,15 +88,18 @@ func (e *Exporter) export(ctx context.Context) error {
 		return nil
 	}
 	for whole < len(e.ended) {
-		for some, err := range e.spansOf(ctx, e.ended[whole].task) {
+		for some, err := range e.spansOf(ctx, e.ended[whole]) {
 			if err != nil {
 				return err
 			}
-			if spans = append(spans, some...); len(spans) >= otlp.SpansAtOnce {
+			for len(spans)+len(some) >= otlp.SpansAtOnce {
+				room := otlp.SpansAtOnce - len(spans)
+				spans, some = append(spans, some[:room]...), some[room:]
 				if err := flush(); err != nil {
 					return err
 				}
 			}
+			spans = append(spans, some...)
 		}
 		whole++
 	}
@@ -102,11 +113,15 @@ func (e *Exporter) forget(n int) {
 	e.ended = e.ended[n:]
 }
 
-// spansOf yields the spans of a task, commit by commit; none for an internal task, and for one that is not in the log any more.
-func (e *Exporter) spansOf(ctx context.Context, task events.TaskID) iter.Seq2[[]traces.Span, error] {
+// spansOf yields the spans of a task, commit by commit if it reads them; none for an internal task, and for one that is not in the log any more.
+func (e *Exporter) spansOf(ctx context.Context, end ended) iter.Seq2[[]traces.Span, error] {
 	return func(yield func([]traces.Span, error) bool) {
-		fold := traces.NewFold(task)
-		for stored, err := range e.cfg.Log.Read(ctx, task, 1) {
+		if end.spans != nil {
+			yield(end.spans, nil)
+			return
+		}
+		fold := traces.NewFold(end.task)
+		for stored, err := range e.cfg.Log.Read(ctx, end.task, 1) {
 			var c *events.Commit
 			if err == nil {
 				c, err = events.Decode(stored.Data)
@@ -122,15 +137,6 @@ func (e *Exporter) spansOf(ctx context.Context, task events.TaskID) iter.Seq2[[]
 			}
 		}
 	}
-}
-
-// isInternal reports whether the first commit of a task is that of an internal one (events.OwnPrefix). The parts of a long loop are not
-// internal here: their steps are those of the task above.
-func isInternal(first *events.Commit) bool {
-	return slices.ContainsFunc(first.Events, func(ev events.Event) bool {
-		d, ok := ev.Data.(*events.Submitted)
-		return ok && strings.HasPrefix(d.Name, events.OwnPrefix) && !strings.HasPrefix(d.Name, events.PartName)
-	})
 }
 
 // send sends spans. A collector that takes smaller requests alone gets halves. Spans that it refuses are left out, as the protocol

@@ -16,6 +16,7 @@ import (
 	"github.com/orch-dev/orch/events/follow"
 	"github.com/orch-dev/orch/internal/journaled"
 	"github.com/orch-dev/orch/internal/pause"
+	"github.com/orch-dev/orch/traces"
 	"github.com/orch-dev/orch/traces/otlp"
 )
 
@@ -66,6 +67,7 @@ type Exporter struct {
 	next     follow.Cursor
 	more     bool
 	failures int
+	passing  passing
 	// refusing is set after the collector has refused spans, until it has taken some.
 	refusing bool
 
@@ -79,6 +81,8 @@ type Exporter struct {
 type ended struct {
 	task events.TaskID
 	at   time.Time
+	// spans are its spans if the look has seen its whole history; nil if they have to be read.
+	spans []traces.Span
 }
 
 // change is an entry of the journal.
@@ -103,6 +107,7 @@ type Figures struct {
 func New(cfg Config) *Exporter {
 	cfg.Interval, cfg.Pause, cfg.Every = cmp.Or(cfg.Interval, time.Second), cmp.Or(cfg.Pause, 30*time.Second), cmp.Or(cfg.Every, 5*time.Second)
 	e := &Exporter{cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))}
+	e.passing.clear()
 	e.state = journaled.New(journaled.Config[change]{
 		What: "traces", Open: cfg.Open, Logger: e.log,
 		Apply: func(changes []change, _ bool) { e.set(changes[len(changes)-1].Cursor) },

@@ -82,6 +82,7 @@ type request struct {
 
 // spansIn returns the spans of a request of OTLP by their ids.
 func spansIn(t *testing.T, body []byte) map[string]string {
+	t.Helper()
 	var r request
 	require.NoError(t, json.Unmarshal(body, &r))
 	all := map[string]string{}
