@@ -113,7 +113,7 @@ func TestExportOfTraces(t *testing.T) {
 }
 
 // What is wrong with the settings ends the start, without a word about the headers.
-func TestWrongCollectors(t *testing.T) {
+func TestWrongCollectors(t *testing.T) { //nolint:paralleltest // it sets a variable
 	for to, header := range map[string]string{"http://collector.example.com": "authorization=s3cret", "https://collector.example.com": "s3cret"} {
 		t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", header)
 		c := config(t)

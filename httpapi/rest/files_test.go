@@ -30,6 +30,7 @@ func (f *fakeAPI) Value(_ context.Context, r api.ValueRequest) (api.ValueReply, 
 func fileCalls() []call {
 	bot := "/tasks/" + string(botsTask)
 	return []call{
+		{http.MethodGet, bot + "/trace?limit=1", "", 200, 404, 200, 200},
 		{http.MethodGet, bot + "/files?path=outputs&limit=1", "", 200, 404, 200, 200},
 		{http.MethodGet, bot + "/files/outputs/report.md?offset=1", "", 200, 404, 200, 200},
 		{http.MethodGet, bot + "/values/sha256-1?offset=1", "", 200, 404, 200, 200},

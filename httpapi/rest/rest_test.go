@@ -48,7 +48,6 @@ func routeCalls() []call {
 		{get, bot + "/history", "", 200, 404, 200, 200},
 		{get, bot + "/replay", "", 200, 404, 200, 200},
 		{get, bot + "/explain", "", 200, 404, 200, 200},
-		{get, bot + "/trace?limit=1", "", 200, 404, 200, 200},
 		{get, bot + "/steps/a/conversation?limit=1", "", 200, 404, 200, 200},
 		{get, bot + "/plan", "", 200, 404, 200, 200},
 		{get, bot + "/export", "", 200, 403, 403, 200},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -185,9 +186,7 @@ func (w *world) folded(ids ...events.TaskID) map[string]string {
 		}
 		body, err := otlp.Source{Version: "1"}.Encode(spans)
 		require.NoError(w.t, err)
-		for span, text := range spansIn(w.t, body) {
-			all[span] = text
-		}
+		maps.Copy(all, spansIn(w.t, body))
 	}
 	return all
 }
@@ -196,9 +195,5 @@ func (w *world) folded(ids ...events.TaskID) map[string]string {
 func (w *world) received() map[string]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := map[string]string{}
-	for id, span := range w.got {
-		all[id] = span
-	}
-	return all
+	return maps.Clone(w.got)
 }
