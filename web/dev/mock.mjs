@@ -35,6 +35,7 @@ const routes = [
   ['GET', /^\/tasks\/([^/]+)\/steps\/([^/]+)\/conversation$/, ([id, step], q) => conversation(world.story(id), step, { rev: Number(q.get('rev')), from: Number(q.get('from')), limit: Number(q.get('limit')) })],
   ['GET', /^\/tasks\/([^/]+)\/files$/, ([id], q) => files(world.view(id), q)],
   ['GET', /^\/tasks\/([^/]+)\/files\/(.+)$/, ([id, path], q) => file(world.view(id), decodeURIComponent(path), q)],
+  ['GET', /^\/tasks\/([^/]+)\/trace$/, () => ({ trace: '4bf92f3577b34da6a3ce929d0e0e4736', spans: 0, next: 2, resourceSpans: [] })],
   ['GET', /^\/tasks\/([^/]+)\/explain$/, ([id]) => world.explain(id)],
   ['GET', /^\/tasks\/([^/]+)\/replay$/, ([id]) => world.replay(id)],
   ['POST', /^\/tasks\/([^/]+)\/(cancel|pause|resume|retry|redrive|resolve|fork|undo)$/, ([id, verb], _, body) => world.act(id, verb, body)],

@@ -36,6 +36,7 @@ export const commands = {
   retry: (task: string, from = '') => orch('retry', task, ...(from ? ['--from', from] : [])),
   redrive: (...tasks: string[]) => orch('redrive', ...tasks),
   replay: (task: string, rev: number) => orch('replay', task, '--at', String(rev)),
+  traceExport: (task: string, to: string) => orch('trace', 'export', task, '--tree', '--to', to),
   explain: (task: string) => orch('explain', task),
   diff: (a: string, b: string) => orch('diff', a, b),
   agentSay: (task: string, step: string, text: string, end: boolean) => orch('agent', 'say', task, ...(text ? [text] : []), '--step', step, ...(end ? ['--end'] : [])),

@@ -18,12 +18,15 @@ export interface Status {
   store: string
   refusing?: { code: string; message: string; hint?: string; since?: string }
   started_at: string
+  traces?: TracesView
   memory_mib: number
   data_dir?: string
   server?: string
   storage?: { used: number; max_store?: number; free: number; min_free: number }
 }
 
+/** TracesView says where the spans of tasks go, and the URL of a trace with {trace} in place of its id. */
+export interface TracesView { to?: string; view?: string; error?: string; failing_since?: string; oldest?: string }
 export interface WorkerView { name: string; queues: string[] | null; running: number; seen_at: string; silent?: boolean }
 export interface PauseView { kind: 'node' | 'queue' | 'tool'; name?: string; reason?: string; by?: string; at: string }
 

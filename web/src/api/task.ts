@@ -116,6 +116,7 @@ export interface Cause { kind: string; step?: string; sentence: string; next?: s
 export interface ExplainReply { id: string; state: TaskState; causes: Cause[] | null; continued?: Continued[] }
 /** Continued is a retry or a fork of the task from. */
 export interface Continued { task: string; from: string; how: string; name: string; state: TaskState; created_at: string }
+export interface Trace { trace: string; spans: number; open?: number; next?: number }
 export interface SubmitReply { id: string; state: TaskState; existing?: boolean; reused?: number }
 
 /** DiffReply lists what differs between two tasks. A side without a value lacks it. */

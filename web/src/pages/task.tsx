@@ -32,6 +32,7 @@ import { QuestionCard } from './question.tsx'
 import { LostOf } from './settled.tsx'
 import { RetryDialog, StepPanel } from './step.tsx'
 import { CancelButton } from './stuck.tsx'
+import { TraceLink, TraceOf } from './trace.tsx'
 import { TimelineView } from './timeline.tsx'
 import { Value } from './value.tsx'
 import { Undo } from './undo.tsx'
@@ -91,6 +92,7 @@ function Heading({ of: t, at, last }: { of: TaskView; at: Moment; last: number }
         {t.retry_of && <a href={href(`/tasks/${t.retry_of}`)}>retry of another task</a>}
         {t.fork_of && <a href={href(`/tasks/${t.fork_of}`, { rev: String(t.fork_at ?? '') || undefined })}>fork of another task</a>}
         {t.session && <a href={href('/tasks', { session: t.session })}>session</a>}
+        <TraceLink task={t.id} />
         {Object.entries(t.labels ?? {}).map(([k, v]) => <span key={k} class="label"><Txt>{`${k}=${v}`}</Txt></span>)}
       </p>
       {t.summary && <p class="quiet"><Txt>{t.summary}</Txt></p>}
@@ -218,6 +220,7 @@ function Data({ of: t, task }: { of: TaskView; task: Task }) {
       <section><h2>Inputs</h2><Value task={t.id} value={t.inputs} label="inputs" /></section>
       <section><h2>Output</h2><Value task={t.id} value={task.output} label="output" command={commands.result(t.id)} /></section>
       {(t.checkpoints ?? []).length > 0 && <section><h2>Checkpoints</h2><ul class="plainlist">{t.checkpoints?.map((c) => <li key={c.id}><code>{c.id}</code> <Txt>{c.name}</Txt> <span class="quiet"><Ago at={c.at} /></span></li>)}</ul></section>}
+      <TraceOf of={t} />
       <section><h2>Plan</h2><Value task={t.id} value={task.plan} label="plan" /></section>
     </div>
   )
