@@ -34,6 +34,8 @@ type Assignment struct {
 	Name string `json:"name,omitempty"`
 	// TraceParent is the position of the call in the trace of its task, as W3C Trace Context writes it.
 	TraceParent string `json:"traceparent,omitempty"`
+	// TraceState is the tracestate of the program that submitted the task; empty for none.
+	TraceState string `json:"tracestate,omitempty"`
 	// Handover names the agent that handed the call over, and its reason; "" if no agent did.
 	Handover string `json:"handover,omitempty"`
 	// HandoverData is the JSON value that an agent handed over with the call; nil for none.
@@ -296,7 +298,7 @@ func (d *Dispatcher) pass(ctx context.Context, m Member, call work.Call) (*Assig
 	now := d.clock()
 	position, _ := traces.OfCall(call.Trace, call.Task, call.Step, call.Attempt) // the id of a task of the node is valid
 	return &Assignment{
-		Ref: call.Ref, Call: call.String(), Key: call.Key(), Name: call.Name, TraceParent: position.String(), Handover: call.Handover, HandoverData: call.Handed, Args: out.AgentCall.Args,
+		Ref: call.Ref, Call: call.String(), Key: call.Key(), Name: call.Name, TraceParent: position.String(), TraceState: call.TraceState, Handover: call.Handover, HandoverData: call.Handed, Args: out.AgentCall.Args,
 		Deadline: events.Time(now.Add(out.AgentCall.Timeout)), Remaining: out.AgentCall.Timeout, Lease: call.Lease, startedAt: now,
 	}, nil
 }

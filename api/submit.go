@@ -71,6 +71,9 @@ type SubmitRequest struct {
 	// TraceParent is the position in a trace of the submitting program, as W3C Trace Context writes it. The spans of the task are
 	// below it.
 	TraceParent string `json:"traceparent,omitempty"`
+	// TraceState is the tracestate beside TraceParent. Programs that the task asks get it; of more than 512 characters, the first
+	// members.
+	TraceState string `json:"tracestate,omitempty"`
 }
 
 // SubmitReply answers Submit.

@@ -57,6 +57,8 @@ type TaskView struct {
 	Hook     *DeliveryRef   `json:"hook,omitempty"`
 	// TraceParent is the position in a trace of the program that submitted the task, as W3C Trace Context writes it.
 	TraceParent string `json:"traceparent,omitempty"`
+	// TraceState is the tracestate of that program.
+	TraceState string `json:"tracestate,omitempty"`
 	// Session is the session in which the task was submitted; for a task that is itself a session, its own id.
 	Session events.TaskID `json:"session,omitempty"`
 	// Root is the folder that the calls of the task are confined to; empty if any worker may execute them.

@@ -23,6 +23,8 @@ type Parent struct {
 	Level int `json:"level,omitempty"`
 	// Trace is the trace of the first ancestor in hexadecimal. It is empty if the trace is the one of Task's id.
 	Trace string `json:"trace,omitempty"`
+	// TraceState is the tracestate of the caller of the first ancestor; empty for none.
+	TraceState string `json:"tracestate,omitempty"`
 }
 
 // Delegated reports whether an agent submitted the task while it ran a call. The step does not wait for the task.

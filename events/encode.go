@@ -174,6 +174,7 @@ func (d *Submitted) write(w *writer) {
 	w.anyIf("client", d.Client != nil, d.Client)
 	w.textIf("via", d.Via)
 	w.textIf("traceparent", d.TraceParent)
+	w.textIf("tracestate", d.TraceState)
 	w.textIf("session", string(d.Session))
 	w.anyIf("shares", d.Shares, d.Shares)
 	w.textIf("writes", d.Writes)

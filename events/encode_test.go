@@ -53,7 +53,7 @@ func FuzzEncode(f *testing.F) {
 		v := events.Inline(json.RawMessage(raw))
 		at := events.Time(time.UnixMicro(m % 1e15))
 		for kind, p := range map[events.Kind]events.Payload{
-			events.TaskSubmitted: &events.Submitted{Name: a, Summary: b, Plan: v, PlanSHA256: a, Inputs: v, Priority: b, Queue: a, MaxSteps: int(n), TraceParent: a},
+			events.TaskSubmitted: &events.Submitted{Name: a, Summary: b, Plan: v, PlanSHA256: a, Inputs: v, Priority: b, Queue: a, MaxSteps: int(n), TraceParent: a, TraceState: b},
 			events.TaskFinished:  &events.Moved{Reason: a, Block: b, Output: v},
 			events.StepReady:     &events.Ready{Step: a, Attempt: int(n), Tool: b, Args: v, Effect: a, Queue: b, Timeout: time.Duration(m), Purpose: a, By: b},
 			events.StepCalled:    &events.Called{Step: a, Attempt: int(n), Worker: b, At: at, Effect: a},

@@ -133,6 +133,8 @@ type Submitted struct {
 	// TraceParent is the position in a trace of the program that submitted the task, as W3C Trace Context writes it; empty for
 	// none.
 	TraceParent string `json:"traceparent,omitempty"`
+	// TraceState is the tracestate of that program; empty for none.
+	TraceState string `json:"tracestate,omitempty"`
 	// Session is the session in which a client submitted the task; a task that is a session names itself. Shares is
 	// true for a call that uses the context of its session: its workspace, reads, checkpoints and approvals.
 	Session TaskID `json:"session,omitempty"`

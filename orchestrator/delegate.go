@@ -88,7 +88,7 @@ func (sm *submitter) delegate(e *entry, call work.Ref, actor string, extra *subm
 		}
 	}
 	extra.parent = &events.Parent{Task: e.id, Step: call.Step, Attempt: call.Attempt, Level: levelOf(above) + 1, Requester: actor, Labels: costs.OriginOf(e.task).Labels}
-	extra.parent.Trace = traces.Below(e.id, above)
+	extra.parent.Trace, extra.parent.TraceState = traces.Below(e.id, above), traces.StateBelow(above)
 	extra.limited, extra.limitKey, extra.programs = above.Limited, above.LimitKey, programsOf(above)
 	within := extra.within
 	extra.within = above.Within

@@ -65,7 +65,7 @@ func (ws *workSource) offer(e *entry, s *statemachine.Step) *dispatch.Offer {
 		Lease: e.calls.Leases[s.Key].TTL, Name: decide.NameOf(e.task), KeyOf: e.task.Submitted.KeyOf,
 		Requester: ws.engine.caller(e, s), Declared: r.Declared(s),
 		Session: decide.ContextOf(e.task), Client: e.task.Submitted.Client, Note: s.Note, Away: s.RunsElsewhere(), Anew: s.Rerun,
-		Trace: traces.Below(e.id, e.task.Submitted),
+		Trace: traces.Below(e.id, e.task.Submitted), TraceState: traces.StateBelow(e.task.Submitted),
 	}
 	call.Handover = s.Handover
 	if e.task.Part != nil {

@@ -52,7 +52,7 @@ func (pa parts) submissionOfPart(e *entry, d *events.Spawned, part *events.Part)
 	p := *above
 	p.Name, p.Labels = api.PartName+decide.NameOf(e.task), nil
 	p.Parent = &events.Parent{Task: e.id, Step: d.Step, Requester: pa.requester(e), Labels: costs.OriginOf(e.task).Labels, Since: sinceOf(e), Level: levelOf(above)}
-	p.Parent.Trace, p.TraceParent = traces.Below(e.id, above), ""
+	p.Parent.Trace, p.Parent.TraceState, p.TraceParent, p.TraceState = traces.Below(e.id, above), traces.StateBelow(above), "", ""
 	if above.Parent != nil {
 		p.Parent.Depth = above.Parent.Depth // a part is no level of its own
 	}

@@ -112,7 +112,7 @@ func (t *viewer) view() api.TaskView {
 		DependsOn: slices.Clone(e.task.Unmet), CreatedAt: e.task.CreatedAt, UpdatedAt: e.task.UpdatedAt, Deadline: sub.Deadline,
 		Inputs: t.render(sub.Inputs), Output: t.render(e.task.Output), Error: e.task.Error, Rev: e.task.Rev,
 		Checkpoints: checkpointViews(e.task), Steps: t.stepViews(), Archived: e.archived,
-		Questions: t.openQuestions(), Schedule: sub.Schedule, TraceParent: sub.TraceParent,
+		Questions: t.openQuestions(), Schedule: sub.Schedule, TraceParent: sub.TraceParent, TraceState: sub.TraceState,
 	}
 	if sub.Hook != nil {
 		v.Hook = &api.DeliveryRef{Name: sub.Hook.Name, ID: sub.Hook.ID, Hops: sub.Hook.Hops}

@@ -120,7 +120,7 @@ func (en *engine) spawn(e *entry, d *events.Spawned) {
 		programs: programsOf(above), root: above.Root,
 	}
 	child.parent.Requester, child.parent.Since, child.parent.Level = en.requester(e), sinceOf(e), levelOf(above)
-	child.parent.Labels, child.parent.Trace = costs.OriginOf(e.task).Labels, traces.Below(e.id, above)
+	child.parent.Labels, child.parent.Trace, child.parent.TraceState = costs.OriginOf(e.task).Labels, traces.Below(e.id, above), traces.StateBelow(above)
 	if above.Parent != nil {
 		child.parent.Depth = above.Parent.Depth + 1
 	}

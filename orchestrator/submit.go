@@ -191,6 +191,9 @@ func (sm *submitter) prepare(ctx context.Context, r api.SubmitRequest, extra *su
 	if p.Parent != nil {
 		p.TraceParent = "" // a child belongs to the trace of its parent
 	}
+	if p.TraceParent != "" {
+		p.TraceState, _ = traces.ParseState(r.TraceState) // it was checked
+	}
 	if sm.cfg.Local {
 		p.Root = cmp.Or(extra.root, r.Root, sm.cfg.Root)
 	}
@@ -273,8 +276,8 @@ func (cl *cleaner) checkRequest(r api.SubmitRequest) error {
 			return fault.New(fault.ValidationError, "has %d bytes, the limit is %d", len(f.text), maxText).WithField(f.field)
 		}
 	}
-	if r.TraceParent != "" && !traces.IsContext(r.TraceParent) {
-		return fault.New(fault.InvalidFormat, "is not a traceparent of W3C Trace Context").WithField("traceparent")
+	if err := checkTrace(r); err != nil {
+		return err
 	}
 	if _, err := plan.ParseScope(r.IdempotencyScope); err != nil {
 		return fault.New(fault.ValidationError, "%w", err).WithField("idempotency_scope")

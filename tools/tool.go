@@ -216,8 +216,8 @@ type Env struct {
 	Session events.TaskID
 	Step    string
 	Attempt int
-	// Trace is the trace of the task, as in work.Call.
-	Trace string
+	// Trace is the trace of the task, TraceState its tracestate, as in work.Call.
+	Trace, TraceState string
 	// Key identifies the call (task/step). It is the same for every attempt.
 	Key   string
 	State statemachine.State

@@ -15,6 +15,7 @@ import (
 type Fold struct {
 	task      events.TaskID
 	trace     TraceID
+	state     string
 	root      *Span
 	steps     map[string]*step
 	approvals map[string]*Span
@@ -95,6 +96,7 @@ func (f *Fold) submitted(at time.Time, actor string, d *events.Submitted) {
 		s.Parent = caller.Span
 	}
 	f.trace, _ = OfTask(f.task, d) // recorded tasks have valid ids
+	f.state = StateBelow(d)
 	s.set("orch.task.id", string(f.task))
 	s.set("orch.task.requester", actor)
 	s.set("orch.task.queue", d.Queue)
@@ -215,7 +217,7 @@ func (f *Fold) end(at time.Time, s **Span) {
 	if *s == nil {
 		return
 	}
-	(*s).Trace = f.trace
+	(*s).Trace, (*s).State = f.trace, f.state
 	if (*s).End = at; at.Before((*s).Start) {
 		(*s).End = (*s).Start
 	}

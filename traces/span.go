@@ -53,7 +53,9 @@ const (
 
 // Span is a piece of work of a task: the task, a step, an attempt of its call, an approval, or a request to a model.
 type Span struct {
-	Trace      TraceID
+	Trace TraceID
+	// State is the tracestate of the trace; "" for none.
+	State      string
 	ID, Parent SpanID
 	Name       string
 	Kind       Kind

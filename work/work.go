@@ -94,6 +94,8 @@ type Call struct {
 	RetryAfter time.Duration `json:"retry_after,omitempty"`
 	// Trace is the trace of the task in hexadecimal. It is empty if it follows from the id of the task.
 	Trace string `json:"trace,omitempty"`
+	// TraceState is the tracestate that the task hands on; empty for none.
+	TraceState string `json:"tracestate,omitempty"`
 	// Session is the session that provides the context of the call: workspace, reads, checkpoints and approvals belong to it. It
 	// is empty for a call in the context of its task.
 	Session events.TaskID `json:"session,omitempty"`

@@ -58,6 +58,9 @@ func (r *access) bounds(a *attempt) (proc.Bounds, error) {
 	if at := a.env.TraceParent(); at != "" {
 		b.Env["TRACEPARENT"] = at
 	}
+	if a.env.TraceState != "" {
+		b.Env["TRACESTATE"] = a.env.TraceState
+	}
 	if !r.forOperator(a) || !hidden.Empty() {
 		b.Hidden = []string{r.workspaces.Name()}
 	}

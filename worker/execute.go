@@ -38,7 +38,7 @@ func (x *executor) newAttempt(c *work.Call) *attempt {
 	a := &attempt{Call: c, ended: make(chan struct{})}
 	a.renewed.Store(int64(x.cfg.Uptime()))
 	a.env = tools.Env{
-		Task: c.Task, Session: c.Session, Step: c.Step, Attempt: c.Attempt, Trace: c.Trace, Key: c.Key(), State: statemachine.State(c.State), Since: c.Since, Requester: c.Requester,
+		Task: c.Task, Session: c.Session, Step: c.Step, Attempt: c.Attempt, Trace: c.Trace, TraceState: c.TraceState, Key: c.Key(), State: statemachine.State(c.State), Since: c.Since, Requester: c.Requester,
 		Root: x.cfg.Root, Exec: x.cfg.Exec, Now: x.cfg.Clock,
 		Reads: c.Reads, Checkpoints: c.Checkpoints, Approvals: c.Approvals, Answers: c.Answers, Note: c.Note, Anew: c.Anew, Client: c.Client,
 		Progress: func(done, total float64, message string) {

@@ -42,6 +42,9 @@ func (p program) execute(ctx context.Context, a agents.Assignment, show func(wor
 	if a.TraceParent != "" {
 		cmd.Env = append(cmd.Env, "TRACEPARENT="+a.TraceParent)
 	}
+	if a.TraceState != "" {
+		cmd.Env = append(cmd.Env, "TRACESTATE="+a.TraceState)
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = killAfter

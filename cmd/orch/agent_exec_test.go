@@ -28,7 +28,7 @@ func TestProgramsOfAgents(t *testing.T) {
 		release             bool
 	}{
 		"names":         {script: `echo "$ORCH_AGENT $ORCH_TASK $ORCH_STEP $ORCH_ATTEMPT $ORCH_KEY $ORCH_CALL $ORCH_URL $ORCH_TOKEN"`, result: `"ada TASK_1 a 2 key TASK_1/2/a http://node secret"`},
-		"trace":         {script: `echo "$TRACEPARENT"`, result: `"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"`},
+		"trace":         {script: `echo "$TRACEPARENT $TRACESTATE"`, result: `"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 rojo=1"`},
 		"JSON":          {script: `echo '{"a":1}'`, result: `{"a":1}`},
 		"silent":        {script: `:`},
 		"reads nothing": {script: `exec <&-; echo 1`, result: `1`},
@@ -43,7 +43,7 @@ func TestProgramsOfAgents(t *testing.T) {
 			t.Parallel()
 			args := append(append([]byte(`"`), bytes.Repeat([]byte("x"), 1<<20)...), '"')
 			r := programOf(test.script).execute(t.Context(), agents.Assignment{
-				Ref: work.Ref{Task: "TASK_1", Step: "a", Attempt: 2}, Key: "key", Args: args, TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+				Ref: work.Ref{Task: "TASK_1", Step: "a", Attempt: 2}, Key: "key", Args: args, TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", TraceState: "rojo=1",
 			}, nil)
 			assert.Equal(t, test.result, string(r.Result))
 			assert.Equal(t, test.release, r.Release)

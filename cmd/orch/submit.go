@@ -25,12 +25,13 @@ type submitCommands struct {
 	wait  *waiter
 }
 
-// traceParent returns the position in a trace of the program that has started orch; "" for none.
-func (c *submitCommands) traceParent() string {
-	if at := c.getenv("TRACEPARENT"); traces.IsContext(at) {
-		return at
+// trace returns the position of the calling program in a trace, and its tracestate, from the environment; empty for none.
+func (c *submitCommands) trace() (parent, state string) {
+	if parent = c.getenv("TRACEPARENT"); !traces.IsContext(parent) {
+		return "", ""
 	}
-	return ""
+	state, _ = traces.ParseState(c.getenv("TRACESTATE"))
+	return parent, state
 }
 
 // submitOptions are the flags of `orch submit`.
@@ -133,8 +134,8 @@ func isBatch(file string) bool {
 func (c *submitCommands) submitRequest(ctx context.Context, o submitOptions) (api.SubmitRequest, error) {
 	r := api.SubmitRequest{
 		Name: o.name, Priority: o.priority, Queue: o.queue, IdempotencyKey: o.key, IdempotencyScope: o.keyScope, Delay: o.delay, Via: viaSubmit,
-		TraceParent: c.traceParent(),
 	}
+	r.TraceParent, r.TraceState = c.trace()
 	var err error
 	if r.Labels, err = parseLabels(o.labels); err != nil {
 		return r, err

@@ -139,8 +139,9 @@ func (b *batch) request(ctx context.Context, text []byte) (api.SubmitRequest, er
 	r := api.SubmitRequest{
 		Name: firstNonEmpty(l.Name, b.options.name), Labels: labels, Priority: firstNonEmpty(l.Priority, b.options.priority),
 		Queue: firstNonEmpty(l.Queue, b.options.queue), IdempotencyKey: l.IdempotencyKey, IdempotencyScope: l.KeyScope, DependsOn: upper(l.DependsOn),
-		Delay: b.options.delay, Via: viaSubmit, TraceParent: b.commands.traceParent(),
+		Delay: b.options.delay, Via: viaSubmit,
 	}
+	r.TraceParent, r.TraceState = b.commands.trace()
 	if r.Priority != "" {
 		if err := oneOf("priority", r.Priority, priorities()); err != nil {
 			return r, err

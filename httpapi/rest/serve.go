@@ -266,6 +266,7 @@ func (x *exchange) restrict(r *api.SubmitRequest) error {
 	}
 	if at := x.r.Header.Get("traceparent"); r.TraceParent == "" && traces.IsContext(at) {
 		r.TraceParent = at
+		r.TraceState, _ = traces.ParseState(strings.Join(x.r.Header.Values("tracestate"), ","))
 	}
 	return x.client.Restrict(r, x.r.Header.Get("Orch-Call"))
 }

@@ -26,4 +26,16 @@ func TestTraceOfASubmission(t *testing.T) {
 		require.True(t, ok)
 		assert.Equal(t, test.want, r.TraceParent)
 	}
+	for _, test := range []struct{ parent, state, body, want string }{
+		{position, "rojo=1, congo=t61", `{"plan":{}}`, "rojo=1,congo=t61"},
+		{position, "none", `{"plan":{}}`, ""},
+		{"none", "rojo=1", `{"plan":{}}`, ""},
+		{position, "rojo=1", `{"plan":{},"traceparent":"own","tracestate":"a=b"}`, "a=b"},
+		{position, "rojo=1", `{"plan":{},"traceparent":"own"}`, ""},
+	} {
+		s.as(rest.Agent, http.MethodPost, "/tasks", test.body, "traceparent", test.parent, "tracestate", test.state)
+		r, ok := s.api.last("submit").(api.SubmitRequest)
+		require.True(t, ok)
+		assert.Equal(t, test.want, r.TraceState)
+	}
 }

@@ -40,7 +40,7 @@ func (g *Gateway) call(ctx context.Context, env *tools.Env, t *outsideTool, args
 	}
 	reply, err := g.joinOrStart(ctx, env, t, registry.CallRequest{
 		Server: t.Server, Tool: t.Tool, Args: args, Task: n.Task, State: string(n.State), Answers: answers,
-		Fit: t.checkOffered, TraceParent: env.TraceParent(),
+		Fit: t.checkOffered, TraceParent: env.TraceParent(), TraceState: env.TraceState,
 	})
 	switch {
 	case err != nil:

@@ -12,6 +12,8 @@ type CallRequest struct {
 	Args json.RawMessage
 	// TraceParent is the position of the call in a trace, as W3C Trace Context writes it; "" for none.
 	TraceParent string
+	// TraceState is the tracestate beside it; "" for none.
+	TraceState string
 	// Fit is called before the call is sent, with the definition of the tool on the connection that the call will use. If it
 	// returns an error, the call is not sent. It may be nil.
 	Fit func(*Tool) error

@@ -115,6 +115,10 @@ func TestCallTrace(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, c.TraceParent, text(t, reply.Result))
 		}
+		c.TraceState = "rojo=1"
+		reply, err := w.Call(t.Context(), c)
+		require.NoError(t, err)
+		assert.Equal(t, c.TraceParent+c.TraceState, text(t, reply.Result))
 	})
 }
 

@@ -200,6 +200,9 @@ func (a *activeSession) params(f *pendingCall, state string, asTask bool) *rawPa
 	if c.TraceParent != "" {
 		p.Meta["traceparent"] = c.TraceParent
 	}
+	if c.TraceState != "" {
+		p.Meta["tracestate"] = c.TraceState
+	}
 	if len(c.Args) > 0 {
 		p.fields["arguments"] = c.Args
 	}

@@ -64,6 +64,7 @@ type params struct {
 	Meta           struct {
 		Token        string `json:"progressToken"`
 		TraceParent  string `json:"traceparent"`
+		TraceState   string `json:"tracestate"`
 		Capabilities struct {
 			Extensions object `json:"extensions"`
 		} `json:"io.modelcontextprotocol/clientCapabilities"`
@@ -198,7 +199,7 @@ func (p *peer) call(in params) (any, error) {
 	case "raw":
 		return json.RawMessage(`{"content":[],"structuredContent":{"n":12345678901234567890.10,"<":"&"},"_meta":{"a/b":1},"later":[1.0]}`), nil
 	case "trace":
-		return tells(in.Meta.TraceParent), nil
+		return tells(in.Meta.TraceParent + in.Meta.TraceState), nil
 	case "ask":
 		var answers []string
 		var group sync.WaitGroup

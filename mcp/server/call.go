@@ -152,7 +152,7 @@ func (cl *caller) start(ctx context.Context, c client, tool tools.Tool, p *mcp.C
 	}
 	wanted := api.SubmitRequest{
 		Plan: program.JSON(), Actor: c.who.Name, Labels: ttlLabel(r.ttl), Client: clientAbilities(c.questionKinds(), reach, session),
-		Cause: c.cause, TraceParent: c.traceParent,
+		Cause: c.cause, TraceParent: c.traceParent, TraceState: c.traceState,
 	}
 	if err := cl.tools.restrict(c, &wanted); err != nil {
 		return nil, cl.reportRefusal(c, p.Name, p.Arguments, err)

@@ -64,6 +64,8 @@ type client struct {
 	call string
 	// traceParent is the position in a trace of the requesting program; may be empty.
 	traceParent string
+	// traceState is the tracestate beside it; may be empty.
+	traceState string
 	// cause is the id of the request, for the log; may be empty.
 	cause string
 	// note returns a value recorded on the request (notePrefix).
@@ -96,6 +98,8 @@ func (c *client) readMeta(req mcp.Request) {
 	}
 	if at, _ := meta["traceparent"].(string); traces.IsContext(at) {
 		c.traceParent = at
+		state, _ := meta["tracestate"].(string)
+		c.traceState, _ = traces.ParseState(state)
 	}
 	version, ok := meta[mcp.MetaKeyProtocolVersion].(string)
 	if !ok || version < firstStatelessVersion {

@@ -61,6 +61,12 @@ func TestTraceOfAClient(t *testing.T) {
 		for sent, want := range map[string]string{`"` + position + `"`: position, `"none"`: "", `7`: ""} {
 			w.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{%s,"_meta":{"traceparent":%s}}}`, 10+i, call, sent))
 			assert.Equal(t, want, n.newest().TraceParent, call)
+			assert.Empty(t, n.newest().TraceState)
+		}
+		for sent, want := range map[string]string{`"rojo=1,congo=t61"`: "rojo=1,congo=t61", `"none"`: "", `7`: ""} {
+			w.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{%s,"_meta":{"traceparent":%q,"tracestate":%s}}}`, 20+i, call, position, sent))
+			assert.Equal(t, position, n.newest().TraceParent, call)
+			assert.Equal(t, want, n.newest().TraceState, call)
 		}
 	}
 }

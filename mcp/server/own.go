@@ -214,7 +214,7 @@ func (tt *taskTools) ownSubmit(ctx context.Context, c *client, in *ownInput) (an
 	}
 	r := api.SubmitRequest{
 		Plan: in.Plan, Inputs: in.Inputs, Name: in.Name, IdempotencyKey: in.Key, IdempotencyScope: in.Scope, Actor: c.who.Name, Labels: ttlLabel(tt.cfg.Limits.DefaultTTL),
-		Client: clientAbilities(nil, reach, ""), NoSecrets: true, TraceParent: c.traceParent,
+		Client: clientAbilities(nil, reach, ""), NoSecrets: true, TraceParent: c.traceParent, TraceState: c.traceState,
 	}
 	c.call = cmp.Or(in.For, c.call)
 	if err := tt.tools.restrict(*c, &r); err != nil {

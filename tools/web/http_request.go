@@ -22,6 +22,8 @@ const (
 	keyHeader = "Idempotency-Key"
 	// traceHeader contains the position of the call in the trace of its task (W3C Trace Context).
 	traceHeader = "Traceparent"
+	// stateHeader contains the tracestate beside it.
+	stateHeader = "Tracestate"
 )
 
 type httpRequestIn struct {
@@ -81,6 +83,9 @@ func httpRequest(client *netguard.Client) tools.Tool {
 		}
 		if at := env.TraceParent(); at != "" && header.Get(traceHeader) == "" {
 			header.Set(traceHeader, at)
+			if env.TraceState != "" && header.Get(stateHeader) == "" {
+				header.Set(stateHeader, env.TraceState)
+			}
 		}
 		ctx, cancel := context.WithTimeout(ctx, time.Duration(in.Timeout)*time.Millisecond)
 		defer cancel()

@@ -131,20 +131,24 @@ func TestRequestKey(t *testing.T) {
 // The server learns the position of the call in the trace of its task, unless the call names one or belongs to none.
 func TestRequestTrace(t *testing.T) {
 	t.Parallel()
-	url := serve(t, func(w http.ResponseWriter, r *http.Request) { reply(t, w, "%v", r.Header["Traceparent"]) })
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) { reply(t, w, "%v%v", r.Header["Traceparent"], r.Header["Tracestate"]) })
 	env := newEnv()
 	env.Task, env.Step, env.Attempt = "TASK_01M8HX1ARCG7ZDBTAJP0BRM23R", "get", 1
 	require.NotEmpty(t, env.TraceParent())
 	out, err := request(t, env, map[string]any{"url": url, "method": "GET"})
 	require.NoError(t, err)
-	assert.Equal(t, "["+env.TraceParent()+"]", out.Body)
+	assert.Equal(t, "["+env.TraceParent()+"][]", out.Body)
+	env.TraceState = "rojo=1"
+	out, err = request(t, env, map[string]any{"url": url, "method": "GET"})
+	require.NoError(t, err)
+	assert.Equal(t, "["+env.TraceParent()+"][rojo=1]", out.Body)
 	out, err = request(t, env, map[string]any{"url": url, "method": "GET", "headers": map[string]string{"traceparent": "own"}})
 	require.NoError(t, err)
-	assert.Equal(t, "[own]", out.Body)
+	assert.Equal(t, "[own][]", out.Body, "a tracestate belongs to its traceparent")
 	env.Task = ""
 	out, err = request(t, env, map[string]any{"url": url, "method": "GET"})
 	require.NoError(t, err)
-	assert.Equal(t, "[]", out.Body)
+	assert.Equal(t, "[][]", out.Body)
 }
 
 // S0-114: a redirect to an endpoint that is not permitted is returned; a permitted one is followed.

@@ -34,6 +34,7 @@ type (
 	span struct {
 		TraceID      string      `json:"traceId"`
 		SpanID       string      `json:"spanId"`
+		TraceState   string      `json:"traceState,omitempty"`
 		ParentSpanID string      `json:"parentSpanId,omitempty"`
 		Name         string      `json:"name"`
 		Kind         traces.Kind `json:"kind"`
@@ -107,7 +108,7 @@ func (s Source) ResourceSpans(list []traces.Span) (json.RawMessage, error) {
 
 func encode(s traces.Span) span {
 	out := span{
-		TraceID: s.Trace.String(), SpanID: s.ID.String(), ParentSpanID: s.Parent.String(), Name: s.Name, Kind: s.Kind,
+		TraceID: s.Trace.String(), SpanID: s.ID.String(), TraceState: s.State, ParentSpanID: s.Parent.String(), Name: s.Name, Kind: s.Kind,
 		Start: nanos(s.Start), End: nanos(s.End), Attributes: attributes(s.Attributes),
 	}
 	for _, e := range s.Events {

@@ -46,7 +46,7 @@ func history(t *testing.T) []traces.Span {
 	const task = events.TaskID("TASK_01M8HX1ARCG7ZDBTAJP0BRM23R")
 	sub := &events.Submitted{
 		Name: "release ü", Queue: "q", Priority: "high", PlanSHA256: "ab", Labels: map[string]string{"team": "<a&b>"},
-		TraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+		TraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", TraceState: "rojo=1,congo=t61",
 	}
 	lost := &events.Retrying{Step: "a", Attempt: 1, Error: fault.New(fault.WorkerLost, "gone"), Class: fault.ClassWorkerLost}
 	fold, now := traces.NewFold(task), time.Unix(1_800_000_000, 123456789)
