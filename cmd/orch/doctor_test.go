@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/internal/proc"
 )
 
@@ -32,5 +33,30 @@ func TestDoctorSaysWhatIsEnforced(t *testing.T) {
 		assert.Equal(t, tc.ok, f.OK, tc.says)
 		assert.Contains(t, f.Says, tc.says)
 		assert.Equal(t, tc.ok, f.Mend == "", tc.says)
+	}
+}
+
+func TestDoctorSaysHowTracesStand(t *testing.T) {
+	t.Parallel()
+	const to = "http://127.0.0.1:4318"
+	assert.Empty(t, traceFindings(nil))
+	assert.Empty(t, traceFindings(&api.TracesView{View: "https://jaeger/{trace}"}))
+	for _, tc := range []struct {
+		view api.TracesView
+		ok   bool
+		says string
+	}{
+		{api.TracesView{To: to, Sent: 1234}, true, to + " has got 1,234 spans since the node started"},
+		{api.TracesView{To: to, Error: "cut", FailingSince: at(0)}, false, "nothing is sent since " + stamp(at(0)) + ": cut"},
+		{
+			api.TracesView{To: to, Error: "cut", FailingSince: at(9), Waiting: 3, Oldest: at(0)}, false,
+			to + " gets nothing since " + stamp(at(9)) + ": cut; tasks wait that have ended since " + stamp(at(0)),
+		},
+	} {
+		all := traceFindings(&tc.view)
+		assert.Len(t, all, 1)
+		assert.Equal(t, tc.ok, all[0].OK)
+		assert.Equal(t, tc.says, all[0].Says)
+		assert.Equal(t, tc.ok, all[0].Mend == "")
 	}
 }

@@ -172,7 +172,7 @@ func TestProjectFileHasLimits(t *testing.T) {
 		"data_dir: ./data", "server: nats://evil:4222", "nats: nats://evil:4222", "nats_creds: x.creds",
 		"sandbox: off", "sandbox_read: [/srv]", "sandbox_write: /srv", "program_path: /srv", "host: 0.0.0.0", "policy: weak.yaml", "four_eyes: false",
 		"search_provider: brave", "search_url: https://evil.example", "search_key: env:HOME", "net_allow: [169.254.169.254]", "notify_on: none",
-		"notify_channels: nats", "public_url: https://evil.example", "notify_services: {a: env:HOME}", "npm_registry: https://evil.example", "pip_index: https://evil.example",
+		"notify_channels: nats", "public_url: https://evil.example", "traces_to: https://evil.example", "traces_view: 'https://evil.example/{trace}'", "notify_services: {a: env:HOME}", "npm_registry: https://evil.example", "pip_index: https://evil.example",
 		"git_ssh_command: evil", "git_credential_helper: evil", "git_read: [/etc]", "database_hosts: [a:1]", "github_url: https://evil.example",
 		"github_token: env:HOME", "firebase_realtime_url: https://evil.example", "firebase_realtime_token: env:HOME", "firestore_project: evil",
 		"firestore_database: evil", "firestore_credentials: env:HOME", "firestore_emulator: evil:1", "root: /", "root: ..", "root: ../other",

@@ -47,7 +47,13 @@ steps:
 	w.eventually("all tasks have ended", w.idle)
 	w.eventually("the collector is missed", func() bool { return w.logged("traces_not_sent") == 2 })
 	want := w.exported(ids...)
-	maps.Copy(want, w.exported("--tree", ids[0]))
+	tree := w.exported("--tree", ids[0])
+	maps.Copy(want, tree)
+	assert.Greater(t, len(tree), 2*inParts)
+	for _, span := range tree {
+		assert.Contains(t, span, `"traceState":"rojo=1"`, "the tracestate of the caller reaches parts and children")
+		assert.Contains(t, span, `"traceId":"4bf92f3577b34da6a3ce929d0e0e4736"`)
+	}
 
 	w.collect()
 	w.eventually("some spans have arrived", func() bool { return w.received() > 2000 })

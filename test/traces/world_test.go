@@ -27,6 +27,9 @@ import (
 // patience bounds waits that are normally short.
 const patience = 2 * time.Minute
 
+// caller is the program that submits tasks.
+const caller = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
 // world is a node with a collector, each a process that can be killed.
 type world struct {
 	t                  *testing.T
@@ -79,7 +82,7 @@ func (w *world) build(dir, program, what string) {
 
 func (w *world) command(args ...string) *exec.Cmd {
 	c := exec.Command(w.program, args...)
-	c.Dir, c.Env = w.dir, append(os.Environ(), "HOME="+w.dir, "ORCH_DATA_DIR="+filepath.Join(w.dir, "data"))
+	c.Dir, c.Env = w.dir, append(os.Environ(), "HOME="+w.dir, "ORCH_DATA_DIR="+filepath.Join(w.dir, "data"), "TRACEPARENT="+caller, "TRACESTATE=rojo=1")
 	return c
 }
 

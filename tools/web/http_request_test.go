@@ -131,7 +131,9 @@ func TestRequestKey(t *testing.T) {
 // The server learns the position of the call in the trace of its task, unless the call names one or belongs to none.
 func TestRequestTrace(t *testing.T) {
 	t.Parallel()
-	url := serve(t, func(w http.ResponseWriter, r *http.Request) { reply(t, w, "%v%v", r.Header["Traceparent"], r.Header["Tracestate"]) })
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		reply(t, w, "%v%v", r.Header["Traceparent"], r.Header["Tracestate"])
+	})
 	env := newEnv()
 	env.Task, env.Step, env.Attempt = "TASK_01M8HX1ARCG7ZDBTAJP0BRM23R", "get", 1
 	require.NotEmpty(t, env.TraceParent())
