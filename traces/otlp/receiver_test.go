@@ -36,6 +36,10 @@ func TestCollectorReceivesTheFold(t *testing.T) {
 		received := strings.ReplaceAll(receive.Text(), `,"status":{}`, "") // the receiver writes also a status that is unset
 		assert.JSONEq(t, string(body), received)
 	}
+	page := `{"trace":"4bf92f3577b34da6a3ce929d0e0e4736","spans":5,"open":0,"next":7,` + strings.TrimPrefix(string(body), "{")
+	require.NoError(t, collector.Send(t.Context(), []byte(page)), "an answer of GET /tasks/{id}/trace is a request too")
+	require.True(t, receive.Scan(), receive.Err())
+	assert.JSONEq(t, string(body), strings.ReplaceAll(receive.Text(), `,"status":{}`, ""))
 	broken := collector.Send(t.Context(), []byte(`{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"xyz"}]}]}]}`))
 	assert.Equal(t, fault.NetworkError, fault.From(broken).Code, "the receiver reads what it gets")
 }
