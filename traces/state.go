@@ -69,22 +69,22 @@ func isStateKey(key string) bool {
 		return false
 	}
 	if !multi {
-		return isLower(key[0])
+		return isLower(rune(key[0]))
 	}
 	const maxTenant, maxSystem = 241, 14
-	return len(tenant) <= maxTenant && (isLower(tenant[0]) || isDigit(tenant[0])) &&
-		system != "" && len(system) <= maxSystem && isLower(system[0]) && isStatePart(system)
+	return len(tenant) <= maxTenant && (isLower(rune(tenant[0])) || isDigit(rune(tenant[0]))) &&
+		system != "" && len(system) <= maxSystem && isLower(rune(system[0])) && isStatePart(system)
 }
 
 func isStatePart(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool {
-		return r > 'z' || !isLower(byte(r)) && !isDigit(byte(r)) && !strings.ContainsRune("_-*/", r)
+		return !isLower(r) && !isDigit(r) && !strings.ContainsRune("_-*/", r)
 	})
 }
 
-func isLower(c byte) bool { return c >= 'a' && c <= 'z' }
+func isLower(c rune) bool { return c >= 'a' && c <= 'z' }
 
-func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+func isDigit(c rune) bool { return c >= '0' && c <= '9' }
 
 // isStateValue reports whether a text is the value of a member: printable, without a comma and an equals sign.
 func isStateValue(value string) bool {

@@ -40,10 +40,7 @@ func TestParseState(t *testing.T) {
 		assert.Equal(t, want, got, text)
 		assert.Equal(t, want != "", ok, text)
 	}
-	short := strings.TrimSuffix(strings.Repeat("k=v,", 1), ",")
-	for i := range 31 {
-		short += ",key" + strconv.Itoa(i) + "=" + strings.Repeat("v", 20)
-	}
+	short := strings.ReplaceAll(members(32), "=v", "="+strings.Repeat("v", 20))
 	got, ok := traces.ParseState(short)
 	assert.True(t, ok)
 	assert.LessOrEqual(t, len(got), 512)

@@ -49,7 +49,8 @@ func TestDoctorSaysHowTracesStand(t *testing.T) {
 		{api.TracesView{To: to, Sent: 1234}, true, to + " has got 1,234 spans since the node started"},
 		{api.TracesView{To: to, Error: "cut", FailingSince: at(0)}, false, "nothing is sent since " + stamp(at(0)) + ": cut"},
 		{
-			api.TracesView{To: to, Error: "cut", FailingSince: at(9), Waiting: 3, Oldest: at(0)}, false,
+			api.TracesView{To: to, Error: "cut", FailingSince: at(9), Waiting: 3, Oldest: at(0)},
+			false,
 			to + " gets nothing since " + stamp(at(9)) + ": cut; tasks wait that have ended since " + stamp(at(0)),
 		},
 	} {
