@@ -435,6 +435,9 @@ func traceFindings(t *api.TracesView) []finding {
 	switch {
 	case t == nil || t.To == "":
 		return nil
+	case t.Error == "" && t.Refused > 0:
+		says := fmt.Sprintf("%s has refused %s since the node started, and taken %s", t.To, screen.Plural(t.Refused, "span"), screen.Number(t.Sent))
+		return []finding{bad(part, says, "see the log of the node (spans_refused) and that of the collector")}
 	case t.Error == "":
 		return []finding{fine(part, "%s has got %s since the node started", t.To, screen.Plural(t.Sent, "span"))}
 	case t.Waiting == 0:

@@ -14,6 +14,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/follow"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/journaled"
 	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/traces"
@@ -197,7 +198,7 @@ func (e *Exporter) failed(ctx context.Context, err error) time.Duration {
 	if e.figures.Error == "" {
 		level, e.figures.Since = slog.LevelWarn, time.Now()
 	}
-	e.figures.Error = err.Error()
+	e.figures.Error = fault.From(err).Message
 	e.mu.Unlock()
 	e.log.LogAttrs(ctx, level, "traces_not_sent", slog.Any("error", err))
 	e.failures++
