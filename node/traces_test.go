@@ -107,7 +107,7 @@ func TestExportOfTraces(t *testing.T) {
 	require.Eventually(t, func() bool { return view().Error != "" }, 10*time.Second, 5*time.Millisecond)
 	assert.Contains(t, view().Error, "the collector answers 403")
 	assert.False(t, view().FailingSince.IsZero())
-	require.Eventually(t, func() bool { return view().Sent == 3 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return view().Sent == 3 && view().Error == "" }, 10*time.Second, 5*time.Millisecond)
 	assert.Equal(t, &api.TracesView{To: site.URL, View: "https://jaeger.example.com/trace/{trace}", Sent: 3}, view())
 	assert.Contains(t, scrape(t, e.site(""), e.token), "orch_traces_oldest_age_seconds")
 }

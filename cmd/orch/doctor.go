@@ -441,7 +441,7 @@ func traceFindings(t *api.TracesView) []finding {
 	case t.Error == "":
 		return []finding{fine(part, "%s has got %s since the node started", t.To, screen.Plural(t.Sent, "span"))}
 	case t.Waiting == 0:
-		return []finding{bad(part, "nothing is sent since "+stamp(t.FailingSince)+": "+t.Error, "see the log of the node")}
+		return []finding{bad(part, "the export fails since "+stamp(t.FailingSince)+": "+t.Error, "see the log of the node")}
 	default:
 		says := fmt.Sprintf("%s gets nothing since %s: %s; tasks wait that have ended since %s", t.To, stamp(t.FailingSince), t.Error, stamp(t.Oldest))
 		return []finding{bad(part, says, "start the collector, or change traces_to: the log keeps what waits")}

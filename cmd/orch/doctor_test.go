@@ -48,7 +48,7 @@ func TestDoctorSaysHowTracesStand(t *testing.T) {
 	}{
 		{api.TracesView{To: to, Sent: 1234}, true, to + " has got 1,234 spans since the node started"},
 		{api.TracesView{To: to, Sent: 1234, Refused: 2}, false, to + " has refused 2 spans since the node started, and taken 1,234"},
-		{api.TracesView{To: to, Error: "cut", FailingSince: at(0)}, false, "nothing is sent since " + stamp(at(0)) + ": cut"},
+		{api.TracesView{To: to, Error: "cut", FailingSince: at(0)}, false, "the export fails since " + stamp(at(0)) + ": cut"},
 		{
 			api.TracesView{To: to, Error: "cut", FailingSince: at(9), Waiting: 3, Oldest: at(0)},
 			false,

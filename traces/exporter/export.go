@@ -143,7 +143,6 @@ func (e *Exporter) spansOf(ctx context.Context, end ended) iter.Seq2[[]traces.Sp
 // demands.
 func (e *Exporter) send(ctx context.Context, spans []traces.Span) error {
 	if len(spans) == 0 {
-		e.succeeded(ctx)
 		return nil
 	}
 	body, err := e.cfg.Source.Encode(spans)
@@ -151,7 +150,7 @@ func (e *Exporter) send(ctx context.Context, spans []traces.Span) error {
 		return err
 	}
 	if err = e.cfg.Collector.Send(ctx, body); err == nil {
-		e.took(ctx, len(spans))
+		e.took(len(spans))
 		return nil
 	}
 	switch reason := fault.From(err); {
@@ -170,12 +169,11 @@ func (e *Exporter) send(ctx context.Context, spans []traces.Span) error {
 }
 
 // took notes that the collector has taken spans.
-func (e *Exporter) took(ctx context.Context, n int) {
+func (e *Exporter) took(n int) {
 	e.mu.Lock()
 	e.figures.Sent += n
 	e.mu.Unlock()
 	e.refusing = false
-	e.succeeded(ctx)
 }
 
 // refused notes that the collector has refused spans. The first time in a row is a warning.

@@ -175,10 +175,13 @@ func (e *Exporter) step(ctx context.Context) error {
 		return err
 	}
 	e.cursor = e.next
-	if e.cursor == e.recorded || time.Since(e.recordedAt) < e.cfg.Every && e.cursor.Seq-e.recorded.Seq < maxUnrecorded {
-		return nil
+	if e.cursor != e.recorded && (time.Since(e.recordedAt) >= e.cfg.Every || e.cursor.Seq-e.recorded.Seq >= maxUnrecorded) {
+		if err := e.record(ctx); err != nil {
+			return err
+		}
 	}
-	return e.record(ctx)
+	e.succeeded(ctx)
+	return nil
 }
 
 // record records the cursor. The journal of an external server may have got one of another node meanwhile: the older one counts then.
@@ -187,8 +190,11 @@ func (e *Exporter) record(ctx context.Context) error {
 	if err := e.state.Reload(ctx); err != nil {
 		return err
 	}
-	e.recordedAt = time.Now()
-	return e.state.Record(ctx, change{reached})
+	err := e.state.Record(ctx, change{reached})
+	if err == nil {
+		e.recordedAt = time.Now()
+	}
+	return err
 }
 
 // failed notes a failure, and returns how long to wait after it. The first of several in a row is a warning.
@@ -205,7 +211,7 @@ func (e *Exporter) failed(ctx context.Context, err error) time.Duration {
 	return pause.Backoff(firstPause, e.cfg.Pause, e.failures-1)
 }
 
-// succeeded notes that spans were sent, or that none had to be.
+// succeeded notes that a step has done everything.
 func (e *Exporter) succeeded(ctx context.Context) {
 	e.mu.Lock()
 	since := e.figures.Since

@@ -221,6 +221,29 @@ func TestRemovedTasks(t *testing.T) {
 	assert.Equal(t, w.folded(kept), w.received())
 }
 
+// While the cursor cannot be recorded, spans are sent, once, and the log of the node has one warning.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.journal.Failing = func() (error, bool) { return fault.New(fault.DiskFull, "the disk is full"), false }
+	var ids []events.TaskID
+	for i := range 5 {
+		ids = append(ids, w.run(fmt.Sprint("t", i), 1))
+		require.Error(t, w.Step(t.Context()))
+		require.Error(t, w.Step(t.Context()))
+	}
+	assert.Equal(t, w.folded(ids...), w.received())
+	assert.Equal(t, []int{3, 3, 3, 3, 3}, w.sizes)
+	assert.Equal(t, 1, strings.Count(w.said.String(), "level=WARN"), w.said.String())
+	assert.Equal(t, "the disk is full", w.Figures().Error)
+	w.journal.Failing = nil
+	require.NoError(t, w.Step(t.Context()))
+	assert.Empty(t, w.Figures().Error)
+	w.restart()
+	require.NoError(t, w.Step(t.Context()))
+	assert.Len(t, w.sizes, 5)
+}
+
 // Run sends until its context ends, also while a collector fails, and records where it stops.
 func TestRun(t *testing.T) {
 	t.Parallel()
