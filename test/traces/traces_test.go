@@ -29,7 +29,7 @@ steps:
   - {id: below, run: child.yaml}
   - {id: bad, needs: [below, each], tool: FILE_READ, with: {file_path: '${{ task.root }}/nowhere'}}
 `)
-	w.run("submit", "child.yaml") // without a node: nothing of it is sent
+	w.run("submit", "child.yaml") // without a node: nothing of it is sent, and the first node begins behind it
 	w.start()
 	const inParts = 1001
 	w.write("inputs.json", `{"items": [0`+strings.Repeat(",0", inParts-1)+`]}`)

@@ -82,7 +82,7 @@ func (w *world) build(dir, program, what string) {
 
 func (w *world) command(args ...string) *exec.Cmd {
 	c := exec.Command(w.program, args...)
-	c.Dir, c.Env = w.dir, append(os.Environ(), "HOME="+w.dir, "ORCH_DATA_DIR="+filepath.Join(w.dir, "data"), "TRACEPARENT="+caller, "TRACESTATE=rojo=1")
+	c.Dir, c.Env = w.dir, append(os.Environ(), "HOME="+w.dir, "ORCH_DATA_DIR="+filepath.Join(w.dir, "data"), "TRACEPARENT="+caller, "TRACESTATE=rojo=1", "ORCH_TRACES_TO=http://"+w.address)
 	return c
 }
 
@@ -105,7 +105,7 @@ func (w *world) write(name, text string) {
 // start starts a node that sends its traces to the collector.
 func (w *world) start() {
 	w.t.Helper()
-	w.node = w.command("serve", "--http", "off", "--concurrency", "20", "--traces-to", "http://"+w.address)
+	w.node = w.command("serve", "--http", "off", "--concurrency", "20")
 	logs, err := os.OpenFile(filepath.Join(w.dir, "node.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	require.NoError(w.t, err)
 	defer logs.Close()
