@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/plan"
-	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/tools/toolinfo"
 )
 
 // program is a compiled plan together with its normal form.
@@ -136,12 +136,5 @@ func (cp *compiler) toolInfo(name string, internal bool) (plan.ToolInfo, bool) {
 	if !ok || (tool.Spec().Internal && !internal) {
 		return plan.ToolInfo{}, false
 	}
-	required, fields := tools.Fields(tool)
-	spec := tool.Spec()
-	info := plan.ToolInfo{
-		Name: spec.Name, Effect: plan.Effect(spec.Effect), EffectOf: func(args json.RawMessage) plan.Effect { return plan.Effect(tools.EffectOf(tool, args)) },
-		AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command, Secrets: spec.Secrets,
-		Required: required, Properties: fields, Input: tool.InputSchema, Output: tool.OutputSchema, Check: tool.Check,
-	}
-	return info, true
+	return toolinfo.Of(tool), true
 }

@@ -73,6 +73,16 @@ func CompileHook(when string, values json.RawMessage) (*HookRules, error) {
 	return rules, hookFault(l.problems.fault())
 }
 
+// CheckHook checks the expressions of a definition that is not stored yet. Errors: those of [CompileHook], and VALIDATION_ERROR if the
+// expression that chooses can be neither true nor false, whatever is delivered.
+func CheckHook(when string, values json.RawMessage) error {
+	rules, err := CompileHook(when, values)
+	if err != nil {
+		return err
+	}
+	return rules.checkWhen()
+}
+
 // hookFault returns the first problem of a hook as an error with its field; nil for none.
 func hookFault(err error) error {
 	ps, found := errors.AsType[Problems](err)
@@ -103,9 +113,9 @@ func (r *HookRules) Chooses(h HookInfo) (bool, error) {
 	return chosen, nil
 }
 
-// CheckWhen returns VALIDATION_ERROR if the expression that chooses can be neither true nor false, whatever is delivered: because of its
+// checkWhen returns VALIDATION_ERROR if the expression that chooses can be neither true nor false, whatever is delivered: because of its
 // type, or because it is a constant that fails.
-func (r *HookRules) CheckWhen() error {
+func (r *HookRules) checkWhen() error {
 	if r.when == nil {
 		return nil
 	}

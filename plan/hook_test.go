@@ -56,18 +56,18 @@ func TestHookRulesThatNeverChoose(t *testing.T) {
 		"1": "a number", "1.5 + 1": "a number", `"push"`: "a text", "[true]": "a list", `{"a": true}`: "an object", "nil": "null", `"a" + "b"`: "a text",
 		"len(hook.headers)": "a number", "hook.body.n > 1 ? \"a\" : \"b\"": "a text", `fail("no")`: "no", "toJSON(hook.body)": "a text",
 	} {
-		rules, err := plan.CompileHook(when, nil)
-		require.NoError(t, err, when)
-		err = rules.CheckWhen()
+		_, err := plan.CompileHook(when, nil)
+		require.NoError(t, err, "a stored definition is compiled: %s", when)
+		err = plan.CheckHook(when, nil)
 		require.ErrorContains(t, err, message, when)
 		assert.Equal(t, "when", fault.From(err).Field, when)
 		assert.True(t, fault.Has(err, fault.ValidationError), when)
 	}
 	for _, when := range []string{"", "true", "${{ false }}", "1 == 2", "hook.body", "hook.body.ok", "hook.body.ok ?? false", "not hook.body.ok", `hook.body.a.b == "x"`, "any(hook.body, # > 1)", "hook.body.fails.here == 1"} {
-		rules, err := plan.CompileHook(when, nil)
-		require.NoError(t, err, when)
-		assert.NoError(t, rules.CheckWhen(), when)
+		require.NoError(t, plan.CheckHook(when, nil), when)
 	}
+	err := plan.CheckHook("true", json.RawMessage(`{"inputs":{"a":"${{ inputs.b }}"}}`))
+	assert.Equal(t, "inputs.a", fault.From(err).Field, "the values are checked too: %v", err)
 }
 
 func TestHookRulesComputeValues(t *testing.T) {

@@ -149,11 +149,11 @@ func (r *Receiver) checkDefinition(ctx context.Context, q api.PutHookRequest) er
 	if err := d.Check(); err != nil {
 		return err
 	}
-	rules, err := compile(d)
-	if err == nil {
-		err = rules.CheckWhen()
-	}
+	computed, err := computedOf(d)
 	if err != nil {
+		return err
+	}
+	if err := plan.CheckHook(d.When, computed); err != nil {
 		return err
 	}
 	if err := r.checkSecrets(d); err != nil {

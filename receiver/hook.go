@@ -68,11 +68,20 @@ type values struct {
 
 // compile compiles the expressions of a definition.
 func compile(d hooks.Definition) (*plan.HookRules, error) {
+	computed, err := computedOf(d)
+	if err != nil {
+		return nil, err
+	}
+	return plan.CompileHook(d.When, computed)
+}
+
+// computedOf returns the values of a definition, with their templates.
+func computedOf(d hooks.Definition) (json.RawMessage, error) {
 	raw, err := json.Marshal(values{d.Inputs, d.Signal})
 	if err != nil {
 		return nil, fault.Wrap(fault.InvalidFormat, err, "the inputs are not JSON").WithField("inputs")
 	}
-	return plan.CompileHook(d.When, raw)
+	return raw, nil
 }
 
 // valuesOf evaluates the expressions for a delivery.

@@ -109,11 +109,7 @@ func (s *Sender) check(q api.PutDestinationRequest) error {
 	if err := q.Definition.Check(); err != nil {
 		return err
 	}
-	rules, err := plan.CompileHook(q.Definition.When, nil)
-	if err == nil {
-		err = rules.CheckWhen()
-	}
-	if err != nil {
+	if err := plan.CheckHook(q.Definition.When, nil); err != nil {
 		return err
 	}
 	if _, _, err := s.clientFor(q.Definition.URL); err != nil {

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/orch-dev/orch/plan"
-	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/tools/toolinfo"
 )
 
 // planLoader reads plans and their inputs from the command line and from files, and checks them.
@@ -63,26 +63,7 @@ func (l *planLoader) planOptions(ctx context.Context) plan.Options {
 			if !ok {
 				return plan.ToolInfo{}, false
 			}
-			return toolInfo(t), true
+			return toolinfo.Of(t), true
 		},
 	}
-}
-
-func toolInfo(t tools.Tool) plan.ToolInfo {
-	spec := t.Spec()
-	required, fields := tools.Fields(t)
-	return plan.ToolInfo{
-		Name: spec.Name, Effect: plan.Effect(spec.Effect), EffectOf: func(args json.RawMessage) plan.Effect { return plan.Effect(tools.EffectOf(t, args)) },
-		AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command, Secrets: spec.Secrets,
-		Paths: pathFields(spec), Required: required, Properties: fields, Input: t.InputSchema, Output: t.OutputSchema, Check: t.Check,
-	}
-}
-
-// pathFields returns the inputs of a tool that contain a path.
-func pathFields(spec tools.Spec) []string {
-	fields := make([]string, len(spec.Paths))
-	for i, p := range spec.Paths {
-		fields[i] = p.Field
-	}
-	return fields
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/plan"
-	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/tools/toolinfo"
 )
 
 //go:embed planschema.json
@@ -105,19 +105,8 @@ func (pc *planChecks) loadPlan(c client, raw json.RawMessage) (*plan.Plan, *plan
 		if !ok || tool.Spec().Internal {
 			return plan.ToolInfo{}, false
 		}
-		return toolInfo(tool), slices.Contains(names, tool.Spec().Name)
+		return toolinfo.Of(tool), slices.Contains(names, tool.Spec().Name)
 	}})
-}
-
-// toolInfo returns those properties of a tool that are needed to check a plan.
-func toolInfo(tool tools.Tool) plan.ToolInfo {
-	spec := tool.Spec()
-	required, fields := tools.Fields(tool)
-	return plan.ToolInfo{
-		Name: spec.Name, Effect: plan.Effect(spec.Effect), EffectOf: func(args json.RawMessage) plan.Effect { return plan.Effect(tools.EffectOf(tool, args)) },
-		AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command, Secrets: spec.Secrets,
-		Required: required, Properties: fields,
-	}
 }
 
 // validatePlan checks a plan and its inputs without submitting the plan.

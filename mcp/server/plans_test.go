@@ -57,6 +57,23 @@ func TestAPlanIsRefusedWithAllItsProblems(t *testing.T) {
 	assert.Empty(t, n.list())
 }
 
+// A plan that is only checked is checked as a submission is: with the arguments of its calls, and what their results have.
+func TestAPlanIsCheckedWithItsArguments(t *testing.T) {
+	t.Parallel()
+	n := startNode(t)
+	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens = tokens{} }))
+	w.open()
+	for _, check := range []string{"true", "false"} {
+		result := w.submit(`{"validate_only":` + check + `,"plan":{"orch":"v1","steps":[
+			{"id":"a","tool":"FILE_READ","with":{"file_path":7}},{"id":"b","tool":"echo","with":{"text":"${{ steps.a.output.contents }}"}}]}}`)
+		structured, _ := result["structuredContent"].(map[string]any)
+		assert.Equal(t, false, structured["valid"], "validate_only %s: %v", check, result)
+		assert.Contains(t, string(raw(structured["problems"])), "steps[0].with.file_path", "validate_only %s", check)
+		assert.Contains(t, string(raw(structured["problems"])), "contents", "validate_only %s", check)
+	}
+	assert.Empty(t, n.list())
+}
+
 // However many problems there are, the answer is bounded.
 func TestProblemsOfAPlanAreBounded(t *testing.T) {
 	t.Parallel()

@@ -82,7 +82,7 @@ func layers() []Layer {
 			{Package: "orchestrator/dispatch", Imports: []string{"events", "statemachine", "work"}, Pure: true},
 			{Package: "orchestrator", Imports: []string{
 				"fault", "events", "statemachine", "stats", "costs", "work", "api", "plan", "models", "models/sampling", "tools", "policy", "export", "internal/failpoint", "internal/pause", "internal/secret",
-				"compare", "retention", "holds", "traces", "orchestrator/decide", "orchestrator/dispatch",
+				"compare", "retention", "holds", "traces", "tools/toolinfo", "orchestrator/decide", "orchestrator/dispatch",
 			}},
 			{Package: "worker", Imports: []string{
 				"fault", "events", "statemachine", "work", "tools", "policy",
@@ -182,6 +182,7 @@ func domain(family []string) []Row {
 		{Package: "tools/model", Imports: append([]string{"models", "models/sampling"}, family...)},
 		{Package: "tools/onboarding", Imports: append([]string{"agents"}, family...)},
 		{Package: "tools/system", Imports: append([]string{"agents"}, family...)},
+		{Package: "tools/toolinfo", Imports: []string{"plan", "tools"}},
 		{Package: "tools/*", Imports: family},
 		{Package: "internal/undo", Imports: []string{"fault", "internal/patch", "internal/pathguard", "internal/proc"}},
 		{Package: "internal/workspace", Imports: []string{"fault", "events", "classify/secrets", "internal/pathguard"}},
@@ -209,7 +210,7 @@ func adapters(face []string) []Row {
 		{Package: "mcp/peertest", Kit: true},
 		{Package: "mcp/registry", Imports: append([]string{"internal/pause", "internal/proc", "internal/wholefile", "mcp/oauth"}, face...)},
 		{Package: "mcp/gateway", Imports: append([]string{"mcp/registry", "internal/patch", "internal/unseen", "internal/wholefile"}, face...)},
-		{Package: "mcp/*", Imports: append([]string{"traces", "internal/netguard", "internal/pause", "internal/spell", "internal/wholefile", "mcp/*"}, face...)},
+		{Package: "mcp/*", Imports: append([]string{"traces", "tools/toolinfo", "internal/netguard", "internal/pause", "internal/spell", "internal/wholefile", "mcp/*"}, face...)},
 		{Package: "httpapi", Imports: append([]string{"agents", "internal/sse", "hooks", "receiver"}, face...)},
 		{Package: "httpapi/metrics", Imports: []string{"fault", "stats", "schedules", "hooks", "destinations", "internal/histogram"}},
 		{Package: "httpapi/rest", Imports: []string{"fault", "events", "statemachine", "work", "audit", "traces", "traces/otlp", "api", "schedules", "hooks", "undo", "bulk", "agents", "internal/sse"}},
