@@ -18,7 +18,7 @@ func (cq *callQueue) laneOf(t *statemachine.Task, s *statemachine.Step) dispatch
 	l := dispatch.Lane{
 		Queue: decide.QueueName(s.Queue), Tool: s.Tool, Suspect: decide.Suspect(s), Agents: dispatch.Selection(s.For), Requester: originalRequester(t), Share: shareOf(t),
 	}
-	l.Operator = !t.Submitted.Limited && !strings.HasPrefix(l.Requester, events.AgentPrefix)
+	l.Operator = seesAll(t, l.Requester)
 	switch {
 	case s.For != nil:
 		l.Queue = work.AgentsQueue
@@ -28,6 +28,11 @@ func (cq *callQueue) laneOf(t *statemachine.Task, s *statemachine.Step) dispatch
 		l.Root = t.Submitted.Root
 	}
 	return cq.dispatcher.WithKey(l, t.Submitted.LimitKey)
+}
+
+// seesAll reports whether who calls for a task sees the tasks of all identities: an operator does, an agent or a submitter does not.
+func seesAll(t *statemachine.Task, who string) bool {
+	return !t.Submitted.Limited && !strings.HasPrefix(who, events.AgentPrefix)
 }
 
 // modelShare begins the shares of requests to models: who has many of them under way has no fewer of other calls.

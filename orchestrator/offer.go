@@ -29,6 +29,9 @@ func (rd *reader) describeGate(e *entry, s *statemachine.Step, spec tools.Spec, 
 	if spec.NeedsApprovals {
 		call.Approvals = statusesOf(e.task)
 	}
+	if spec.NeedsSight {
+		call.SeesAll = call.Requester != "" && seesAll(e.task, call.Requester)
+	}
 	call.Recent, call.RetryAfter = rd.recentCalls(e.task, spec.RateClass())
 }
 

@@ -169,6 +169,8 @@ type Spec struct {
 	NeedsCheckpoints bool `json:"needs_checkpoints,omitempty"`
 	// NeedsApprovals requests the approvals of the task (Env.Approvals).
 	NeedsApprovals bool `json:"needs_approvals,omitempty"`
+	// NeedsSight requests whether the caller sees the tasks of all identities, for what the tool shows of others.
+	NeedsSight bool `json:"needs_sight,omitempty"`
 	// Session specifies how calls change the subscriptions of an MCP session (Env.Client.Session). The input field
 	// subscriptionId names the subscription to add or remove.
 	Session SessionUse `json:"session,omitempty"`

@@ -108,6 +108,8 @@ type Call struct {
 	// Requester is the identity that made this single call inside the task; for the calls of a plan, the submitter of the task or
 	// of its topmost parent. It is empty if the identity is not known.
 	Requester string `json:"requester,omitempty"`
+	// SeesAll is true if Requester sees the tasks of all identities, only for tools that need to know it.
+	SeesAll bool `json:"sees_all,omitempty"`
 	// Client describes the capabilities of the submitting program that the task can use; nil for none.
 	Client *events.Client `json:"client,omitempty"`
 	// Since is when the task or its topmost parent was submitted, only for tools that need it.

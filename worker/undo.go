@@ -101,8 +101,8 @@ func (u *undoKeeper) changedPaths(a *attempt) (paths []string, ok bool) {
 	return paths, len(paths) > 0 || program && (len(a.env.Writable) > 0 || a.env.Approval != "")
 }
 
-// undo reverts the changes of a session. Only an identity with access to the session and the operator may do that; for any other
-// identity it returns NOT_FOUND.
+// undo reverts the changes of a session. Only an identity with access to the session, or one that sees the tasks of all, may do that; for
+// any other identity it returns NOT_FOUND.
 func (u *undoKeeper) undo(ctx context.Context, a *attempt, what tools.Undo) (tools.Undone, error) {
 	if what.Session == "" {
 		what.Session = a.Session
@@ -112,7 +112,7 @@ func (u *undoKeeper) undo(ctx context.Context, a *attempt, what tools.Undo) (too
 		return tools.Undone{}, fault.New(fault.RequiredField, "is missing: the call belongs to no session").WithField("session")
 	case u.store == nil:
 		return tools.Undone{}, fault.New(fault.ToolUnavailable, "this worker runs no programs, and keeps nothing")
-	case !u.access.forOperator(a) && !u.workspaces.HasAccess(a.Requester, what.Session):
+	case !u.access.seesAll(a) && !u.workspaces.HasAccess(a.Requester, what.Session):
 		return tools.Undone{}, fault.New(fault.NotFound, "there is no session %s", what.Session).WithField("session")
 	}
 	if err := u.checkUndo(a, what); err != nil {
@@ -148,7 +148,7 @@ func (u *undoKeeper) by(a *attempt, by undo.By) tools.ChangedBy {
 	switch {
 	case by.Session == "":
 		out = tools.ChangedBy{Who: "somebody outside of sessions"}
-	case !u.access.forOperator(a) && !u.workspaces.HasAccess(a.Requester, events.TaskID(by.Session)):
+	case !u.access.seesAll(a) && !u.workspaces.HasAccess(a.Requester, events.TaskID(by.Session)):
 		out = tools.ChangedBy{Who: "a session of somebody else"}
 	}
 	if at := by.At.UTC(); !by.At.IsZero() {

@@ -160,9 +160,10 @@ func TestUndoNamesWhoChangedSince(t *testing.T) {
 	for who, want := range map[string][]tools.ChangedBy{
 		"user:ada": {{Task: later.Task, Step: "a"}, {Task: ofAda.Task, Step: "a"}},
 		"user:eve": {{Task: later.Task, Step: "a"}, {Who: "a session of somebody else"}},
+		"user:bob": {{Task: later.Task, Step: "a"}, {Task: ofAda.Task, Step: "a"}},
 	} {
 		look := inSession("PROJECT_UNDO", `{"dry_run":true,"force":true,"task":"`+string(inSession("", "").Task)+`"}`)
-		look.Requester = who
+		look.Requester, look.SeesAll = who, who == "user:bob"
 		out := b.Execute(t.Context(), look)
 		require.Nil(t, out.Error, who)
 		var got struct{ Later []tools.ChangedLater }

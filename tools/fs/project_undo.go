@@ -34,6 +34,7 @@ var projectUndo = tools.WithEffect[projectUndoIn, projectUndoOut](tools.DefineIn
 	Effect:     tools.Destructive,
 	Gate:       tools.InProgress,
 	Approval:   tools.ByEffect,
+	NeedsSight: true,
 	Errors:     []string{"NOT_FOUND", "REQUIRED_FIELD", "TOOL_UNAVAILABLE", "EXEC_FAILED", "APPROVAL_REQUIRED"},
 }, intendUndo, func(ctx context.Context, env *tools.Env, in projectUndoIn) (projectUndoOut, error) {
 	for field, id := range map[string]string{"session": in.Session, "task": in.Task} {
