@@ -47,7 +47,7 @@ package: release bin/nfpm bin/cyclonedx-gomod ## build a release, a tar, a deb, 
 	scripts/image
 	scripts/package
 
-package-check: package bin/cosign ## check the image, the unit, the packages, the formula and signatures, and a Debian machine that installs and purges the deb; needs root, debootstrap, lintian, rpm, ruby and systemd-nspawn
+package-check: package bin/cosign ## check the image, the unit, the packages, the formula and signatures, and a Debian machine that installs and purges the deb; needs root, debootstrap, lintian, rpm, rpmlint, ruby and systemd-nspawn
 	scripts/image-check
 	scripts/package-check
 
