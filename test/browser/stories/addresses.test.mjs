@@ -54,6 +54,23 @@ test('a revision and a step that a task does not have are named, beside the task
   await kit.close(page)
 })
 
+test('a view that a task does not have is named, and the timeline is shown', async () => {
+  const page = await kit.open(`/tasks/${ids.done}?tab=nonsense`)
+  await page.getByRole('alert').getByText('tab nonsense does not exist; one of timeline, graph, events, logs, files, data').waitFor()
+  await page.getByRole('link', { name: 'Timeline', exact: true }).and(page.locator('[aria-current=page]')).waitFor()
+  await settled(page)
+  await accessible(page, 'refused view of a task')
+  await remove(page, 'tab nonsense').click()
+  await page.getByRole('alert').waitFor({ state: 'detached' })
+  assert.doesNotMatch(page.url(), /tab/)
+  await kit.show(page, `/tasks/${ids.done}?tab=conversation`)
+  await remove(page, 'tab conversation').waitFor()
+  await kit.show(page, `/tasks/${ids.done}?tab=data`)
+  await page.getByRole('link', { name: 'Data', exact: true }).and(page.locator('[aria-current=page]')).waitFor()
+  assert.equal(await page.getByRole('alert').count(), 0)
+  await kit.close(page)
+})
+
 test('no command decides about a call in doubt before a person has chosen', async () => {
   const page = await kit.open(`/inbox/${ids.doubt}`)
   await page.getByLabel(/It did not happen/).waitFor()

@@ -3,12 +3,14 @@ import type { ApprovalView, QuestionView } from '../api.ts'
 import { aborted } from '../client.ts'
 import { entries, plural } from '../format.ts'
 import { findingOut, inboxRound, kindNames, nothingOf, readInbox, rule, wrongOf, type Inbox, type Item, type Kind } from '../inbox.ts'
+import { apart, found } from '../inboxrows.ts'
 import { useKeys } from '../keys.ts'
 import { decides, epoch, narrow, now, status } from '../node.ts'
 import { go, href, path, query, setQuery } from '../route.ts'
 import { isTaskID } from '../tasks.ts'
 import { ticked } from '../ticked.ts'
 import { announce, hush } from '../ui/announce.tsx'
+import { FilterText } from '../ui/filter.tsx'
 import { Empty, Loading, Problem } from '../ui/notice.tsx'
 import { Refused } from '../ui/refused.tsx'
 import { Line, Txt } from '../ui/text.tsx'
@@ -19,6 +21,7 @@ import { ApprovalCard, FullApproval } from './approval.tsx'
 import { InboxActs, selectable } from './inboxacts.tsx'
 import { QuestionCard } from './question.tsx'
 import { StuckCard } from './stuck.tsx'
+import { UnsureOf } from './unsure.tsx'
 
 /** InboxPage lists what waits for a person, and shows one entry of it. id is that entry, '' for the first. */
 export function InboxPage({ id }: { id: string }) {
@@ -38,8 +41,10 @@ export function InboxPage({ id }: { id: string }) {
   }, [inboxRound.value, epoch.value])
 
   const kind = query.value.get('kind') as Kind | null
-  useEffect(() => setChosen(new Set()), [kind])
-  const items = useMemo(() => (inbox?.items ?? []).filter((i) => !kind || i.kind === kind), [inbox, kind])
+  const find = query.value.get('find') ?? ''
+  useEffect(() => setChosen(new Set()), [kind, find])
+  const items = useMemo(() => found((inbox?.items ?? []).filter((i) => !kind || i.kind === kind), find), [inbox, kind, find])
+  const differ = useMemo(() => apart(inbox?.items ?? []), [inbox])
   const at = items.findIndex((i) => i.id === id)
   const open = id ? inbox?.items.find((i) => i.id === id) : items[0]
   const shown = id || items[0]?.id || ''
@@ -74,38 +79,43 @@ export function InboxPage({ id }: { id: string }) {
       <h1>Inbox</h1>
       <section class="list" aria-label="What waits for you">
         <Kinds of={inbox.items} kind={kind} />
+        {(find || inbox.items.length > 1) && <search><FilterText id="inbox-find" label="Find" value={find} hint="name, tool, person or id" onChange={(f) => setQuery({ find: f })} /></search>}
         <Problem of={problem} />
         {inbox.omitted + inbox.unread > 0 && <p class="note">{entries(inbox.omitted)} left out, {plural(inbox.unread, 'task')} unreadable.</p>}
         <InboxActs of={items.filter((i) => chosen.has(i.id))} onDone={() => { setChosen(new Set()); inboxRound.value++ }} />
-        <FindingOut none={items.length === 0} kind={kind} all={inbox.items.length} />
+        <FindingOut none={items.length === 0} kind={kind} find={find} all={inbox.items.length} />
         {items.length > 0 && (
           <>
             <p class="quiet small">{rule}</p>
             <div class="inboxheads" aria-hidden="true"><span>Waits</span><span>Ends</span></div>
             <Virtual
               items={items} height={narrow.value ? 88 : 68} label="Inbox entries" id={(i) => i.id} cursor={at} onCursor={(i) => show(items[i])}
-              row={(i) => <Entry of={i} current={i === open} chosen={chosen.has(i.id)} onChoose={(range) => toggle(i, range)} />}
+              row={(i) => <Entry of={i} differs={differ.get(i.id) ?? ''} current={i === open} chosen={chosen.has(i.id)} onChoose={(range) => toggle(i, range)} />}
             />
           </>
         )}
       </section>
       <section class="detail" aria-label="Details" onFocusIn={() => { if (!id) show(open) }}>
-        {id && <a class="back" href={href('/inbox', { kind: kind ?? undefined })}>← All entries</a>}
+        {id && <a class="back" href={href('/inbox', kept())}>← All entries</a>}
         {open ? <Card key={open.id} of={open} onDone={done} /> : id ? <Closed key={id} id={id} next={inbox.items.find((i) => i.task === id)} onDone={done} /> : null}
       </section>
     </div>
   )
 }
 
-/** FindingOut says that the list may still lack something, or that there is nothing (of a kind; all is how many entries there are of all). */
-function FindingOut({ none, kind, all }: { none: boolean; kind: Kind | null; all: number }) {
+/** FindingOut says that the list may still lack something, or that there is nothing (of a kind, or of a search; all is how many entries there are of all). */
+function FindingOut({ none, kind, find, all }: { none: boolean; kind: Kind | null; find: string; all: number }) {
   const text = findingOut(status.value?.started_at, now.value)
   if (text) return <p class="note">{text}</p>
   if (!none) return null
+  if (find && all > 0) return <Empty title="No entry matches."><a href={href('/inbox', { kind: kind ?? undefined })}>Clear the search</a>, or write another one: an entry is found by parts of its name, task, tool, step, people and id.</Empty>
   return <Empty title={nothingOf(kind)}>{kind && all > 0 && <><a href={href('/inbox')}>All that waits: {all}</a>. </>}Approvals, questions, calls in doubt, failed tasks and tasks that wait for a worker that nobody has started appear here by themselves.</Empty>
 }
 
-const show = (item: Item | undefined): void => { if (item) go(href(`/inbox/${item.id}`, { kind: query.value.get('kind') ?? undefined }), true) }
+/** kept are the parameters of the list that a link to an entry keeps. */
+const kept = () => ({ kind: query.value.get('kind') ?? undefined, find: query.value.get('find') ?? undefined })
+
+const show = (item: Item | undefined): void => { if (item) go(href(`/inbox/${item.id}`, kept()), true) }
 
 function Kinds({ of, kind }: { of: Item[]; kind: Kind | null }) {
   return (
@@ -122,13 +132,14 @@ function Kinds({ of, kind }: { of: Item[]; kind: Kind | null }) {
 const marks: Record<Kind, string> = { approval: 'person', question: 'person', doubt: 'block', dead: 'bad', stuck: 'block' }
 const single: Record<Kind, string> = { approval: 'Approval', question: 'Question', doubt: 'In doubt', dead: 'Dead letter', stuck: 'Stuck' }
 
-function Entry({ of: i, current, chosen, onChoose }: { of: Item; current: boolean; chosen: boolean; onChoose: (range: boolean) => void }) {
+/** Entry is a row. differs tells it from others with the same name. */
+function Entry({ of: i, differs, current, chosen, onChoose }: { of: Item; differs: string; current: boolean; chosen: boolean; onChoose: (range: boolean) => void }) {
   const risk = i.kind === 'approval' ? i.approval.risk : ''
   return (
     <div class={`entry ${current ? 'current' : ''}`}>
-      {decides.value && (selectable(i) ? <input type="checkbox" checked={chosen} onClick={(e) => onChoose(e.shiftKey)} aria-label={`Select ${i.title}`} /> : <span class="space" />)}
-      <a href={href(`/inbox/${i.id}`, { kind: query.value.get('kind') ?? undefined })} aria-current={current ? 'true' : undefined}>
-        <span class="title"><Line>{i.title}</Line></span>
+      {decides.value && (selectable(i) ? <input type="checkbox" checked={chosen} onClick={(e) => onChoose(e.shiftKey)} aria-label={`Select ${i.title}${differs && `, ${differs}`}`} /> : <span class="space" />)}
+      <a href={href(`/inbox/${i.id}`, kept())} aria-current={current ? 'true' : undefined}>
+        <span class="titles"><span class="title"><Line>{i.title}</Line></span>{differs && <span class="differs cut"><Line>{differs}</Line></span>}</span>
         <span class="meta"><span class={`state ${marks[i.kind]}`}>{single[i.kind]}</span>{risk && <span class={`risk ${risk}`}>{risk} risk</span>}<span class="cut"><Line>{i.taskName}</Line></span><span class="waits"><span class="hidden">waits </span><Ago at={i.since} /></span><span class="ends">{i.until ? <Left at={i.until} /> : <span class="quiet">no end</span>}</span></span>
       </a>
     </div>
@@ -150,7 +161,7 @@ function Closed({ id, next, onDone }: { id: string; next: Item | undefined; onDo
   if (approval.data) return <ApprovalCard of={approval.data} onDone={onDone} reload={approval.reload} />
   if (question.data) return <QuestionCard of={question.data} onDone={onDone} />
   if (isTaskID(id) && next) return <AsksAgain of={next} />
-  if (isTaskID(id)) return <Empty title="This task no longer waits for you."><a href={href(`/tasks/${id}`)}>Open the task</a> to see how it stands. If it asks again, this page goes there.</Empty>
+  if (isTaskID(id)) return <><UnsureOf task={id} onKnown={() => {}} /><Empty title="This task no longer waits for you."><a href={href(`/tasks/${id}`)}>Open the task</a> to see how it stands. If it asks again, this page goes there.</Empty></>
   return approval.problem || question.problem ? <Problem of={approval.problem ?? question.problem} /> : <Loading />
 }
 

@@ -9,7 +9,7 @@ import { Copy } from '../ui/copy.tsx'
 import { Txt } from '../ui/text.tsx'
 import { mayNot } from './approval.tsx'
 import { Continue } from './stuck.tsx'
-import { Truth } from './unsure.tsx'
+import { Truth, UnsureOf } from './unsure.tsx'
 
 /** Settled says who decided, or why the reader may not. */
 export function Settled({ of: a }: { of: ApprovalView }) {
@@ -41,6 +41,7 @@ export function WayOut({ of: a, onDone, reload }: { of: ApprovalView; onDone: ()
     <section>
       <h3>What to do</h3>
       <p>{blocked ? 'Nobody decided in time, and the task waits.' : 'Nobody decided in time, and the task has failed. A redrive begins it anew with the results that it has, and the call asks again.'}</p>
+      <UnsureOf task={a.task} onKnown={after} />
       <Continue of={{ id: a.task, name: a.task_name, state: a.task_state, block: blocked ? 'expired' : '' }} rev={a.task_rev} onDone={after} onStale={after} />
     </section>
   )

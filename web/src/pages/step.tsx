@@ -7,6 +7,7 @@ import { duration } from '../format.ts'
 import { nodes } from '../graph.ts'
 import { decides } from '../node.ts'
 import { go, href, query } from '../route.ts'
+import { openSteer, steer } from '../steering.ts'
 import { length, look, type Bar } from '../timeline.ts'
 import { announce } from '../ui/announce.tsx'
 import { Command } from '../ui/copy.tsx'
@@ -101,7 +102,8 @@ export function RetryDialog({ id, task, from, onClose }: { id: string; task: Tas
   const risky = [...live].filter((k) => ['write', 'destructive'].includes(task.steps.get(k)?.effect ?? '') && task.steps.get(k)?.state === 'succeeded')
   const start = async () => {
     let next = id
-    if (!(await action.run(async () => { next = (await post<SubmitReply>(`/tasks/${id}/retry`, { seen_rev: task.rev, ...(from ? { from } : {}) })).id }))) return
+    const ok = await action.run(async () => { next = (await steer(id, from ? `retry from ${from}` : 'retry', task.rev, () => post<SubmitReply>(`/tasks/${id}/retry`, { seen_rev: task.rev, ...(from ? { from } : {}) }))).id })
+    if (!ok) return openSteer(id) ? onClose() : undefined // the page of the task says that the outcome is not known
     announce('A new task continues.')
     onClose()
     go(href(`/tasks/${next}`))
@@ -113,7 +115,7 @@ export function RetryDialog({ id, task, from, onClose }: { id: string; task: Tas
       {risky.length > 0 && <p class="note">These succeeded and have effects that would happen again: <Txt>{risky.join(', ')}</Txt></p>}
       <Problem of={action.problem} />
       <div class="actions">
-        <span class="pair"><button type="button" class="primary" disabled={action.busy} onClick={() => void start()}>{from ? `Retry from ${from}` : 'Retry'}</button><Command text={commands.retry(id, from)} /></span>
+        <span class="pair"><button type="button" class="primary" disabled={action.busy || openSteer(id) !== undefined} onClick={() => void start()}>{from ? `Retry from ${from}` : 'Retry'}</button><Command text={commands.retry(id, from)} /></span>
       </div>
     </Dialog>
   )

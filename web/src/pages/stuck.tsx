@@ -3,10 +3,12 @@ import type { ApprovalView, ExplainReply, Json, StepView, Summary, TaskView } fr
 import { taskNow } from '../bulk.ts'
 import { post } from '../client.ts'
 import { commands } from '../commands.ts'
+import { unanswered } from '../decisions.ts'
 import { record } from '../json.ts'
 import { decides, submits } from '../node.ts'
 import { reaching } from '../reach.ts'
 import { go, href } from '../route.ts'
+import { openSteer, steer } from '../steering.ts'
 import { announce } from '../ui/announce.tsx'
 import { Bulk, type Job } from '../ui/bulk.tsx'
 import { Command } from '../ui/copy.tsx'
@@ -19,6 +21,7 @@ import { Ago } from '../ui/time.tsx'
 import { useAction, useGet } from '../ui/use.ts'
 import { Asked } from './approval.tsx'
 import { Causes } from './causes.tsx'
+import { UnsureOf } from './unsure.tsx'
 
 /**
  * StuckCard shows a task that only a person can bring further: in doubt, in the dead letter, or stuck because it waits for a worker that nobody has
@@ -34,6 +37,7 @@ export function StuckCard({ of: t, asked, waits, onDone }: { of: Summary; asked:
       <p class="kicker">{doubtful.length ? 'In doubt' : waits ? 'Stuck' : 'Dead letter'}</p>
       <h2 id={t.id}><a href={href(`/tasks/${t.id}`)}><Txt>{t.name || t.id}</Txt></a></h2>
       <p><State of={t.state} paused={t.paused} /> <span class="quiet">since <Ago at={t.updated_at} />, submitted by <Txt>{t.requestor}</Txt></span></p>
+      <UnsureOf task={t.id} onKnown={() => { reload(); onDone() }} />
       <Problem of={task.problem} />
       {why.data ? <Causes of={why.data} /> : <Loading />}
       {asked.map((a) => <Asked key={a.id} of={a} />)}
@@ -67,7 +71,7 @@ export function Resolve({ task, rev, step, onDone, onStale }: { task: string; re
   const args = record(record(record(folded.data?.task)?.['steps'])?.[step.key])?.['args']
   const submit = async (e: Event) => {
     e.preventDefault()
-    if (await action.run(() => post(`/tasks/${task}/resolve`, { step: step.key, as, reason, seen_rev: rev }))) {
+    if (await action.run(() => steer(task, `resolve step ${step.key}`, rev, () => post(`/tasks/${task}/resolve`, { step: step.key, as, reason, seen_rev: rev }), `${task}/${step.key}`))) {
       why.set('')
       announce('Resolved.')
       onDone()
@@ -87,8 +91,8 @@ export function Resolve({ task, rev, step, onDone, onStale }: { task: string; re
             ))}
           </fieldset>
           <ReasonField of={why} about="stays in the log" />
-          <Problem of={action.problem} />
-          <div class="actions"><span class="pair"><button class="primary" disabled={action.busy}>Resolve</button>{as && <Command text={commands.resolve(task, step.key, as, reason)} />}</span></div>
+          {!unanswered(action.problem) && <Problem of={action.problem} />}
+          <div class="actions"><span class="pair"><button class="primary" disabled={action.busy || openSteer(task) !== undefined}>Resolve</button>{as && <Command text={commands.resolve(task, step.key, as, reason)} />}</span></div>
         </form>
       )}
     </section>
@@ -102,7 +106,7 @@ const choices: [string, string][] = [
 /** CancelButton cancels one task after a confirmation, because a cancelled task cannot go on. */
 export function CancelButton({ of: t, off = false, onDone }: { of: Pick<Summary, 'id' | 'name' | 'state'> & { rev?: number }; off?: boolean; onDone: () => void }) {
   const job = (reason: string): Job => ({
-    id: t.id, title: t.name || t.id, now: () => taskNow(t.id), detail: 'with its children and its running calls', skip: '', command: commands.cancel(t.id, reason.trim()), run: () => post(`/tasks/${t.id}/cancel`, { reason, seen_rev: t.rev }),
+    id: t.id, title: t.name || t.id, now: () => taskNow(t.id), detail: 'with its children and its running calls', skip: '', command: commands.cancel(t.id, reason.trim()), run: () => steer(t.id, 'cancel', t.rev, () => post(`/tasks/${t.id}/cancel`, { reason, seen_rev: t.rev })),
   })
   return <Bulk verb="Cancel" off={off} danger reason="optional" jobs={(reason) => [job(reason)]} onDone={onDone} />
 }
@@ -112,7 +116,7 @@ export function Continue({ of: t, rev, waits = false, onDone, onStale }: { of: P
   const action = useAction(onStale)
   const run = async (what: 'redrive' | 'resume') => {
     let id = t.id
-    const ok = await action.run(async () => { id = (await post<{ id?: string }>(`/tasks/${t.id}/${what}`, { seen_rev: rev })).id ?? id })
+    const ok = await action.run(async () => { id = (await steer(t.id, what, rev, () => post<{ id?: string }>(`/tasks/${t.id}/${what}`, { seen_rev: rev }))).id ?? id })
     if (!ok) return
     announce('Done.')
     onDone()
@@ -120,13 +124,14 @@ export function Continue({ of: t, rev, waits = false, onDone, onStale }: { of: P
   }
   if (!submits.value) return null
   const failed = t.state === 'FAILED'
+  const off = action.busy || openSteer(t.id) !== undefined
   return (
     <>
-      <Problem of={action.problem} />
+      {!unanswered(action.problem) && <Problem of={action.problem} />}
       <div class="actions">
         {decides.value && !waits && (failed
-          ? <span class="pair"><button class="primary" disabled={action.busy} onClick={() => void run('redrive')}>Redrive</button><Command text={commands.redrive(t.id)} /></span>
-          : <span class="pair"><button class="primary" disabled={action.busy} onClick={() => void run('resume')}>Resume</button><Command text={commands.resume(t.id)} /></span>)}
+          ? <span class="pair"><button class="primary" disabled={off} onClick={() => void run('redrive')}>Redrive</button><Command text={commands.redrive(t.id)} /></span>
+          : <span class="pair"><button class="primary" disabled={off} onClick={() => void run('resume')}>Resume</button><Command text={commands.resume(t.id)} /></span>)}
         {!failed && <span class="pair"><CancelButton of={{ ...t, ...(rev ? { rev } : {}) }} onDone={onDone} /><Command text={commands.cancel(t.id)} /></span>}
         <a class="button" href={href(`/tasks/${t.id}`)}>Open the task</a>
       </div>

@@ -2,12 +2,14 @@ import { useState } from 'preact/hooks'
 import type { ApprovalView, ApprovalsReply, ExplainReply, Progress, StepView, TaskView } from '../api.ts'
 import { address, post } from '../client.ts'
 import { commands } from '../commands.ts'
+import { unanswered } from '../decisions.ts'
 import { terminal, type Task } from '../fold.ts'
 import { count, duration, moment, plural } from '../format.ts'
 import { useKeys } from '../keys.ts'
 import { decides, limited, now, submits } from '../node.ts'
-import { wrongPlace } from '../refused.ts'
+import { unknownIn, wrongPlace } from '../refused.ts'
 import { closeQuery, go, href, openQuery, query, setQuery } from '../route.ts'
+import { openSteer, steer } from '../steering.ts'
 import { barsAt } from '../timeline.ts'
 import { announce } from '../ui/announce.tsx'
 import { Command, Copy } from '../ui/copy.tsx'
@@ -36,6 +38,7 @@ import { TraceLink, TraceOf } from './trace.tsx'
 import { TimelineView } from './timeline.tsx'
 import { Value } from './value.tsx'
 import { Undo } from './undo.tsx'
+import { UnsureOf } from './unsure.tsx'
 
 /** TaskPage shows one task: why it does not move, what it did when, and its state at any revision. */
 export function TaskPage({ id }: { id: string }) {
@@ -51,7 +54,10 @@ export function TaskPage({ id }: { id: string }) {
   const t = { ...task.data, state }
   const asked = Number(query.value.get('rev') ?? 0)
   const past = asked > 0 && asked < history.rev
-  const wrong = wrongPlace(query.value, Math.max(t.rev, history.rev), following.loaded ? new Set(history.at(Infinity).steps.keys()) : undefined)
+  const wrong = [
+    ...wrongPlace(query.value, Math.max(t.rev, history.rev), following.loaded ? new Set(history.at(Infinity).steps.keys()) : undefined),
+    ...unknownIn(query.value, { tab: tabsOf(t) }),
+  ]
   const at: Moment = { rev: past ? asked : history.rev, past, task: history.at(past ? asked : history.rev), time: past ? history.timeOf(asked) : NaN }
   const waiting = (approvals.data?.approvals ?? []).filter((a) => a.status === 'pending')
   return (
@@ -60,6 +66,7 @@ export function TaskPage({ id }: { id: string }) {
       {why.data && !past && <Causes of={why.data} />}
       {!past && <HoldsOf task={t} onChange={reload} />}
       <LostOf task={id} waiting={waiting} />
+      <UnsureOf task={id} onKnown={reload} />
       <Problem of={following.problem} />
       {wrong.length > 0 && <Refused of={wrong} says="The address of this page names what this task does not have." />}
       <TaskActions of={t} following={following} onChange={reload} />
@@ -107,16 +114,17 @@ function TaskActions({ of: t, following, onChange }: PartProps) {
   const [retry, setRetry] = useState(false)
   const fork = query.value.get('fork')
   const over = terminal(t.state)
-  const run = (what: string) => action.run(() => post(`/tasks/${t.id}/${what}`, { seen_rev: t.rev })).then((ok) => { if (ok) { announce('Done.'); onChange() } })
+  const run = (what: string) => action.run(() => steer(t.id, what, t.rev, () => post(`/tasks/${t.id}/${what}`, { seen_rev: t.rev }))).then((ok) => { if (ok) { announce('Done.'); onChange() } })
   const closeFork = () => closeQuery({ fork: undefined })
   const decide = decides.value
+  const off = action.busy || openSteer(t.id) !== undefined
   return (
     <>
       <div class="actions" role="group" aria-label="Actions">
         {decide && (t.state === 'FAILED' || t.state === 'CANCELLED') && <span class="pair"><button class="primary" onClick={() => setRetry(true)}>Retry…</button><Command text={commands.retry(t.id)} /></span>}
         {decide && !over && (t.paused
-          ? <span class="pair"><button disabled={action.busy} onClick={() => void run('resume')}>Resume</button><Command text={commands.resume(t.id)} /></span>
-          : <span class="pair"><button disabled={action.busy} onClick={() => void run('pause')}>Pause</button><Command text={commands.pause(t.id)} /></span>)}
+          ? <span class="pair"><button disabled={off} onClick={() => void run('resume')}>Resume</button><Command text={commands.resume(t.id)} /></span>
+          : <span class="pair"><button disabled={off} onClick={() => void run('pause')}>Pause</button><Command text={commands.pause(t.id)} /></span>)}
         {submits.value && <span class="pair"><CancelButton of={t} off={over} onDone={onChange} />{!over && <Command text={commands.cancel(t.id)} />}</span>}
         {decide && <span class="pair"><button onClick={() => openQuery({ fork: query.value.get('rev') ?? String(t.rev) })}>Fork…</button><Command text={commands.forkDry(t.id, query.value.get('rev') ?? '')} /></span>}
         {decide && over && t.session && t.session !== t.id && !t.parent && <span class="pair"><Undo session={t.id} title={t.name || t.id} what="call" /><Command text={commands.undoDry(t.id)} /></span>}
@@ -124,7 +132,7 @@ function TaskActions({ of: t, following, onChange }: PartProps) {
         <span class="pair"><a class="button" href={href('/compare', { a: t.retry_of || t.fork_of || t.id, b: t.retry_of || t.fork_of ? t.id : undefined })}>Compare</a></span>
         {!limited.value && <span class="pair"><a class="button" href={address(`/tasks/${t.id}/export`)} download>Export</a><Command text={commands.export(t.id)} /></span>}
       </div>
-      <Problem of={action.problem} />
+      {!unanswered(action.problem) && <Problem of={action.problem} />}
       {retry && <RetryDialog id={t.id} task={following.history.at(Infinity)} from="" onClose={() => setRetry(false)} />}
       {fork !== null && decide && <ForkDialog task={t} at={fork} steps={(t.steps ?? []).map((s) => s.key)} live="" onClose={closeFork} />}
     </>
@@ -134,15 +142,20 @@ function TaskActions({ of: t, following, onChange }: PartProps) {
 const views = ['timeline', 'graph', 'events', 'logs', 'files', 'data', 'conversation'] as const
 type Tab = (typeof views)[number]
 
+const agentsOf = (t: TaskView): string[] => (t.steps ?? []).filter((s) => s.kind === 'agent').map((s) => s.key)
+
+/** tabsOf returns the views of a task: one without agents has no conversation. */
+const tabsOf = (t: TaskView): readonly Tab[] => views.filter((name) => name !== 'conversation' || agentsOf(t).length > 0)
+
 /** Body is what depends on the revision: the slider and the tabs. */
 function Body({ of: t, following, at, waiting, onChange }: PartProps & { at: Moment; waiting: ApprovalView[] }) {
   const { history, version } = following
   const { rev, task } = at
   const live = !at.past
   const [collapse, setCollapse] = useState(true)
-  const agents = (t.steps ?? []).filter((s) => s.kind === 'agent').map((s) => s.key)
-  const tabs: readonly Tab[] = views.filter((name) => name !== 'conversation' || agents.length > 0)
-  const tab = (tabs as readonly string[]).includes(query.value.get('tab') ?? '') ? (query.value.get('tab') as Tab) : 'timeline'
+  const agents = agentsOf(t)
+  const tabs = tabsOf(t)
+  const tab = tabs.find((name) => name === query.value.get('tab')) ?? 'timeline'
   const selected = query.value.get('step') ?? ''
   const step = task.steps.get(selected)
   const questions = (t.questions ?? []).filter((q) => q.status === 'open')

@@ -221,7 +221,7 @@ async function oneByOne(jobs: Job[], report: (id: string, result: Outcome) => vo
   const worker = async () => {
     for (let j = rest.shift(); j; j = rest.shift()) {
       const id = j.id
-      await j.run().then(() => report(id, { text: 'done', failed: false }), (e: unknown) => report(id, { text: e instanceof Fault ? `${e.code}: ${e.message}` : String(e), failed: true }))
+      await j.run().then(() => report(id, { text: 'done', failed: false }), (e: unknown) => report(id, { text: unanswered(e) ? 'it is not known whether this was done: the node has not answered' : e instanceof Fault ? `${e.code}: ${e.message}` : String(e), failed: true }))
     }
   }
   await Promise.all(Array.from({ length: atOnce }, worker))
