@@ -277,15 +277,17 @@ func (t *target) nodeDied() bool {
 	return t.nodeDir != "" && err == nil && errors.Is(syscall.Kill(info.PID, 0), syscall.ESRCH)
 }
 
-// NodeEnded returns UNAVAILABLE if the connection is to the node of a data directory and that node has ended; otherwise nil.
+// NodeEnded returns UNAVAILABLE if the connection is to the node of a data directory and that node has ended, whether or not another one
+// runs there by now; otherwise nil.
 func (c *Conn) NodeEnded() error {
 	if c.target.nodeDir == "" {
 		return nil
 	}
-	if _, err := readNode(c.target.nodeDir); errors.Is(err, fs.ErrNotExist) {
+	info, err := readNode(c.target.nodeDir)
+	if errors.Is(err, fs.ErrNotExist) {
 		return noNode(c.target.nodeDir, err)
 	}
-	if c.target.nodeDied() {
+	if err == nil && info.URL != c.target.config.URL || c.target.nodeDied() {
 		return noNode(c.target.nodeDir, nil)
 	}
 	return nil

@@ -105,14 +105,17 @@ func TestClientFollowsTheNode(t *testing.T) {
 	client, err := bus.Dial(t.Context(), bus.DialConfig{DataDir: n.Config.DataDir})
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
+	require.NoError(t, client.NodeEnded())
 	before := n.Server.Addr()
 	n.Stop(t)
+	assert.True(t, fault.Has(client.NodeEnded(), fault.Unavailable))
 	taken, err := net.Listen("tcp", strings.TrimPrefix(before, "nats://"))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, taken.Close()) })
 
 	n.Start(t)
 	require.NotEqual(t, before, n.Server.Addr())
+	assert.True(t, fault.Has(client.NodeEnded(), fault.Unavailable), "another node runs there, not the one that was dialled")
 	require.Eventually(t, func() bool { return client.NATS().FlushTimeout(time.Second) == nil }, time.Minute, 10*time.Millisecond)
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"testing"
 	"time"
@@ -89,4 +90,41 @@ func TestReadyOfAnEndedNode(t *testing.T) {
 	assert.True(t, fault.Has(err, fault.Unavailable), err)
 	require.ErrorContains(t, err, "no node runs on the data directory")
 	require.NoError(t, s.Close(t.Context()))
+}
+
+// passingNode is a session at a node that may have ended.
+type passingNode struct {
+	session
+
+	ended bool
+}
+
+func (passingNode) Embedded() bool              { return false }
+func (passingNode) Close(context.Context) error { return nil }
+
+func (n passingNode) List(context.Context, api.ListRequest) (api.ListReply, error) {
+	if n.ended {
+		return api.ListReply{}, fault.New(fault.Unavailable, "no node serves it")
+	}
+	return api.ListReply{}, nil
+}
+
+// Beside a loop of short commands, the node to which a session goes on may have ended as well. A request is repeated some times.
+func TestRequestIsRepeatedAtLaterNodes(t *testing.T) {
+	t.Parallel()
+	for ended, served := range map[int]bool{1: true, 3: true, renewals: true, renewals + 1: false} {
+		opened := 1
+		s := newReconnectingSession(passingNode{ended: true}, func() (session, error) {
+			opened++
+			return passingNode{ended: opened <= ended}, nil
+		}, time.Now)
+		_, err := s.List(t.Context(), api.ListRequest{})
+		if served {
+			require.NoError(t, err, "%d nodes end", ended)
+			assert.Equal(t, ended+1, opened)
+			continue
+		}
+		assert.True(t, fault.Has(err, fault.Unavailable), "%d nodes end: %v", ended, err)
+		assert.Equal(t, renewals+1, opened)
+	}
 }

@@ -166,9 +166,9 @@ func errNoConcurrency(who string) *fault.Error {
 
 // redial opens a session after a start failed with the error conflict, because another process holds the data directory. It
 // waits a moment until that process answers as a node, or until it ends and a node can be started here. Otherwise it uses any node
-// that answers, or returns conflict.
+// that answers, or returns conflict. It tries often: beside a loop of short commands the directory is free for milliseconds.
 func (p processNodes) redial(ctx context.Context, cfg config.Config, m mode, conflict error) (session, error) {
-	const between, patience = 100 * time.Millisecond, 5 * time.Second
+	const between, patience = 10 * time.Millisecond, 5 * time.Second
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	tick := time.NewTicker(between)

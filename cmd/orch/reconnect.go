@@ -136,11 +136,20 @@ func (l *reconnectingSession) send(ctx context.Context, c api.Call) error {
 		l.renew(ctx, s)
 		return err
 	}
-	if ctx.Err() == nil && l.renew(ctx, s) {
-		return c.Make(ctx, l.session())
+	for range renewals {
+		if ctx.Err() != nil || !l.renew(ctx, s) {
+			return err
+		}
+		s = l.session()
+		if err = c.Make(ctx, s); !fault.Has(err, fault.Unavailable) || s.Embedded() {
+			return err
+		}
 	}
 	return err
 }
+
+// renewals is how often a request is repeated at another node. Beside a loop of short commands, each of these nodes may end at once.
+const renewals = 5
 
 // Ask implements session. It does not start another node, because such requests run in the background. The connection itself
 // reconnects to a restarted node.
