@@ -74,8 +74,8 @@ func TimeOfAgent(id string) time.Time {
 // NewTokenID returns a new id for a bearer token: "TOK_" and a ULID. The id is not secret.
 func NewTokenID(at time.Time) string { return "TOK_" + newULID(at, rand.Reader) }
 
-// NewScheduleID returns a new id for a schedule: "SCH_" and a ULID.
-func NewScheduleID(at time.Time) string { return "SCH_" + newULID(at, rand.Reader) }
+// ScheduleIDFrom returns a new id for a schedule with random bits from entropy, which must not fail: "SCH_" and a ULID.
+func ScheduleIDFrom(at time.Time, entropy io.Reader) string { return "SCH_" + newULID(at, entropy) }
 
 // NewDestinationID returns a new id for a destination: "DEST_" and a ULID.
 func NewDestinationID(at time.Time) string { return "DEST_" + newULID(at, rand.Reader) }

@@ -47,8 +47,10 @@ func (s *Scheduler) PutSchedule(ctx context.Context, r api.PutScheduleRequest) (
 		return api.ScheduleView{}, err
 	}
 	r.Definition.Note = s.cfg.Redact(r.Definition.Note)
-	s.turn.Lock()
-	defer s.turn.Unlock()
+	if err := s.beginTurn(ctx); err != nil {
+		return api.ScheduleView{}, err
+	}
+	defer s.endTurn()
 	defer s.nudge()
 	if err := s.reload(ctx); err != nil {
 		return api.ScheduleView{}, err
@@ -91,7 +93,7 @@ func (s *Scheduler) checkDefinition(ctx context.Context, r api.PutScheduleReques
 // defined returns the definition of a request. It keeps the id of an existing schedule.
 func (s *Scheduler) defined(r api.PutScheduleRequest) (definition, error) {
 	now := s.now()
-	put := definition{Definition: r.Definition, ID: events.NewScheduleID(now), Root: cmp.Or(r.Root, s.cfg.Root), By: r.Actor, CreatedAt: now, UpdatedAt: now}
+	put := definition{Definition: r.Definition, ID: events.ScheduleIDFrom(now, s.cfg.Entropy), Root: cmp.Or(r.Root, s.cfg.Root), By: r.Actor, CreatedAt: now, UpdatedAt: now}
 	was := s.get(r.Name)
 	switch {
 	case was == nil && s.count() >= MaxSchedules:
@@ -122,8 +124,10 @@ func (s *Scheduler) SteerSchedule(ctx context.Context, r api.SteerScheduleReques
 		return api.SteerScheduleReply{}, fault.New(fault.ValidationError, "%q is not an act", clip(r.Act)).WithField("act").
 			WithHint("use %s", strings.Join([]string{api.ActPause, api.ActResume, api.ActTrigger, api.ActBackfill, api.ActDelete}, ", "))
 	}
-	s.turn.Lock()
-	defer s.turn.Unlock()
+	if err := s.beginTurn(ctx); err != nil {
+		return api.SteerScheduleReply{}, err
+	}
+	defer s.endTurn()
 	defer s.nudge()
 	if err := s.reload(ctx); err != nil {
 		return api.SteerScheduleReply{}, err
@@ -177,10 +181,7 @@ func (s *Scheduler) erase(ctx context.Context, sc *schedule, r api.SteerSchedule
 
 // trigger fires a schedule now, also while it is paused.
 func (s *Scheduler) trigger(ctx context.Context, sc *schedule, r api.SteerScheduleRequest) (api.SteerScheduleReply, error) {
-	now := s.now()
-	if !now.After(s.lastTrigger) { // the time is part of the idempotency key
-		now = s.lastTrigger.Add(time.Microsecond)
-	}
+	now := s.triggerTime(sc)
 	f := schedules.Firing{At: now, Origin: schedules.Trigger, By: r.Actor, Overlap: r.Overlap, Since: now}
 	if err := s.usable(ctx, sc, f); err != nil {
 		return api.SteerScheduleReply{}, err
@@ -206,6 +207,22 @@ func (s *Scheduler) trigger(ctx context.Context, sc *schedule, r api.SteerSchedu
 		reply.Task = events.TaskID(id)
 	}
 	return reply, nil
+}
+
+// triggerTime returns a time for a trigger that no other one of the schedule has: it is part of the idempotency key.
+func (s *Scheduler) triggerTime(sc *schedule) time.Time {
+	now := s.now()
+	if !now.After(s.lastTrigger) {
+		now = s.lastTrigger.Add(time.Microsecond)
+	}
+	known := slices.Concat(sc.State.Starting, sc.State.Open, sc.State.Buffered)
+	for _, o := range sc.State.Outcomes {
+		known = append(known, o.Firing)
+	}
+	for slices.ContainsFunc(known, func(f schedules.Firing) bool { return f.Origin == schedules.Trigger && f.At.Equal(now) }) {
+		now = now.Add(time.Microsecond)
+	}
+	return now
 }
 
 // usable returns why a firing cannot start a task.

@@ -64,7 +64,7 @@ func (s *Scheduler) apply(changes []change) {
 			next := &schedule{Name: c.Name, Definition: *c.Put, State: &schedules.State{Through: c.Put.UpdatedAt}}
 			if was != nil && was.Definition.ID == c.Put.ID {
 				next.State = was.State.Clone()
-				next.State.Through = c.Put.UpdatedAt
+				next.State.CountFrom(c.Put.UpdatedAt)
 			}
 			s.compile(next)
 			s.set(next)

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"io"
 	"log/slog"
 	"maps"
 	"slices"
@@ -39,8 +41,10 @@ type Config struct {
 	// Redact removes secrets from notes. Default: it removes none.
 	Redact func(text string) string
 	// Clock is the wall clock.
-	Clock  func() time.Time
-	Logger *slog.Logger
+	Clock func() time.Time
+	// Entropy provides the random bits of ids. Default: crypto/rand.
+	Entropy io.Reader
+	Logger  *slog.Logger
 }
 
 // Limits of the node.
@@ -62,13 +66,15 @@ type Scheduler struct {
 	// wake makes Run take a turn.
 	wake chan struct{}
 
-	// turn is held during a turn, also during its I/O. It guards the fields up to mu.
-	turn  sync.Mutex
+	// turn contains a value during a turn, also during its I/O. It guards the fields up to mu.
+	turn  chan struct{}
 	state *journaled.State[change]
 	// lastTurn is the time of the last turn, to notice a clock that was set back. lastTrigger is that of the last trigger.
 	lastTurn, lastTrigger time.Time
 	// delayed is set while turns fail.
 	delayed bool
+	// refused are the firings whose tasks are too many, since when.
+	refused map[events.TaskID]time.Time
 
 	mu  sync.RWMutex
 	all map[string]*schedule
@@ -93,9 +99,10 @@ func New(cfg Config) *Scheduler {
 	if cfg.Redact == nil {
 		cfg.Redact = func(text string) string { return text }
 	}
+	cfg.Entropy = cmp.Or[io.Reader](cfg.Entropy, rand.Reader)
 	s := &Scheduler{
-		cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), wake: make(chan struct{}, 1),
-		all: map[string]*schedule{}, firings: map[schedules.Result]int{}, watched: map[events.TaskID]string{}, ended: map[events.TaskID]string{},
+		cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), wake: make(chan struct{}, 1), turn: make(chan struct{}, 1),
+		all: map[string]*schedule{}, firings: map[schedules.Result]int{}, refused: map[events.TaskID]time.Time{}, watched: map[events.TaskID]string{}, ended: map[events.TaskID]string{},
 	}
 	s.state = s.newState()
 	return s
@@ -103,14 +110,28 @@ func New(cfg Config) *Scheduler {
 
 // Start reads the journal, if there is one. Errors: DATA_LOSS, UNAVAILABLE.
 func (s *Scheduler) Start(ctx context.Context) error {
-	s.turn.Lock()
-	defer s.turn.Unlock()
+	if err := s.beginTurn(ctx); err != nil {
+		return err
+	}
+	defer s.endTurn()
 	if err := s.state.Start(ctx); err != nil {
 		return err
 	}
 	s.watchOpen(ctx)
 	return nil
 }
+
+// beginTurn waits for the end of the turn of another, or of ctx.
+func (s *Scheduler) beginTurn(ctx context.Context) error {
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fault.From(ctx.Err())
+	}
+}
+
+func (s *Scheduler) endTurn() { <-s.turn }
 
 // reload reads the journal if the states may be older, and finds out which tasks have ended meanwhile.
 func (s *Scheduler) reload(ctx context.Context) error {
@@ -126,7 +147,7 @@ func (s *Scheduler) reload(ctx context.Context) error {
 
 // watchOpen watches the tasks that were open when the journal was written.
 func (s *Scheduler) watchOpen(ctx context.Context) {
-	for sc := range s.each() {
+	for _, sc := range s.list() {
 		for _, f := range sc.State.Open {
 			id := events.TaskID(f.Task)
 			s.watch(id, sc.Name)
@@ -177,8 +198,10 @@ func (s *Scheduler) nudge() {
 
 // Turn does what is due. It returns how long nothing will be due, at most a few seconds.
 func (s *Scheduler) Turn(ctx context.Context) time.Duration {
-	s.turn.Lock()
-	defer s.turn.Unlock()
+	if s.beginTurn(ctx) != nil {
+		return retryAfter
+	}
+	defer s.endTurn()
 	err := s.takeTurn(ctx)
 	if err != nil && !s.delayed && ctx.Err() == nil {
 		s.log.LogAttrs(ctx, slog.LevelWarn, "schedules_delayed", slog.Any("error", err))
@@ -338,7 +361,13 @@ func (s *Scheduler) untried(tried map[events.TaskID]bool) []pendingStart {
 			}
 		}
 	}
-	return starts
+	return byName(starts)
+}
+
+// byName sorts firings by the names of their schedules.
+func byName(list []pendingStart) []pendingStart {
+	slices.SortStableFunc(list, func(a, b pendingStart) int { return cmp.Compare(a.schedule.Name, b.schedule.Name) })
+	return list
 }
 
 // start submits the tasks of firings and records them. later is the error of a firing that has to be tried again.
@@ -377,14 +406,15 @@ func (s *Scheduler) began(ctx context.Context, p pendingStart, state *schedules.
 		if item.State.Terminal() {
 			state.Ended(schedules.End{Task: string(id), State: string(item.State)}, string(statemachine.Done))
 		}
-	case fault.Has(err, fault.Conflict), fault.Has(err, fault.Gone): // the task of an earlier definition, or one that retention removed
+	case fault.Has(err, fault.Conflict) && s.has(ctx, id), fault.Has(err, fault.Gone): // the task of an earlier definition, or one that retention removed
 		state.Begun(p.schedule.table, i, string(id), s.isOver(ctx, id))
-	case isTransient(err) && !s.isTooLate(p):
+	case isTransient(err) && !s.givesUp(p, id, err):
 		return err
 	default:
 		state.Refused(i, string(err.Code)+": "+err.Message)
 		s.log.LogAttrs(ctx, slog.LevelWarn, "schedule_not_started", slog.String("name", p.schedule.Name), slog.Any("error", err))
 	}
+	delete(s.refused, p.schedule.taskOf(p.firing))
 	if !slices.ContainsFunc(state.Open, func(f schedules.Firing) bool { return f.Task == string(id) }) {
 		s.unwatch(id)
 	}
@@ -398,9 +428,18 @@ func (s *Scheduler) unwatch(id events.TaskID) {
 	delete(s.ended, id)
 }
 
-// isTooLate reports whether a firing waits longer than the catch-up window, and than a minute.
-func (s *Scheduler) isTooLate(p pendingStart) bool {
-	return s.cfg.Clock().Sub(p.firing.Since) > max(p.schedule.Definition.CatchUpWindow(), time.Minute)
+// givesUp reports whether a firing that is refused is refused for longer than the catch-up window, and than a minute. A submission whose
+// outcome is not known is repeated for ever: its task may exist.
+func (s *Scheduler) givesUp(p pendingStart, id events.TaskID, err error) bool {
+	if !fault.Has(err, fault.QuotaExceeded) {
+		return false
+	}
+	now := s.cfg.Clock()
+	first, again := s.refused[id]
+	if !again {
+		s.refused[id] = now
+	}
+	return again && now.Sub(first) > max(p.schedule.Definition.CatchUpWindow(), time.Minute)
 }
 
 // isTransient reports whether a submission may succeed later.
@@ -410,15 +449,18 @@ func isTransient(err error) bool {
 
 // cancelReplaced cancels the tasks that later firings replace.
 func (s *Scheduler) cancelReplaced(ctx context.Context) error {
+	var replaced []pendingStart
 	for sc := range s.each() {
 		for _, f := range sc.State.Open {
-			if !f.Cancel || s.isEnding(events.TaskID(f.Task)) {
-				continue
+			if f.Cancel && !s.isEnding(events.TaskID(f.Task)) {
+				replaced = append(replaced, pendingStart{sc, f})
 			}
-			_, err := s.cfg.Tasks.Cancel(ctx, api.CancelRequest{ID: events.TaskID(f.Task), Actor: sc.Definition.By, Reason: "a later firing of the schedule " + sc.Name + " replaces it"})
-			if err != nil && isTransient(err) {
-				return err
-			}
+		}
+	}
+	for _, p := range byName(replaced) {
+		_, err := s.cfg.Tasks.Cancel(ctx, api.CancelRequest{ID: events.TaskID(p.firing.Task), Actor: p.schedule.Definition.By, Reason: "a later firing of the schedule " + p.schedule.Name + " replaces it"})
+		if err != nil && isTransient(err) {
+			return err
 		}
 	}
 	return nil
@@ -429,6 +471,12 @@ func (s *Scheduler) isEnding(id events.TaskID) bool {
 	s.watching.Lock()
 	defer s.watching.Unlock()
 	return s.ended[id] != ""
+}
+
+// has reports whether a task exists, as far as that can be found out: a submission may also conflict with the concurrency key of its plan.
+func (s *Scheduler) has(ctx context.Context, id events.TaskID) bool {
+	_, err := s.cfg.Tasks.Get(ctx, api.GetRequest{ID: id})
+	return !fault.Has(err, fault.NotFound)
 }
 
 // isOver reports whether a task has ended, or does not exist any more.

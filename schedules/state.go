@@ -293,9 +293,13 @@ func (s *State) enter(e End) {
 
 // Resume ends a pause. Firings of the time of the pause are left out.
 func (s *State) Resume(now time.Time) {
-	s.Paused, s.Through = nil, now
+	s.Paused = nil
+	s.CountFrom(now)
 	s.promote()
 }
+
+// CountFrom leaves out the firings up to a time. With a clock that was set back it decides nothing again.
+func (s *State) CountFrom(at time.Time) { s.Through = later(s.Through, at) }
 
 // promote starts the first buffered firing if nothing is running.
 func (s *State) promote() {

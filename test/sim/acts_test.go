@@ -73,7 +73,9 @@ func (w *world) do(a act) {
 	case "later":
 		w.advance(21 * time.Second)
 	case "expire":
-		w.advance(61 * time.Minute)
+		w.advance(map[bool]time.Duration{true: 61 * time.Minute, false: 2 * time.Minute}[w.clockwork == nil])
+	case "put", "replace", "trigger", "pause_one", "resume_one", "backfill", "delete", "nap", "sleep", "clock":
+		w.doSchedule(a)
 	default:
 		if len(w.tasks) > 0 {
 			w.doTask(a, w.tasks[a.A%len(w.tasks)])

@@ -34,6 +34,7 @@ func (w *world) check() {
 	w.checkTrees(past)
 	w.checkMessages(past)
 	w.checkTraces(past)
+	w.checkFirings(past)
 	for _, h := range slices.Clone(w.workers) {
 		w.killWorker(h)
 	}

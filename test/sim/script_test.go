@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"pgregory.net/rapid"
+
+	"github.com/orch-dev/orch/schedules"
 )
 
 // script is everything that a seed determines: the requests, the faults, and their times.
@@ -18,6 +20,8 @@ type script struct {
 	// question, Notes that it continues elsewhere.
 	Patience, Toil, Errors, Asks, Inquires, Notes int
 	Acts                                          []act
+	// Schedules are definitions that acts may use; most scripts have none.
+	Schedules []schedules.Definition
 }
 
 // act is one action; A and B select its target among the candidates at that time.
@@ -59,6 +63,7 @@ func scripts() *rapid.Generator[script] {
 			return act{rapid.SampledFrom(verbs).Draw(t, "do"), number.Draw(t, "a"), number.Draw(t, "b")}
 		}), 16, 64).Draw(t, "acts")
 		s.Acts = append([]act{{"submit", number.Draw(t, "a"), number.Draw(t, "b")}, {Do: "poll"}}, s.Acts...)
+		scheduled(t, &s)
 		return s
 	})
 }

@@ -23,7 +23,7 @@ func (w *world) settle() {
 		w.ageOps()
 	}
 	w.kill(w.old)
-	for len(w.late) > 0 {
+	for len(w.late) > 0 || w.clockwork.hasLate() {
 		w.appendLate()
 	}
 	if w.strayed || w.overlapped {
@@ -39,7 +39,8 @@ func (w *world) settle() {
 	w.release()
 	keen := w.join()
 	keen.queues = []string{"default", "other", work.NodeQueue, work.ModelsQueue}
-	for round := range 400 {
+	w.endSchedules()
+	for round := range 400 + 20*w.clockwork.firings() {
 		if len(w.wrong) > 0 || w.finished(round) {
 			return
 		}
@@ -89,7 +90,7 @@ func (w *world) now(label string, do func(ctx context.Context, o *orchestrator.O
 func (w *world) finished(round int) bool {
 	open := w.open()
 	left := w.owner.Leftovers()
-	if len(open) == 0 && left["unread"] == 0 && left["lanes"] == 0 && left["running"] == 0 { // single calls go on in a task that is over
+	if len(open) == 0 && w.drained() && left["unread"] == 0 && left["lanes"] == 0 && left["running"] == 0 { // single calls go on in a task that is over
 		return true
 	}
 	if round%8 != 7 || !w.blocked(open) {

@@ -75,6 +75,8 @@ type world struct {
 	cancelled map[events.TaskID]bool
 	ended     map[events.TaskID]string
 	wrong     []string
+	// clockwork is what schedules need; nil without them.
+	clockwork *clockwork
 }
 
 // cheat is a fault that is planted to see whether it is found.
@@ -109,14 +111,20 @@ type owner struct {
 	stop  context.CancelFunc
 	ended chan error
 	alive bool
+	// firing runs the schedules; nil without them.
+	firing *firing
 }
 
 func newWorld(s script, cat *tools.Catalogue, tape *bytes.Buffer, c cheat) *world {
-	return &world{
+	w := &world{
 		script: s, cat: cat, tape: tape, cheat: c, rnd: rand.New(rand.NewPCG(s.Seed, 0)), log: memlog.New(memlog.Config{}),
 		newest: map[events.TaskID]uint64{}, ledger: map[string]int{}, newestCall: map[string]work.Outcome{}, jobs: map[string]*outside{},
 		accepted: map[events.TaskID]bool{}, cancelled: map[events.TaskID]bool{}, ended: map[events.TaskID]string{},
 	}
+	if len(s.Schedules) > 0 {
+		w.clockwork = newClockwork()
+	}
+	return w
 }
 
 // logf appends a line to the tape.
@@ -156,8 +164,10 @@ func (w *world) advance(d time.Duration) {
 			}
 		}
 		w.runUntilIdle()
+		w.clockwork.look(w)
 		<-time.After(part)
 		w.runUntilIdle()
+		w.clockwork.look(w)
 	}
 }
 
@@ -174,6 +184,7 @@ func (w *world) start(noScan bool) {
 		Limits:     orchestrator.Limits{Lease: lease, KeepOpen: 3, PartItems: 1 + int(w.script.Seed%4)},
 		Clock:      func() time.Time { return time.Now().Add(time.Duration(w.skew.Load())) }, Random: random.Float64,
 		Entropy: entropy{rand.New(rand.NewPCG(w.script.Seed, uint64(1000+o.n)))},
+		Hooks:   orchestrator.Hooks{Over: o.over},
 	})
 	if err != nil {
 		w.fail("no owner: %v", err)
@@ -185,6 +196,7 @@ func (w *world) start(noScan bool) {
 	w.owner = o
 	w.advanceTo(100 + o.n%400)
 	go func() { o.ended <- o.Run(ctx) }()
+	w.startFiring(ctx, o)
 	w.runUntilIdle()
 	w.advanceTo(1)
 	select {
@@ -219,10 +231,12 @@ func (w *world) kill(o *owner) {
 			w.late = append(w.late, stray{*under.record, true})
 		}
 	}
+	w.dieFiring(o)
 	o.stop()
 	if err := <-o.ended; err != nil {
 		w.logf("owner %d ends: %v", o.n, err)
 	}
+	o.endFiring()
 	if w.owner == o {
 		w.owner, w.old = w.old, nil
 	}
@@ -350,11 +364,14 @@ func (w *world) runUntilIdle() {
 		if w.receiveAnswers() {
 			continue
 		}
-		o := w.nextOp()
-		if o == nil {
+		switch o, g := w.nextOp(), w.nextGate(); {
+		case g != nil && (o == nil || w.chance(1, 2)):
+			w.serveGate(g)
+		case o != nil:
+			w.serve(o)
+		default:
 			return
 		}
-		w.serve(o)
 	}
 }
 
@@ -391,6 +408,9 @@ func (w *world) ageOps() {
 		}
 		for _, p := range o.link.waiting() {
 			p.patience = max(p.patience-1, 0)
+		}
+		for _, g := range o.gates() {
+			g.patience = max(g.patience-1, 0)
 		}
 	}
 }
@@ -440,6 +460,9 @@ func (w *world) answer(o *op, how string, seq uint64, err error) {
 	if w.tape != nil {
 		w.logf("owner %d append %s %d %s: %s %v", o.link.owner, o.task, o.record.Rev, kinds(o.record.Data), how, err)
 	}
+	if err != nil {
+		w.trouble()
+	}
 	o.done(seq, err)
 }
 
@@ -454,6 +477,7 @@ func (w *world) write(r events.Record) (seq uint64, err error) {
 	w.log.Append(r, func(s uint64, e error) { seq, err = s, e })
 	if err == nil {
 		w.newest[r.Task] = seq
+		w.clockwork.written(r)
 	}
 	return seq, err
 }
@@ -461,6 +485,7 @@ func (w *world) write(r events.Record) (seq uint64, err error) {
 func (w *world) serveLoad(o *op) {
 	var err error
 	if w.disarm("unread") {
+		w.trouble()
 		err = unavailable()
 	}
 	w.logf("owner %d reads %s: %v", o.link.owner, o.task, err)
@@ -469,6 +494,7 @@ func (w *world) serveLoad(o *op) {
 
 // appendLate appends an abandoned commit to the log, if nothing else was appended before.
 func (w *world) appendLate() {
+	w.appendLateEntry()
 	if len(w.late) == 0 {
 		return
 	}
