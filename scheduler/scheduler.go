@@ -252,16 +252,26 @@ func (s *Scheduler) takeTurn(ctx context.Context) error {
 	return s.startAll(ctx)
 }
 
-// settle records the ends of tasks.
+// settle records the ends of tasks, also of those that end meanwhile: what is decided next must know them.
 func (s *Scheduler) settle(ctx context.Context) error {
-	s.watching.Lock()
-	ended := maps.Clone(s.ended)
-	s.watching.Unlock()
-	if len(ended) == 0 {
-		return nil
+	for {
+		s.watching.Lock()
+		ended := maps.Clone(s.ended)
+		s.watching.Unlock()
+		if len(ended) == 0 {
+			return nil
+		}
+		if err := s.recordEnds(ctx, ended); err != nil {
+			return err
+		}
 	}
+}
+
+// recordEnds records the ends of tasks, given with the names of their schedules.
+func (s *Scheduler) recordEnds(ctx context.Context, ended map[events.TaskID]string) error {
 	next := map[string]*schedules.State{}
-	for id, name := range ended {
+	for _, id := range slices.Sorted(maps.Keys(ended)) {
+		name := ended[id]
 		sc := s.get(name)
 		if sc == nil {
 			continue
