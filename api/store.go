@@ -11,7 +11,7 @@ type Stores interface {
 	// StoreVersion says which versions of orch can open the store.
 	StoreVersion(ctx context.Context, r StoreVersionRequest) (StoreVersion, error)
 	// FinalizeStore makes the version of the store the newest that the node knows: programs that know only older ones refuse the store from
-	// then on. It returns once that is durable. Errors: NEWER_STORE, DISK_FULL, UNAVAILABLE.
+	// then on. It returns once that is durable. Errors: CONFLICT with ReasonOlderNodes, NEWER_STORE, DISK_FULL, UNAVAILABLE.
 	FinalizeStore(ctx context.Context, r FinalizeStoreRequest) (StoreVersion, error)
 }
 
@@ -20,6 +20,8 @@ type StoreVersionRequest struct{}
 
 // FinalizeStoreRequest raises the version of the store.
 type FinalizeStoreRequest struct {
+	// Force does it although nodes of an older version stand by, which can then no longer take over.
+	Force bool   `json:"force,omitempty"`
 	Actor string `json:"actor,omitempty"`
 }
 
@@ -32,7 +34,22 @@ type StoreVersion struct {
 	// are recorded.
 	Needs  string `json:"needs,omitempty"`
 	Writer string `json:"writer,omitempty"`
+	// Members are the nodes of the cluster; empty for a node with its own NATS server.
+	Members []MemberVersion `json:"members,omitempty"`
 }
+
+// MemberVersion is the version of a node of a cluster.
+type MemberVersion struct {
+	// Name is the host and the process id. Active is set for the node that is active; the others stand by.
+	Name   string `json:"name"`
+	Active bool   `json:"active,omitempty"`
+	// Version is that of the program. Known is the newest version of a store that it can open; 0 for programs of before they said so.
+	Version string `json:"version"`
+	Known   int    `json:"known,omitempty"`
+}
+
+// ReasonOlderNodes is the reason of a CONFLICT: nodes of an older version stand by.
+const ReasonOlderNodes = "OLDER_NODES"
 
 // ActorFields returns the field that names who acts.
 func (r *FinalizeStoreRequest) ActorFields() []*string { return []*string{&r.Actor} }

@@ -1,10 +1,12 @@
 package node
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/election"
 	"github.com/orch-dev/orch/httpapi/rest"
 	"github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/internal/httplimit"
@@ -65,7 +67,9 @@ type Config struct {
 	// lease is the lease of the active node of a cluster. If it is nil and the NATS server is external, the node acquires a
 	// lease. front is the HTTP listener of a member of a cluster.
 	lease bus.Lease
-	front *front
+	// members lists the nodes of the cluster; nil without one.
+	members func(ctx context.Context) ([]election.View, error)
+	front   *front
 }
 
 // Storage configures where and how the log is stored.

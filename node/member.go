@@ -95,7 +95,7 @@ func join(ctx context.Context, cfg Config, c *bus.Conn, http string) (*election.
 	began := time.Now()
 	seat, err := election.Join(ctx, election.Config{
 		Conn: c.NATS(), Replicas: cfg.Storage.Replicas, Logger: cfg.logger(),
-		Self: election.Info{Host: host, PID: os.Getpid(), Version: cfg.Version, HTTP: http, Since: time.Now().UTC().Truncate(time.Millisecond)},
+		Self: election.Info{Host: host, PID: os.Getpid(), Version: cfg.Version, Store: bus.StoreVersion, HTTP: http, Since: time.Now().UTC().Truncate(time.Millisecond)},
 	})
 	return seat, c.Denied(began, err)
 }
@@ -207,7 +207,7 @@ const lostGrace = time.Second
 func (m *member) runActive(ctx context.Context, lease *election.Lease, ready func()) error {
 	began := time.Now()
 	cfg := m.cfg
-	cfg.Worker.Concurrency, cfg.Worker.OwnTools, cfg.lease, cfg.front = -1, true, lease, m.front
+	cfg.Worker.Concurrency, cfg.Worker.OwnTools, cfg.lease, cfg.front, cfg.members = -1, true, lease, m.front, m.seat.Members
 	cfg.Storage.NATSURL = m.conn.KnownServers() // the servers in the settings may no longer answer
 	n, err := Start(ctx, cfg)
 	if err != nil && ctx.Err() != nil { // a stop during the start is not a failure
@@ -265,6 +265,7 @@ func (n *Node) acquireLease(ctx context.Context) error {
 		return err
 	}
 	n.onStop(func(ctx context.Context) error { seat.Leave(ctx); return nil })
+	n.cfg.members = seat.Members
 	endpoint, err := serveNodeList(c, seat, n.cfg)
 	if err != nil {
 		return err

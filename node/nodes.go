@@ -59,7 +59,7 @@ func (n *Node) alone() NodesReply {
 	}
 	began := n.began
 	return NodesReply{Nodes: []election.View{{
-		Info: election.Info{Host: host, PID: os.Getpid(), Version: n.cfg.Version, HTTP: n.address(), Since: began},
+		Info: election.Info{Host: host, PID: os.Getpid(), Version: n.cfg.Version, Store: bus.StoreVersion, HTTP: n.address(), Since: began},
 		Seen: time.Now().UTC(), Active: true, ActiveSince: &began,
 	}}}
 }

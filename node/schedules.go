@@ -51,7 +51,7 @@ var _ api.API = commands{}
 
 // commands returns the API of the node.
 func (h *host) commands() api.API {
-	return commands{h.orch, h.scheduler, h.receiver, h.sender, h.acts.Load(), taskFiles{h}, stores{h.store}, h}
+	return commands{h.orch, h.scheduler, h.receiver, h.sender, h.acts.Load(), taskFiles{h}, stores{h.store, h.cfg.members}, h}
 }
 
 // newScheduler returns a scheduler that submits to the orchestrator.

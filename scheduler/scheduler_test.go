@@ -299,6 +299,101 @@ func TestEachInstantOnce(t *testing.T) {
 	}
 }
 
+// A firing that is submitted again and again is not given up before its outcome is known: its task may exist.
+func TestUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[fault.Code]schedules.Result{fault.Unavailable: schedules.Started, fault.DiskFull: schedules.Started, fault.QuotaExceeded: schedules.Failed} {
+		t.Run(string(code), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			s := w.start()
+			d := minutely(schedules.BufferAll)
+			d.CatchUp, d.Cron = new(schedules.Duration(time.Minute)), []string{"0 * * * *"}
+			w.put(s, "tick", d)
+			w.pass(s, 59*time.Minute)
+			w.refused = fault.New(code, "not now")
+			w.pass(s, 5*time.Minute)
+			w.refused = nil
+			w.pass(s, time.Minute)
+			assert.Equal(t, map[schedules.Result]int{want: 1}, w.view(s, "tick").Counts)
+		})
+	}
+}
+
+// A firing that waited for long is not given up when it is refused for the first time.
+func TestRefusedAfterTheBuffer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.start()
+	d := minutely(schedules.BufferAll)
+	d.CatchUp, d.Cron = new(schedules.Duration(time.Minute)), []string{"*/2 * * * *"}
+	w.put(s, "tick", d)
+	w.pass(s, 9*time.Minute)
+	require.Len(t, w.view(s, "tick").Buffered, 3)
+	w.end(s, "tick")
+	w.refused = fault.New(fault.QuotaExceeded, "there are too many")
+	w.pass(s, 20*time.Second)
+	w.refused = nil
+	w.pass(s, 10*time.Second)
+	assert.Equal(t, map[schedules.Result]int{schedules.Started: 2}, w.view(s, "tick").Counts)
+}
+
+// A firing that a concurrency key refuses has no task.
+func TestRefusedByAConcurrencyKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.start()
+	w.put(s, "tick", minutely(schedules.Skip))
+	w.refused = fault.New(fault.Conflict, "the concurrency key is in use")
+	w.pass(s, time.Minute)
+	view := w.view(s, "tick")
+	assert.Equal(t, map[schedules.Result]int{schedules.Failed: 1}, view.Counts)
+	assert.Contains(t, view.Outcomes[0].Reason, "the concurrency key is in use")
+	assert.Empty(t, view.Running)
+}
+
+// With a clock that was set back, neither a new definition nor the end of a pause decides again what was decided.
+func TestClockSetBack(t *testing.T) {
+	t.Parallel()
+	for _, paused := range []bool{false, true} {
+		w := newWorld(t)
+		s := w.start()
+		w.put(s, "tick", minutely(schedules.AllowAll))
+		w.pass(s, 3*time.Minute)
+		w.now = w.now.Add(-2 * time.Minute)
+		if paused {
+			for _, act := range []string{api.ActPause, api.ActResume} {
+				_, err := s.SteerSchedule(t.Context(), api.SteerScheduleRequest{Name: "tick", Act: act})
+				require.NoError(t, err)
+			}
+		} else {
+			d := minutely(schedules.AllowAll)
+			d.Note = "another one"
+			_, err := s.PutSchedule(t.Context(), api.PutScheduleRequest{Name: "tick", Definition: d, Replace: true, Actor: "user:ada"})
+			require.NoError(t, err)
+		}
+		w.pass(s, 3*time.Minute)
+		assert.Equal(t, map[schedules.Result]int{schedules.Started: 4}, w.view(s, "tick").Counts, "12:01 to 12:04, once each")
+	}
+}
+
+// Two schedulers that do not know each other give two triggers two times.
+func TestTriggersAtOneTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.start()
+	w.put(first, "tick", minutely(schedules.AllowAll))
+	second := w.start()
+	fire := api.SteerScheduleRequest{Name: "tick", Act: api.ActTrigger}
+	one, err := first.SteerSchedule(t.Context(), fire)
+	require.NoError(t, err)
+	_, err = second.SteerSchedule(t.Context(), fire)
+	require.True(t, fault.Has(err, fault.Conflict), "it did not know of the first: %v", err)
+	two, err := second.SteerSchedule(t.Context(), fire)
+	require.NoError(t, err)
+	assert.NotEqual(t, one.Task, two.Task)
+}
+
 // A schedule tells how its tasks have ended, also after a restart.
 func TestEnds(t *testing.T) {
 	t.Parallel()

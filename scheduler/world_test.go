@@ -27,6 +27,8 @@ type world struct {
 	now time.Time
 	// paused is set while the node is paused.
 	paused bool
+	// refused is the answer to each submission of a task that does not exist; nil to create them.
+	refused *fault.Error
 	// unopened is why the journal cannot be opened; nil if it can.
 	unopened error
 
@@ -83,6 +85,10 @@ func (w *world) SubmitBatch(_ context.Context, r api.SubmitBatchRequest) (api.Su
 	for i, one := range r.Tasks {
 		id := events.KeyedTaskID("", one.IdempotencyKey)
 		was := w.tasks[id]
+		if was == nil && w.refused != nil {
+			reply.Tasks[i].Error = w.refused
+			continue
+		}
 		if was == nil {
 			w.tasks[id] = &task{firing: *one.Schedule, request: one}
 			w.submitted++

@@ -53,6 +53,8 @@ type Info struct {
 	Host    string `json:"host"`
 	PID     int    `json:"pid"`
 	Version string `json:"version"`
+	// Store is the newest version of a store that the member can open (bus.StoreVersion); 0 for members of before they said so.
+	Store int `json:"store,omitempty"`
 	// HTTP is the address at which the member serves HTTP; empty if it does not.
 	HTTP string `json:"http,omitempty"`
 	// Since is when the member started; in a lease, when the lease was acquired.

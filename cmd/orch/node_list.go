@@ -21,7 +21,8 @@ func newNodes(c *nodeCommands) *cobra.Command {
 		Short: "List the nodes that share a log, and which one is active",
 		Long: `List the nodes that run on the same NATS cluster. One is active; the others stand by, pass requests on to it, and one of
 them takes over when it stops or was not heard of for 2 s. The epoch counts the changes: what a node of an earlier epoch still
-sends, the log does not take. SEEN is how long ago a node was last heard of; each renews its word every half second.
+sends, the log does not take. SEEN is how long ago a node was last heard of; each renews its word every half second. STORE is the
+newest version of a store that a node can open: see orch upgrade.
 
 A node with an embedded server is alone, and active.`,
 		Example: "  orch nodes --nats nats://n1:4222,n2:4222,n3:4222",
@@ -41,7 +42,7 @@ func (c *nodeCommands) listNodes(ctx context.Context) error {
 	}
 	return c.emit(view{data: reply, rows: rowsOf(reply.Nodes), names: names, text: func(w io.Writer) error {
 		var table screen.Table
-		table.Row("NODE", "ROLE", "EPOCH", "SINCE", "SEEN", "VERSION", "HTTP")
+		table.Row("NODE", "ROLE", "EPOCH", "SINCE", "SEEN", "VERSION", "STORE", "HTTP")
 		for _, n := range reply.Nodes {
 			role, epoch, since := "stands by", "-", n.Since
 			if n.Active {
@@ -51,17 +52,18 @@ func (c *nodeCommands) listNodes(ctx context.Context) error {
 				since = *n.ActiveSince
 			}
 			seen := fmt.Sprintf("%.1f s", max(0, c.now().Sub(n.Seen).Seconds()))
-			table.Row(screen.Escape(nodeName(n)), role, epoch, stamp(since), seen, screen.Escape(n.Version), screen.Escape(n.HTTP))
+			table.Row(screen.Escape(nodeName(n)), role, epoch, stamp(since), seen, screen.Escape(n.Version), orDash(uint64(max(n.Store, 0))), screen.Escape(n.HTTP))
 		}
 		return table.Write(w, c.width())
 	}})
 }
 
-func orDash(epoch uint64) string {
-	if epoch == 0 {
+// orDash returns a number; "-" for none.
+func orDash(n uint64) string {
+	if n == 0 {
 		return "-"
 	}
-	return strconv.FormatUint(epoch, 10)
+	return strconv.FormatUint(n, 10)
 }
 
 // nodeName returns the name of a node for people: host and process id.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/node"
@@ -57,46 +58,54 @@ know, such as a hold, or until orch upgrade finalize.`,
 			return c.showStoreVersion(v)
 		},
 	}
-	cmd.AddCommand(&cobra.Command{
+	var force bool
+	finalize := &cobra.Command{
 		Use:   "finalize",
 		Short: "Keep older versions of orch from opening the store from now on",
 		Long: `Keep older versions of orch from opening the store from now on, also while a node runs. After that the way back to an older
-orch is a backup that it has made. In a cluster, finalize when all nodes are of the new version: standby nodes of an older one can no longer take over.`,
+orch is a backup that it has made. In a cluster it is refused while a node of an older version stands by, which could no longer take over.`,
 		Example: "  orch upgrade finalize\n  orch upgrade finalize --server nats://node.example:4222",
 		Args:    takes(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return c.finalize(cmd.Context()) },
-	})
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.finalize(cmd.Context(), force) },
+	}
+	finalize.Flags().BoolVar(&force, "force", false, "also while nodes of an older version stand by")
+	cmd.AddCommand(finalize)
 	return cmd
 }
 
 // storeVersion returns the version of the store in the data directory, or of the store of a node elsewhere.
-func (c *doctorCommands) storeVersion(ctx context.Context) (v bus.VersionInfo, err error) {
+func (c *doctorCommands) storeVersion(ctx context.Context) (v api.StoreVersion, err error) {
 	if c.cfg.Server == "" && c.cfg.Storage.NATS == "" {
-		return c.nodes.StoreVersion(c.cfg)
+		file, err := c.nodes.StoreVersion(c.cfg)
+		return versionOf(file), err
 	}
 	s, err := c.nodes.Dial(ctx, c.cfg)
 	if err != nil {
 		return v, err
 	}
 	err = useSession(ctx, s, func(s session) error {
-		answer, err := s.StoreVersion(ctx, api.StoreVersionRequest{})
-		v = bus.VersionInfo(answer)
+		v, err = s.StoreVersion(ctx, api.StoreVersionRequest{})
 		return err
 	})
 	return v, err
 }
 
+// versionOf returns the version of a store in a data directory as a node says it.
+func versionOf(v bus.VersionInfo) api.StoreVersion {
+	return api.StoreVersion{Version: v.Version, Known: v.Known, Needs: v.Needs, Writer: v.Writer}
+}
+
 // finalize lets the running node finalize its store, and does it itself where no node runs.
-func (c *doctorCommands) finalize(ctx context.Context) error {
+func (c *doctorCommands) finalize(ctx context.Context, force bool) error {
 	s, err := c.nodes.Dial(ctx, c.cfg)
 	switch {
 	case err == nil:
 		return useSession(ctx, s, func(s session) error {
-			v, err := s.FinalizeStore(ctx, api.FinalizeStoreRequest{})
+			v, err := s.FinalizeStore(ctx, api.FinalizeStoreRequest{Force: force})
 			if err != nil {
 				return err
 			}
-			return c.showStoreVersion(bus.VersionInfo(v))
+			return c.showStoreVersion(v)
 		})
 	case fault.Has(err, fault.Unavailable) && c.cfg.Server == "" && c.cfg.Storage.NATS == "":
 		return c.finalizeFiles(ctx)
@@ -118,22 +127,37 @@ func (c *doctorCommands) finalizeFiles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.showStoreVersion(done)
+	return c.showStoreVersion(versionOf(done))
 }
 
-func (c *doctorCommands) showStoreVersion(v bus.VersionInfo) error {
+func (c *doctorCommands) showStoreVersion(v api.StoreVersion) error {
 	return c.emit(view{data: v, names: []string{v.Needs}, text: func(w io.Writer) error {
 		lines := []string{storeVersionText(v)}
 		if v.Version < v.Known {
 			lines = append(lines, "an older one that reads events of kinds that it does not know writes nothing",
 				"older versions can no longer open it after: orch upgrade finalize")
 		}
+		for _, m := range v.Members {
+			lines = append(lines, memberText(m, v.Known))
+		}
 		return writeLines(w, lines)
 	}})
 }
 
+// memberText says which stores a node of a cluster can open.
+func memberText(m api.MemberVersion, known int) string {
+	role, knows := "stands by", "knows it"
+	if m.Active {
+		role = "is active"
+	}
+	if m.Known < known {
+		knows = fmt.Sprintf("knows no store of version %d", known)
+	}
+	return fmt.Sprintf("%s %s: orch %s, %s", screen.Escape(m.Name), role, screen.Escape(m.Version), knows)
+}
+
 // storeVersionText describes the version of a store.
-func storeVersionText(v bus.VersionInfo) string {
+func storeVersionText(v api.StoreVersion) string {
 	text := fmt.Sprintf("version %d of at most %d; orch %s and newer can open it", v.Version, v.Known, cmp.Or(v.Needs, "of that version"))
 	if v.Writer != "" {
 		text += "; orch " + v.Writer + " was the last that has"
@@ -151,8 +175,8 @@ func (c *doctorCommands) probeStoreVersion() []finding {
 	case err != nil:
 		return []finding{failed(part, err, "orch verify names all that is damaged")}
 	case v.Version > v.Known:
-		return []finding{bad(part, storeVersionText(v), "use orch "+cmp.Or(v.Needs, "of that version")+" or a newer orch; nothing is damaged")}
+		return []finding{bad(part, storeVersionText(versionOf(v)), "use orch "+cmp.Or(v.Needs, "of that version")+" or a newer orch; nothing is damaged")}
 	default:
-		return []finding{fine(part, "%s", storeVersionText(v))}
+		return []finding{fine(part, "%s", storeVersionText(versionOf(v)))}
 	}
 }
