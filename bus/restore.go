@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
@@ -121,10 +120,6 @@ func (c *RestoreConfig) stage(ctx context.Context, dir string, m Manifest) (Repo
 	if err = errors.Join(err, server.Close(ctx)); err != nil {
 		return report, err
 	}
-	if report.Found > 0 {
-		return report, fault.New(fault.DataLoss, "the restored store is damaged: %s", report.Problems[0]).
-			WithField("file").WithHint("use another backup")
-	}
 	return report, syncDisk(dir)
 }
 
@@ -146,20 +141,7 @@ func (c *RestoreConfig) fill(ctx context.Context, server *Server, m Manifest) (r
 		return report, err
 	}
 	c.Progress("checking the result")
-	store, err := conn.OpenStore(ctx, StoreConfig{})
-	if err != nil {
-		return report, err
-	}
-	least := m.StoreVersion
-	for _, p := range m.Parts {
-		if name, ok := strings.CutPrefix(p.Name, journalPrefix); ok {
-			least = max(least, versionOfJournal(name))
-		}
-	}
-	if err = store.RaiseVersion(ctx, least); err == nil {
-		report, err = store.Verify(ctx, nil)
-	}
-	return report, errors.Join(err, store.Close(context.WithoutCancel(ctx)))
+	return conn.checkFilled(ctx, StoreConfig{}, m)
 }
 
 func writeCredentials(dir string, data io.Reader) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pause"
 )
 
 const (
@@ -19,6 +20,8 @@ const (
 	windowSize = 8 << 20
 	// pieceWithin is how long the next piece may take. The server may be busy: it copies a whole block under a lock.
 	pieceWithin = time.Minute
+	// knownWithin is how long the servers of a cluster may take to tell each other which of them receives the pieces of a restore.
+	knownWithin = 5 * time.Second
 )
 
 // snapshotRequest and snapshotReply are messages of the server's snapshot API. The client library has no function for it.
@@ -159,6 +162,12 @@ func (c *Conn) sendPiece(ctx context.Context, subject string, piece []byte) erro
 	ctx, cancel := context.WithTimeout(ctx, pieceWithin)
 	defer cancel()
 	m, err := c.nc.RequestWithContext(ctx, subject, piece)
+	for since := time.Now(); errors.Is(err, nats.ErrNoResponders) && time.Since(since) < knownWithin; {
+		if err := pause.For(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+		m, err = c.nc.RequestWithContext(ctx, subject, piece)
+	}
 	if err != nil || len(m.Data) == 0 {
 		return err
 	}

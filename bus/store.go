@@ -37,6 +37,9 @@ type StoreConfig struct {
 	Lease Lease
 	// ArchiveAge is how long finished tasks stay in the archive; 0 means forever.
 	ArchiveAge time.Duration
+
+	// restoring is set while a backup is restored to the servers.
+	restoring bool
 }
 
 func (c *StoreConfig) validate(s *Server) error {
@@ -138,6 +141,11 @@ func (c *Conn) OpenStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 func (c *Conn) openStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 	if err := cfg.validate(c.target.server); err != nil {
 		return nil, err
+	}
+	if !cfg.restoring {
+		if err := c.checkRestored(ctx); err != nil {
+			return nil, err
+		}
 	}
 	s := newStore(cfg, c)
 	if server := c.target.server; server != nil && server.newer != nil {

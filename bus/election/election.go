@@ -136,6 +136,9 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	return m, nil
 }
 
+// ID returns the unique name of the member.
+func (m *Member) ID() string { return m.cfg.Self.ID }
+
 // openBucket opens or creates the bucket. It never reduces the number of replicas, because a command that does not know the
 // settings of the cluster may call it with 1.
 func openBucket(ctx context.Context, js jetstream.JetStream, replicas int) (jetstream.KeyValue, error) {

@@ -392,8 +392,20 @@ func (t actingTokens) RevokeToken(ctx context.Context, in bus.RevokeToken) (bus.
 	return t.TokenStore.RevokeToken(ctx, in)
 }
 
+// restoreCluster makes the store of a cluster of a backup.
+func (p processNodes) restoreCluster(ctx context.Context, cfg config.Config, file string, tell func(string)) (backupReport, error) {
+	r, err := node.RestoreCluster(ctx, p.config(cfg, idle), file, "user:"+osUser(), tell)
+	return backupReport{
+		File: file, Servers: cfg.Storage.NATS, Bytes: r.Manifest.Bytes,
+		Tasks: int(r.Report.Tasks), Commits: int(r.Report.Live + r.Report.Archived), //nolint:gosec // counts do not overflow
+	}, err
+}
+
 // Restore implements nodes.
 func (p processNodes) Restore(ctx context.Context, cfg config.Config, file string, replace bool, tell func(string)) (backupReport, error) {
+	if cfg.Storage.NATS != "" {
+		return p.restoreCluster(ctx, cfg, file, tell)
+	}
 	r, err := bus.Restore(ctx, bus.RestoreConfig{
 		File: file, DataDir: cfg.DataDir, Replace: replace, Logger: newLogger(p.logs, cfg.LogLevel), Progress: tell,
 		Staged: func(dir string) error {

@@ -91,7 +91,9 @@ type session interface {
 // backupReport is the result of a backup or a restore.
 type backupReport struct {
 	File    string `json:"file"`
-	DataDir string `json:"data_dir"`
+	DataDir string `json:"data_dir,omitempty"`
+	// Servers are the servers of a cluster to which a backup was restored, in place of DataDir.
+	Servers string `json:"servers,omitempty"`
 	// Bytes is the size of the content. Tasks and Commits are the numbers of restored tasks and commits.
 	Bytes   int64 `json:"bytes"`
 	Tasks   int   `json:"tasks,omitempty"`

@@ -199,7 +199,7 @@ func adapters(face []string) []Row {
 		{Package: "traces/exporter", Imports: []string{"fault", "events", "events/follow", "traces", "traces/otlp", "internal/journaled", "internal/pause"}},
 		{Package: "bus/election", Imports: []string{"fault", "internal/uptime"}},
 		{Package: "bus", Imports: []string{
-			"fault", "events", "stats", "agents", "messages", "hooks", "classify/secrets", "bus/storefile", "internal/failpoint", "internal/histogram", "internal/pause",
+			"fault", "events", "stats", "agents", "messages", "hooks", "classify/secrets", "bus/election", "bus/storefile", "internal/failpoint", "internal/histogram", "internal/pause",
 		}},
 		{Package: "bus/bustest", Imports: []string{"events", "bus"}, Kit: true},
 		{Package: "rpc", Imports: []string{

@@ -379,16 +379,13 @@ func (c *course) conclude(r record, e entry) {
 		if d == nil || d.result != "" {
 			continue // decide has complained, or it is missed
 		}
-		if f.Result == string(schedules.Skipped) && d.at.Before(e.at) && c.policy(fired{}) != schedules.CancelOther && !c.replaced(f) {
+		if f.Result == string(schedules.Skipped) && d.at.Before(e.at) && c.policy(fired{}) != schedules.CancelOther {
 			c.w.fail("F4: %s drops %s, which waits", c.name, f.key())
 		}
 		d.result, d.over, d.Reason = f.Result, e.at, f.Reason
 		c.waiting = slices.DeleteFunc(c.waiting, func(x *decision) bool { return x == d })
 	}
 }
-
-// replaced reports whether a firing with a policy of its own may have replaced another one.
-func (c *course) replaced(fired) bool { return false }
 
 // finish checks what is true of a schedule once everything has ended.
 func (c *course) finish() {
@@ -411,6 +408,7 @@ func (c *course) finish() {
 		}
 	}
 	c.checkOverlap()
+	c.checkReplaced()
 }
 
 // checkSpan checks that every instant is decided, in time.
@@ -499,6 +497,33 @@ func (c *course) checkOverlap() {
 			c.w.fail("F4: the task %s of %s runs beside %s", alone[i].id, c.name, before.id)
 		}
 	}
+}
+
+// checkReplaced checks that a task that a later firing replaces is cancelled, unless it ends by itself.
+func (c *course) checkReplaced() {
+	for _, d := range c.order {
+		if c.deleted || d.result == string(schedules.Missed) || d.at.Equal(d.starting) || c.policy(d.fired) != schedules.CancelOther {
+			continue
+		}
+		for _, u := range c.order {
+			h := c.tasks[instant(u.At, u.Origin == string(schedules.Trigger))]
+			if h == nil || u.result != string(schedules.Started) || !u.over.Before(d.at) || h.cancelled() {
+				continue
+			}
+			if died := c.w.clockwork.died[h.id]; died.After(d.at) && len(c.w.spells(d.at, died)) > 0 {
+				c.w.fail("F4: the task %s of %s is not cancelled for %s", h.id, c.name, d.key())
+			}
+		}
+	}
+}
+
+// cancelled reports whether somebody has asked for the end of a task.
+func (h *history) cancelled() bool {
+	return slices.ContainsFunc(h.commits, func(c *events.Commit) bool {
+		return slices.ContainsFunc(c.Events, func(e events.Event) bool {
+			return e.Kind == events.TaskCancelRequested || e.Kind == events.TaskCancelled
+		})
+	})
 }
 
 // over returns the position of the end of a task.
