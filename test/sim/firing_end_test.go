@@ -91,7 +91,7 @@ func (c *course) checkDecision(d *decision) {
 			c.w.fail("F1: the firing %s of %s has started no task", d.key(), c.name)
 		}
 	case string(schedules.Failed):
-		if h != nil && !c.w.strayed || !strings.HasPrefix(d.Reason, "CONFLICT: ") {
+		if !strings.HasPrefix(d.Reason, "CONFLICT: ") {
 			c.w.fail("F1: the firing %s of %s has failed: %s", d.key(), c.name, d.Reason)
 		}
 	default: // it was not to start, or its schedule is deleted

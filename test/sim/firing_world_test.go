@@ -93,14 +93,6 @@ func (c *clockwork) append(g *gate) (uint64, error) {
 
 func (c *clockwork) hasLate() bool { return c != nil && len(c.late) > 0 }
 
-// firings returns the number of tasks that schedules have started.
-func (c *clockwork) firings() int {
-	if c == nil {
-		return 0
-	}
-	return len(c.born)
-}
-
 // appendLateEntry appends an entry that was given up, if nothing else was appended before.
 func (w *world) appendLateEntry() {
 	if !w.clockwork.hasLate() {

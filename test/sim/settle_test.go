@@ -40,7 +40,7 @@ func (w *world) settle() {
 	keen := w.join()
 	keen.queues = []string{"default", "other", work.NodeQueue, work.ModelsQueue}
 	w.endSchedules()
-	for round := range 400 + 20*w.clockwork.firings() {
+	for round := range w.patience() {
 		if len(w.wrong) > 0 || w.finished(round) {
 			return
 		}
@@ -53,6 +53,14 @@ func (w *world) settle() {
 		w.advance(700 * time.Millisecond)
 	}
 	w.fail("I1: tasks neither end nor say what they wait for: %v %s", w.owner.Leftovers(), w.explain())
+}
+
+// patience is how many rounds it may take until everything has ended. Firings that wait for each other take long.
+func (w *world) patience() int {
+	if w.clockwork == nil {
+		return 400
+	}
+	return 6000
 }
 
 // release stops some of the workers with their calls; the others resume.
