@@ -11,8 +11,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// release is the version of this source tree. A test checks that it is equal to the file VERSION.
-const release = "0.1.0"
+// release is the version of this source tree: that of a release, or that of the next one and "-dev". A test checks that it is equal to
+// the file VERSION.
+const release = "0.2.0-dev"
 
 // versionInfo is the output of `orch version`.
 type versionInfo struct {

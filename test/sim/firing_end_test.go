@@ -2,12 +2,14 @@ package sim_test
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/schedules"
+	"github.com/orch-dev/orch/statemachine"
 )
 
 // finish checks what is true of a schedule once everything has ended.
@@ -149,16 +151,20 @@ func (h *history) cancelled() bool {
 	})
 }
 
-// over returns the position of the end of a task.
+// over returns the position of the end of a task. Commits may come after it.
 func (h *history) over() uint64 {
+	state := statemachine.NeedsAction
 	for i, c := range h.commits {
 		for _, e := range c.Events {
-			if e.Kind == events.TaskFinalized || e.Kind == events.TaskCancelled || e.Kind == events.TaskFailed || e.Kind == events.TaskRejected {
+			if next, ok := statemachine.Next(state, e.Kind); ok {
+				state = next
+			}
+			if state.Terminal() {
 				return h.seqs[i]
 			}
 		}
 	}
-	return h.seqs[len(h.seqs)-1]
+	return math.MaxUint64
 }
 
 // checkSteering checks that each acknowledged request was recorded, once.

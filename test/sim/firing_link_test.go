@@ -249,6 +249,9 @@ func (w *world) serveGate(g *gate) {
 		(g.what == "submit answer" || g.what == "cancel answer") && w.disarm("lose_reply"):
 		w.answerGate(g, "fails", 0, unavailable())
 	default:
+		if g.what == "read" {
+			w.clockwork.unseen = false
+		}
 		w.answerGate(g, "passes", 0, nil)
 	}
 }

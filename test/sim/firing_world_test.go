@@ -22,6 +22,8 @@ type clockwork struct {
 	journal []entry
 	exists  atomic.Bool
 	late    []*gate
+	// unseen is set when such an entry has come that no scheduler has read: none knows it before it writes the next one.
+	unseen bool
 	// skew is how far the wall clock is ahead of the one of the owners.
 	skew atomic.Int64
 
@@ -102,6 +104,7 @@ func (w *world) appendLateEntry() {
 	g := w.clockwork.late[i]
 	w.clockwork.late = slices.Delete(w.clockwork.late, i, i+1)
 	_, err := w.clockwork.append(g)
+	w.clockwork.unseen = w.clockwork.unseen || err == nil
 	w.trouble()
 	w.logf("the late entry %d comes: %v", g.after+1, err)
 }
@@ -144,7 +147,7 @@ func (c *clockwork) look(w *world) {
 // serene reports whether there is one owner that serves, and neither a fault nor a request that waits.
 func (w *world) serene() bool {
 	o := w.owner
-	calm := o != nil && w.old == nil && o.firing.serves.Load() && !w.full && len(w.armed) == 0 && len(o.gates()) == 0 && len(o.link.waiting()) == 0 && !o.NodePaused()
+	calm := o != nil && !w.clockwork.unseen && w.old == nil && o.firing.serves.Load() && !w.full && len(w.armed) == 0 && len(o.gates()) == 0 && len(o.link.waiting()) == 0 && !o.NodePaused()
 	if !calm {
 		w.trouble()
 	}
