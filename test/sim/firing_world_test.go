@@ -95,6 +95,8 @@ func (c *clockwork) append(g *gate) (uint64, error) {
 
 func (c *clockwork) hasLate() bool { return c != nil && len(c.late) > 0 }
 
+func (c *clockwork) hasUnseen() bool { return c != nil && c.unseen }
+
 // appendLateEntry appends an entry that was given up, if nothing else was appended before.
 func (w *world) appendLateEntry() {
 	if !w.clockwork.hasLate() {

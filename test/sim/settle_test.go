@@ -26,8 +26,8 @@ func (w *world) settle() {
 	for len(w.late) > 0 || w.clockwork.hasLate() {
 		w.appendLate()
 	}
-	if w.strayed || w.overlapped {
-		w.kill(w.owner) // a task that this owner has never heard of is found at the next start
+	if w.strayed || w.overlapped || w.clockwork.hasUnseen() {
+		w.kill(w.owner) // a task, or a schedule, that this owner has never heard of is found at the next start
 	}
 	w.up()
 	if w.owner == nil {
