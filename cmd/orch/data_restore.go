@@ -10,6 +10,7 @@ import (
 
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/config"
 )
 
 func newRestore(c *dataCommands) *cobra.Command {
@@ -28,6 +29,7 @@ With --nats it makes the store of a cluster, on servers that have none. No node 
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.restore(cmd.Context(), args[0], replace) },
 	}
 	cmd.Flags().BoolVar(&replace, "replace", false, "move a data directory that is there aside")
+	addSome(cmd.Flags(), false, func(k config.Key) bool { return k.Name == "replicas" })
 	return cmd
 }
 

@@ -146,10 +146,10 @@ func (c *clockwork) look(w *world) {
 	c.spells = append(c.spells, now)
 }
 
-// serene reports whether there is one owner that serves, and neither a fault nor a request that waits.
+// serene reports whether there is one owner, the newest one, that serves, and neither a fault nor a request that waits.
 func (w *world) serene() bool {
 	o := w.owner
-	calm := o != nil && !w.clockwork.unseen && w.old == nil && o.firing.serves.Load() && !w.full && len(w.armed) == 0 && len(o.gates()) == 0 && len(o.link.waiting()) == 0 && !o.NodePaused()
+	calm := o != nil && o.n == w.owners && !w.clockwork.unseen && w.old == nil && o.firing.serves.Load() && !w.full && len(w.armed) == 0 && len(o.gates()) == 0 && len(o.link.waiting()) == 0 && !o.NodePaused()
 	if !calm {
 		w.trouble()
 	}
