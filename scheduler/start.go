@@ -3,7 +3,6 @@ package scheduler
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"slices"
 	"time"
 
