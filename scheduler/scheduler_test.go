@@ -344,8 +344,11 @@ func TestRefusedByAConcurrencyKey(t *testing.T) {
 	w := newWorld(t)
 	s := w.start()
 	w.put(s, "tick", minutely(schedules.Skip))
-	w.refused = fault.New(fault.Conflict, "the concurrency key is in use")
+	w.refused, w.unread = fault.New(fault.Conflict, "the concurrency key is in use"), fault.New(fault.Unavailable, "not now")
 	w.pass(s, time.Minute)
+	assert.Empty(t, w.view(s, "tick").Counts, "whether it has a task is not known")
+	w.unread = nil
+	s.Turn(t.Context())
 	view := w.view(s, "tick")
 	assert.Equal(t, map[schedules.Result]int{schedules.Failed: 1}, view.Counts)
 	assert.Contains(t, view.Outcomes[0].Reason, "the concurrency key is in use")

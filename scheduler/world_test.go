@@ -29,6 +29,8 @@ type world struct {
 	paused bool
 	// refused is the answer to each submission of a task that does not exist; nil to create them.
 	refused *fault.Error
+	// unread is why no task can be read; nil if they can.
+	unread *fault.Error
 	// unopened is why the journal cannot be opened; nil if it can.
 	unopened error
 
@@ -112,6 +114,9 @@ func state(t *task) statemachine.State {
 func (w *world) Get(_ context.Context, r api.GetRequest) (api.TaskView, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.unread != nil {
+		return api.TaskView{}, w.unread
+	}
 	if w.tasks[r.ID] == nil {
 		return api.TaskView{}, fault.New(fault.NotFound, "there is no such task")
 	}
