@@ -53,6 +53,8 @@ const (
 	MaxSchedules = 10_000
 	// lookAgain is the longest time between two turns, so that the scheduler notices when the clock of the machine was set.
 	lookAgain = 5 * time.Second
+	// readAgain is how long the journal is not read.
+	readAgain = 10 * time.Second
 	// retryAfter is the time after which a turn is repeated whose changes could not be recorded.
 	retryAfter = time.Second
 	// together is the number of tasks that are submitted at once.
@@ -69,6 +71,8 @@ type Scheduler struct {
 	// turn contains a value during a turn, also during its I/O. It guards the fields up to mu.
 	turn  chan struct{}
 	state *journaled.State[change]
+	// readAt is when the journal was last read.
+	readAt time.Time
 	// lastTurn is the time of the last turn, to notice a clock that was set back. lastTrigger is that of the last trigger.
 	lastTurn, lastTrigger time.Time
 	// delayed is set while turns fail.
@@ -117,6 +121,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	if err := s.state.Start(ctx); err != nil {
 		return err
 	}
+	s.readAt = time.Now()
 	s.watchOpen(ctx)
 	return nil
 }
@@ -135,13 +140,20 @@ func (s *Scheduler) endTurn() { <-s.turn }
 
 // reload reads the journal if the states may be older, and finds out which tasks have ended meanwhile.
 func (s *Scheduler) reload(ctx context.Context) error {
+	wrong, before := s.state.Stale(), s.state.Position()
+	if time.Since(s.readAt) >= readAgain {
+		s.state.Suspect()
+	}
 	if !s.state.Stale() {
 		return nil
 	}
 	if err := s.state.Reload(ctx); err != nil {
 		return err
 	}
-	s.watchOpen(ctx)
+	s.readAt = time.Now()
+	if wrong || s.state.Position() != before {
+		s.watchOpen(ctx)
+	}
 	return nil
 }
 

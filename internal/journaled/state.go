@@ -84,6 +84,13 @@ func (s *State[C]) Start(ctx context.Context) (err error) {
 // Stale reports whether the state may be older than the journal, because a change could not be recorded or was not acknowledged.
 func (s *State[C]) Stale() bool { return s.stale }
 
+// Suspect makes the state one that may be older than the journal, since somebody else may have written there: a node that is not active
+// any more, or this one, whose change was given up and arrived later.
+func (s *State[C]) Suspect() { s.stale = s.stale || s.journal != nil }
+
+// Position returns the position of the newest entry that the state has.
+func (s *State[C]) Position() uint64 { return s.position }
+
 // Reload reads what follows the last position that was read, if the state may be older than the journal.
 func (s *State[C]) Reload(ctx context.Context) error {
 	if !s.stale {
