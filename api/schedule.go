@@ -113,7 +113,7 @@ type ScheduleView struct {
 	Next []time.Time `json:"next"`
 	// Due is when the next task starts, with jitter.
 	Due time.Time `json:"due,omitzero"`
-	// Failures is the number of tasks in a row that did not end in DONE.
+	// Failures is the number of tasks in a row that did not end in DONE, without those that a later firing has replaced.
 	Failures int `json:"failures,omitempty"`
 	// Running are the firings whose tasks have not ended, the last 100, Buffered those that wait for them.
 	Running  []schedules.Firing `json:"running"`

@@ -151,6 +151,7 @@ func TestCancelOther(t *testing.T) {
 	w.end(s, "tick")
 	s.Turn(t.Context())
 	assert.Equal(t, []string{"12:01:00", "12:02:00"}, w.started("tick"))
+	assert.Zero(t, w.view(s, "tick").Failures, "the schedule itself has ended it")
 }
 
 func TestDefinitions(t *testing.T) {

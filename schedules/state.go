@@ -104,7 +104,7 @@ type State struct {
 	Outcomes []Outcome `json:"outcomes,omitempty"`
 	// Counts are the numbers of outcomes since the schedule was created.
 	Counts map[Result]int `json:"counts,omitempty"`
-	// Failures is the number of tasks in a row that did not end in success.
+	// Failures is the number of tasks in a row that did not end in success, without those that a later firing has replaced.
 	Failures int `json:"failures,omitempty"`
 	// News and Ends are the outcomes, and the ends of tasks, since the last Change.
 	News []Outcome `json:"news,omitempty"`
@@ -267,14 +267,15 @@ func (s *State) Refused(i int, reason string) {
 	s.promote()
 }
 
-// Ended records that a task has ended. success is the state of those that have ended well.
+// Ended records that a task has ended. success is the state of those that have ended well. A task that a later firing was to replace
+// counts as none that has failed.
 func (s *State) Ended(e End, success string) {
+	replaced := slices.ContainsFunc(s.Open, func(f Firing) bool { return f.Task == e.Task && f.Cancel })
 	s.Open = slices.DeleteFunc(s.Open, func(f Firing) bool { return f.Task == e.Task })
-	switch e.State {
-	case "":
-	case success:
+	switch {
+	case e.State == success:
 		s.Failures = 0
-	default:
+	case e.State != "" && !replaced:
 		s.Failures++
 	}
 	s.Ends = append(s.Ends, e)

@@ -78,7 +78,7 @@ func (c *scheduleCommands) showList(list []api.ScheduleView) error {
 		var table screen.Table
 		table.Row("NAME", "WHEN", "NEXT", "RUNNING", "LAST", "NOTE")
 		for _, s := range list {
-			table.Row(s.Name, screen.Line(whenText(s.Spec)), c.nextText(s), strconv.Itoa(len(s.Running)), c.lastText(s), screen.Line(s.Note))
+			table.Row(s.Name, screen.Line(whenText(s.Spec)), c.nextText(s), tasksText(s), c.lastText(s), screen.Line(s.Note))
 		}
 		return table.Write(w, c.width())
 	}}
@@ -86,6 +86,15 @@ func (c *scheduleCommands) showList(list []api.ScheduleView) error {
 		v.names = append(v.names, s.Name)
 	}
 	return c.emit(v)
+}
+
+// tasksText says how many tasks of a schedule run, and how many firings wait for them.
+func tasksText(s api.ScheduleView) string {
+	text := strconv.Itoa(len(s.Running))
+	if n := len(s.Buffered); n > 0 {
+		text += ", " + screen.Number(n) + " waiting"
+	}
+	return text
 }
 
 // whenText describes the rules of a schedule in one line.
@@ -262,13 +271,15 @@ func (c *scheduleCommands) firingLines(s api.ScheduleView) []string {
 	running := func(id string) bool {
 		return slices.ContainsFunc(s.Running, func(f schedules.Firing) bool { return f.Task == id })
 	}
-	for _, o := range s.Outcomes {
+	// The newest instant first, also where a firing has waited and others were decided before it.
+	latest := func(a, b schedules.Outcome) int { return b.At.Compare(a.At) }
+	for _, o := range slices.SortedStableFunc(slices.Values(s.Outcomes), latest) {
 		if o.Task != "" && running(o.Task) {
 			continue
 		}
 		times := ""
 		if o.Count > 1 {
-			times = "  " + screen.Plural(o.Count, "time")
+			times = "  the last of " + screen.Plural(o.Count, "instant")
 		}
 		lines = append(lines, firingLine(s, string(o.Result), o.Firing, prefixed("  ", o.End)+times+prefixed("  ", o.Reason)))
 	}

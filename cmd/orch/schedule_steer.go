@@ -88,7 +88,11 @@ func addOverlap(cmd *cobra.Command, overlap *string, usual string) {
 func (c *scheduleCommands) showTriggered(r api.SteerScheduleReply) error {
 	if r.Task == "" {
 		return c.emit(view{data: r, text: func(w io.Writer) error {
-			return writeLines(w, []string{r.Schedule.Name + "  waits for the end of " + screen.Plural(len(r.Schedule.Running), "running task")})
+			text := "  waits for the end of " + screen.Plural(len(r.Schedule.Running), "running task")
+			if ahead := len(r.Schedule.Buffered) - 1; ahead > 0 {
+				text += ", and for " + screen.Plural(ahead, "firing") + " before it"
+			}
+			return writeLines(w, []string{r.Schedule.Name + text})
 		}})
 	}
 	return c.emit(view{data: r, names: []string{string(r.Task)}, text: func(w io.Writer) error {

@@ -105,7 +105,7 @@ func (c *doctorCommands) finalize(ctx context.Context, force bool) error {
 			if err != nil {
 				return err
 			}
-			return c.showStoreVersion(v)
+			return c.showFinalized(v)
 		})
 	case fault.Has(err, fault.Unavailable) && c.cfg.Server == "" && c.cfg.Storage.NATS == "":
 		return c.finalizeFiles(ctx)
@@ -127,15 +127,21 @@ func (c *doctorCommands) finalizeFiles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.showStoreVersion(versionOf(done))
+	return c.showFinalized(versionOf(done))
 }
 
-func (c *doctorCommands) showStoreVersion(v api.StoreVersion) error {
+// showFinalized shows the version of a store that was finalized.
+func (c *doctorCommands) showFinalized(v api.StoreVersion) error {
+	return c.showStoreVersion(v, "older versions refuse the store from now on")
+}
+
+// showStoreVersion shows the version of a store, after some lines.
+func (c *doctorCommands) showStoreVersion(v api.StoreVersion, before ...string) error {
 	return c.emit(view{data: v, names: []string{v.Needs}, text: func(w io.Writer) error {
-		lines := []string{storeVersionText(v)}
+		lines := append(before, storeVersionText(v))
 		if v.Version < v.Known {
 			lines = append(lines, "an older one that reads events of kinds that it does not know writes nothing",
-				"older versions can no longer open it after: orch upgrade finalize")
+				"to keep older versions from opening it: orch upgrade finalize")
 		}
 		for _, m := range v.Members {
 			lines = append(lines, memberText(m, v.Known))
@@ -160,7 +166,7 @@ func memberText(m api.MemberVersion, known int) string {
 func storeVersionText(v api.StoreVersion) string {
 	text := fmt.Sprintf("version %d of at most %d; orch %s and newer can open it", v.Version, v.Known, cmp.Or(v.Needs, "of that version"))
 	if v.Writer != "" {
-		text += "; orch " + v.Writer + " was the last that has"
+		text += "; the last to open it was orch " + v.Writer
 	}
 	return text
 }
