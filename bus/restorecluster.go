@@ -37,8 +37,9 @@ type ClusterRestoreConfig struct {
 }
 
 // RestoreCluster makes the streams of a backup on the external servers of a connection. The servers may have no store; the streams of an
-// unfinished restore are deleted. Until it is complete, no node opens the store. Errors: CONFLICT if there is a store, DATA_LOSS for
-// a damaged backup, UNAVAILABLE.
+// unfinished restore are deleted. Until it is complete, no node opens the store, also after an error: whoever has lost the lease
+// meanwhile must not delete what the next holder has made, so the next restore does. Errors: CONFLICT if there is a store, DATA_LOSS
+// for a damaged backup, UNAVAILABLE.
 func (c *Conn) RestoreCluster(ctx context.Context, cfg ClusterRestoreConfig) (r Restored, err error) {
 	if cfg.Progress == nil {
 		cfg.Progress = func(string) {}
@@ -48,29 +49,26 @@ func (c *Conn) RestoreCluster(ctx context.Context, cfg ClusterRestoreConfig) (r 
 	if r.Manifest, err = files.read(ctx, nil); err != nil {
 		return r, err
 	}
-	if err := c.clear(ctx); err != nil {
+	if err := c.clear(ctx, cfg.Store.Lease); err != nil {
 		return r, err
 	}
-	if err := c.markRestoring(ctx, cfg.File); err != nil {
+	mark, err := c.markRestoring(ctx, cfg.File)
+	if err != nil {
 		return r, err
 	}
 	if r.Report, err = c.fillCluster(ctx, cfg, r.Manifest); err == nil {
-		return r, c.unmarkRestoring(ctx)
-	}
-	ctx = context.WithoutCancel(ctx)
-	if c.deleteStreams(ctx) == nil {
-		err = errors.Join(err, c.unmarkRestoring(ctx))
+		err = c.unmarkRestoring(ctx, mark)
 	}
 	return r, err
 }
 
 // clear deletes the streams of an unfinished restore. It returns CONFLICT if there are others.
-func (c *Conn) clear(ctx context.Context) error {
+func (c *Conn) clear(ctx context.Context, lease Lease) error {
 	switch half, err := c.restoring(ctx); {
 	case err != nil:
 		return err
 	case half != nil:
-		return c.deleteStreams(ctx)
+		return c.deleteStreams(ctx, lease)
 	}
 	names, err := c.storeStreams(ctx)
 	if err != nil || len(names) == 0 {
@@ -96,12 +94,17 @@ func (c *Conn) storeStreams(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-func (c *Conn) deleteStreams(ctx context.Context) error {
+// deleteStreams deletes the streams of a store while the lease is held. The server does not compare: a process that stands still between
+// its look at the lease and the deletion is not kept from it.
+func (c *Conn) deleteStreams(ctx context.Context, lease Lease) error {
 	names, err := c.storeStreams(ctx)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
+		if !awaitHeld(ctx, lease) {
+			return fenced()
+		}
 		if err := c.js.DeleteStream(ctx, name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 			return openFault(err)
 		}
@@ -145,25 +148,28 @@ func (c *Conn) checkRestored(ctx context.Context) error {
 		WithHint("repeat it: orch restore FILE --nats URL")
 }
 
-func (c *Conn) markRestoring(ctx context.Context, file string) error {
+// markRestoring notes that a restore has begun, and returns the revision of the note.
+func (c *Conn) markRestoring(ctx context.Context, file string) (uint64, error) {
 	members, err := c.js.KeyValue(ctx, election.Bucket)
 	if err != nil {
-		return openFault(err)
+		return 0, openFault(err)
 	}
 	data, err := json.Marshal(unfinished{file})
 	if err != nil {
-		return fault.Wrap(fault.Internal, err, "the restore cannot be noted")
+		return 0, fault.Wrap(fault.Internal, err, "the restore cannot be noted")
 	}
-	if _, err := members.Put(ctx, restoringKey, data); err != nil {
-		return openFault(err)
+	mark, err := members.Put(ctx, restoringKey, data)
+	if err != nil {
+		return 0, openFault(err)
 	}
-	return nil
+	return mark, nil
 }
 
-func (c *Conn) unmarkRestoring(ctx context.Context) error {
+// unmarkRestoring removes the note of a revision; that of another restore stays, with an error.
+func (c *Conn) unmarkRestoring(ctx context.Context, mark uint64) error {
 	members, err := c.js.KeyValue(ctx, election.Bucket)
 	if err == nil {
-		err = members.Delete(ctx, restoringKey)
+		err = members.Delete(ctx, restoringKey, jetstream.LastRevision(mark))
 	}
 	if err != nil {
 		return openFault(err)

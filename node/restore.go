@@ -41,16 +41,19 @@ func RestoreCluster(ctx context.Context, cfg Config, file, actor string, progres
 		case <-held.Done():
 		}
 	}()
+	act := NewFileAct("store.restore", "", map[string]string{"file": file})
+	act.Actor, act.Begun = actor, true
+	if err := AppendFileAct(cfg.DataDir, act); err != nil {
+		return r, errors.Join(err, lease.Release(context.WithoutCancel(ctx)))
+	}
 	r, err = c.RestoreCluster(held, bus.ClusterRestoreConfig{
 		File: file, Progress: progress,
 		Store: bus.StoreConfig{Logger: cfg.logger(), Replicas: cfg.Storage.Replicas, Program: cfg.Version, Lease: lease},
 	})
-	if err == nil {
-		act := NewFileAct("store.restore", "", map[string]string{"file": file})
-		act.Actor = actor
-		err = AppendFileAct(cfg.DataDir, act)
+	if act.Begun = false; err != nil {
+		act.Error = fault.From(err)
 	}
-	return r, errors.Join(err, lease.Release(context.WithoutCancel(ctx)))
+	return r, errors.Join(err, AppendFileAct(cfg.DataDir, act), lease.Release(context.WithoutCancel(ctx)))
 }
 
 // checkAlone returns CONFLICT if there are other members of the cluster.
