@@ -46,7 +46,12 @@ test('a command is read back by a shell as the same words', () => {
 })
 
 test('a glob matches as that of the node', () => {
-  for (const [glob, name, want] of [['nightly-*', 'nightly-1', true], ['nightly-*', 'a nightly-1', false], ['a.c', 'abc', false], ['a?c', 'abc', true]] as const) assert.equal(matches(glob, name), want)
+  for (const [glob, name, want] of [
+    ['nightly-*', 'nightly-1', true], ['nightly-*', 'a nightly-1', false], ['a.c', 'abc', false], ['a?c', 'abc', true], ['*', '', true], ['', '', true], ['', 'a', false],
+    ['*b*b', 'abab', true], ['*b*c', 'abab', false], ['a*', 'a/b', false], ['a/*', 'a/b', true], ['?', '/', false], ['a[b-d]e', 'ace', true], ['a[^b-d]e', 'ace', false],
+    ['[ab]*', 'bcd', true], ['[\\]]', ']', true], ['a\\*', 'a*', true], ['a\\*', 'ab', false], ['**a', 'ba', true], ['ab', 'a', false],
+  ] as const) assert.equal(matches(glob, name), want, `${glob} ${name}`)
+  assert.equal(matches(`${'*a'.repeat(40)}*b`, 'a'.repeat(256)), false, 'a hostile glob takes milliseconds, not years')
 })
 
 test('numbers keep their digits', () => {
