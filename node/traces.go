@@ -2,14 +2,12 @@ package node
 
 import (
 	"context"
-	"net/url"
 	"os"
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/httpapi/metrics"
-	"github.com/orch-dev/orch/internal/netguard"
 	"github.com/orch-dev/orch/traces/exporter"
 	"github.com/orch-dev/orch/traces/otlp"
 )
@@ -38,18 +36,13 @@ func (n *Node) runTraces(ctx context.Context) error {
 	return n.runService(ctx, n.traces.Run)
 }
 
-// collector returns the collector of the settings. Its headers, which may be secrets, cross plain http on loopback only.
+// collector returns the collector of the settings.
 func (h *host) collector(getenv func(string) string) (*otlp.Collector, error) {
-	const headers = "OTEL_EXPORTER_OTLP_HEADERS"
-	header, err := otlp.ParseHeaders(getenv(headers))
+	header, err := otlp.ParseHeaders(getenv(otlp.HeadersVariable))
 	if err != nil {
 		return nil, err
 	}
-	to := h.cfg.Traces.To
-	if u, err := url.Parse(to); err == nil && len(header) > 0 && u.Scheme == "http" && !netguard.IsLoopback(u.Hostname()) {
-		return nil, fault.New(fault.ValidationError, "would send %s without encryption", headers).WithField("traces_to").WithHint("use https, or unset the variable")
-	}
-	collector, err := otlp.NewCollector(to, header)
+	collector, err := otlp.NewCollector(h.cfg.Traces.To, header)
 	if err != nil {
 		return nil, fault.From(err).WithField("traces_to")
 	}

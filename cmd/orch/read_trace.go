@@ -46,7 +46,8 @@ file receiver of the OpenTelemetry Collector reads it. A collector gets the same
 /v1/traces, unless you give another one.
 
 Spans that have not ended are left out. The spans contain names of steps and tools, labels, and messages of errors; no arguments
-and no results. OTEL_EXPORTER_OTLP_HEADERS sets headers of the requests, such as authorization=Bearer%20TOKEN.`,
+and no results. OTEL_EXPORTER_OTLP_HEADERS sets headers of the requests, such as authorization=Bearer%20TOKEN; with it, the address
+must be https or one of this machine.`,
 		Example:           "  orch trace export @last --to http://127.0.0.1:4318\n  orch trace export @last --tree > spans.jsonl",
 		ValidArgsFunction: c.completeIDs(0),
 		RunE:              func(cmd *cobra.Command, args []string) error { return c.exportTraces(cmd.Context(), args, o) },
@@ -149,7 +150,7 @@ func lineWriter(to io.Writer) (send func([]byte) error, flush func() error) {
 }
 
 func (c *readCommands) collector(to string) (*otlp.Collector, error) {
-	header, err := otlp.ParseHeaders(c.getenv("OTEL_EXPORTER_OTLP_HEADERS"))
+	header, err := otlp.ParseHeaders(c.getenv(otlp.HeadersVariable))
 	if err != nil {
 		return nil, err
 	}

@@ -195,7 +195,7 @@ func adapters(face []string) []Row {
 	return []Row{
 		// Packages with an interface for clients (mcp, httpapi) never import bus or worker.
 		{Package: "bus/storefile"},
-		{Package: "traces/otlp", Imports: []string{"fault", "traces", "internal/pause"}},
+		{Package: "traces/otlp", Imports: []string{"fault", "traces", "internal/netguard", "internal/pause"}},
 		{Package: "traces/exporter", Imports: []string{"fault", "events", "events/follow", "traces", "traces/otlp", "internal/journaled", "internal/pause"}},
 		{Package: "bus/election", Imports: []string{"fault", "internal/uptime"}},
 		{Package: "bus", Imports: []string{

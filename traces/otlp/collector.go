@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/netguard"
 	"github.com/orch-dev/orch/internal/pause"
 )
 
@@ -36,6 +37,9 @@ type Collector struct {
 	Client *http.Client
 }
 
+// HeadersVariable is the environment variable with the headers for the collector, see ParseHeaders.
+const HeadersVariable = "OTEL_EXPORTER_OTLP_HEADERS"
+
 // The reasons of errors of Send after which the same request is of no use.
 const (
 	// SpansRefused is the reason if the collector refuses the spans themselves, and RequestTooLarge if it takes smaller requests alone.
@@ -44,15 +48,28 @@ const (
 )
 
 // NewCollector returns the collector at an address, see TracesURL. It does not follow redirects, so that the header goes nowhere else.
+// The header, which may have secrets, crosses plain http on loopback only: else the error is VALIDATION_ERROR.
 func NewCollector(base string, header http.Header) (*Collector, error) {
 	const patience = 10 * time.Second
 	address, err := TracesURL(base)
 	if err != nil {
 		return nil, err
 	}
+	if err := encrypted(address, header); err != nil {
+		return nil, err
+	}
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute}
 	return &Collector{URL: address, Header: header, Client: &http.Client{Timeout: patience, CheckRedirect: stay, Transport: transport}}, nil
+}
+
+// encrypted returns an error if a header would leave the machine without encryption.
+func encrypted(address string, header http.Header) error {
+	u, err := url.Parse(address)
+	if err != nil || len(header) == 0 || u.Scheme == "https" || netguard.IsLoopback(u.Hostname()) {
+		return err
+	}
+	return fault.New(fault.ValidationError, "would send %s without encryption", HeadersVariable).WithHint("use https, or unset the variable")
 }
 
 // TracesURL returns the address that takes traces: base with the path /v1/traces, unless it has a path. It returns INVALID_FORMAT for
@@ -78,7 +95,7 @@ func ParseHeaders(text string) (http.Header, error) {
 		key, value, found := strings.Cut(part, "=")
 		plain, err := url.PathUnescape(strings.TrimSpace(value))
 		if key = strings.TrimSpace(key); !found || key == "" || err != nil || strings.ContainsAny(key+plain, "\r\n") {
-			return nil, fault.New(fault.InvalidFormat, "must be KEY=VALUE, separated by commas").WithField("OTEL_EXPORTER_OTLP_HEADERS")
+			return nil, fault.New(fault.InvalidFormat, "must be KEY=VALUE, separated by commas").WithField(HeadersVariable)
 		}
 		header.Add(key, plain)
 	}

@@ -95,6 +95,36 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+// A header leaves the machine with encryption alone.
+func TestHeadersAreEncrypted(t *testing.T) {
+	t.Parallel()
+	token := http.Header{"Authorization": {"Bearer s3cret"}}
+	for _, c := range []struct {
+		to     string
+		header http.Header
+		ok     bool
+	}{
+		{"http://collector.example.com:4318", token, false},
+		{"HTTP://collector.example.com:4318/v1/traces", token, false},
+		{"http://127.0.0.1.example.com", token, false},
+		{"http://collector.example.com:4318", http.Header{}, true},
+		{"https://collector.example.com", token, true},
+		{"http://127.0.0.1:4318", token, true},
+		{"http://[::1]:4318", token, true},
+		{"http://localhost:4318", token, true},
+	} {
+		_, err := otlp.NewCollector(c.to, c.header)
+		if c.ok {
+			require.NoError(t, err, c.to)
+			continue
+		}
+		require.Error(t, err, c.to)
+		assert.Equal(t, fault.ValidationError, fault.CodeOf(err))
+		assert.Contains(t, err.Error(), "would send OTEL_EXPORTER_OTLP_HEADERS without encryption")
+		assert.NotContains(t, err.Error(), "s3cret")
+	}
+}
+
 func FuzzParseHeaders(f *testing.F) {
 	for _, seed := range []string{"", "a=b", "a=b,c=d%2C", "a", "=b", "a=%", "a=b\r\nc: d", ", ,"} {
 		f.Add(seed)
