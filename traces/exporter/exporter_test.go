@@ -113,7 +113,7 @@ func TestRefusedSpansAreLeftOut(t *testing.T) {
 // While a collector takes nothing, the cursor stands: nothing is lost, memory is bounded, and the log of the node has one warning.
 func TestOutage(t *testing.T) {
 	t.Parallel()
-	for name, code := range map[string]int{"token": http.StatusUnauthorized, "broken": http.StatusInternalServerError, "moved": http.StatusFound, "nowhere": http.StatusNotFound} {
+	for name, code := range map[string]int{"token": http.StatusUnauthorized, "broken": http.StatusInternalServerError, "moved": http.StatusFound, "nowhere": http.StatusNotFound, "no collector": http.StatusOK} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)

@@ -119,9 +119,13 @@ func (w *world) answers(f func(to http.ResponseWriter, spans int) bool) {
 	w.answer = f
 }
 
-// status is an answer that refuses everything.
+// status is an answer that takes nothing: a page.
 func status(code int) func(http.ResponseWriter, int) bool {
-	return func(to http.ResponseWriter, _ int) bool { to.WriteHeader(code); return false }
+	return func(to http.ResponseWriter, _ int) bool {
+		to.WriteHeader(code)
+		_, _ = io.WriteString(to, "<!doctype html>")
+		return false
+	}
 }
 
 // commit appends a commit to the history of a task.

@@ -134,10 +134,13 @@ func (c *Collector) post(ctx context.Context, body []byte) (wait time.Duration, 
 		return final, fault.Wrap(fault.Unavailable, err, "the collector does not answer")
 	}
 	defer func() { _ = answer.Body.Close() }()
-	data, _ := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	switch code := answer.StatusCode; code {
 	case http.StatusOK:
-		return final, rejected(data)
+		data, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+		if err != nil {
+			return 0, fault.Wrap(fault.Unavailable, err, "the answer of the collector was cut off")
+		}
+		return final, accepted(data)
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After"))
 		return time.Duration(max(seconds, 0)) * time.Second, fault.New(fault.Unavailable, "the collector answers %d %s", code, http.StatusText(code))
@@ -158,16 +161,21 @@ func reasonOf(code int) string {
 	}
 }
 
-// rejected returns an error if the answer of a collector says that it has rejected spans.
-func rejected(answer []byte) error {
-	var reply struct {
+// accepted returns an error if an answer with the status 200 is none of a collector, which is an ExportTraceServiceResponse in JSON or
+// empty, or if it says that the collector has rejected spans.
+func accepted(answer []byte) error {
+	var reply *struct {
 		PartialSuccess struct {
 			RejectedSpans json.Number `json:"rejectedSpans"`
 			ErrorMessage  string      `json:"errorMessage"`
 		} `json:"partialSuccess"`
 	}
-	if err := json.Unmarshal(answer, &reply); err != nil {
-		return nil //nolint:nilerr // a collector that accepts all spans may answer anything
+	if len(bytes.TrimSpace(answer)) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(answer, &reply); err != nil || reply == nil {
+		return fault.New(fault.NetworkError, "what answers is no collector: its 200 OK has no answer of OTLP").
+			WithHint("check the address: collectors take OTLP over HTTP at port 4318; pages of backends and login proxies answer 200 too")
 	}
 	if n, _ := reply.PartialSuccess.RejectedSpans.Int64(); n > 0 {
 		return fault.New(fault.NetworkError, "the collector has rejected %d spans: %s", n, reply.PartialSuccess.ErrorMessage).WithReason(SpansRefused)

@@ -43,7 +43,15 @@ func TestSend(t *testing.T) {
 		requests     int
 	}{
 		{"accepted", "{}", []int{200}, "", 1},
-		{"accepted with any answer", "thanks", []int{200}, "", 1},
+		{"accepted with an empty answer", "", []int{200}, "", 1},
+		{"accepted with fields of the future", `{"partialSuccess": null, "more": []}`, []int{200}, "", 1},
+		{"a page", "<!doctype html><title>Sign in</title>", []int{200}, fault.NetworkError, 1},
+		{"a text", "thanks", []int{200}, fault.NetworkError, 1},
+		{"null", "null", []int{200}, fault.NetworkError, 1},
+		{"a list", "[]", []int{200}, fault.NetworkError, 1},
+		{"another type", `{"partialSuccess": "ok"}`, []int{200}, fault.NetworkError, 1},
+		{"two answers", "{}{}", []int{200}, fault.NetworkError, 1},
+		{"cut off", "{", []int{200}, fault.NetworkError, 1},
 		{"some rejected", `{"partialSuccess": {"rejectedSpans": "2", "errorMessage": "too old"}}`, []int{200}, fault.NetworkError, 1},
 		{"none rejected", `{"partialSuccess": {"rejectedSpans": 0, "errorMessage": "slow down"}}`, []int{200}, "", 1},
 		{"overloaded at first", "", []int{503, 200}, "", 2},
