@@ -65,8 +65,9 @@ type TracesView struct {
 	// Oldest is when the first of them ended.
 	Waiting int       `json:"waiting,omitempty"`
 	Oldest  time.Time `json:"oldest,omitzero"`
-	// Error is why the collector gets nothing, FailingSince since when.
+	// Error is why the collector gets nothing, Hint what to do about it, FailingSince since when.
 	Error        string    `json:"error,omitempty"`
+	Hint         string    `json:"hint,omitempty"`
 	FailingSince time.Time `json:"failing_since,omitzero"`
 }
 

@@ -59,7 +59,7 @@ func (h *host) tracesStatus() *api.TracesView {
 		return &v
 	}
 	f := h.traces.Figures()
-	v.Sent, v.Refused, v.Waiting, v.Error = f.Sent, f.Refused, f.Waiting, f.Error
+	v.Sent, v.Refused, v.Waiting, v.Error, v.Hint = f.Sent, f.Refused, f.Waiting, f.Error, f.Hint
 	v.Oldest, v.FailingSince = f.Oldest, f.Since
 	return &v
 }

@@ -106,6 +106,7 @@ func TestExportOfTraces(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return view().Error != "" }, 10*time.Second, 5*time.Millisecond)
 	assert.Contains(t, view().Error, "the collector answers 403")
+	assert.Contains(t, view().Hint, "OTEL_EXPORTER_OTLP_HEADERS")
 	assert.False(t, view().FailingSince.IsZero())
 	require.Eventually(t, func() bool { return view().Sent == 3 && view().Error == "" }, 10*time.Second, 5*time.Millisecond)
 	assert.Equal(t, &api.TracesView{To: site.URL, View: "https://jaeger.example.com/trace/{trace}", Sent: 3}, view())

@@ -441,10 +441,10 @@ func traceFindings(t *api.TracesView) []finding {
 	case t.Error == "":
 		return []finding{fine(part, "%s has got %s since the node started", t.To, screen.Plural(t.Sent, "span"))}
 	case t.Waiting == 0:
-		return []finding{bad(part, "the export fails since "+stamp(t.FailingSince)+": "+t.Error, "see the log of the node")}
+		return []finding{bad(part, "the export fails since "+stamp(t.FailingSince)+": "+t.Error, cmp.Or(t.Hint, "see the log of the node"))}
 	default:
 		says := fmt.Sprintf("%s gets nothing since %s: %s; tasks wait that have ended since %s", t.To, stamp(t.FailingSince), t.Error, stamp(t.Oldest))
-		return []finding{bad(part, says, "start the collector, or change traces_to: the log keeps what waits")}
+		return []finding{bad(part, says, cmp.Or(t.Hint, "start the collector, or change traces_to")+"; the log keeps what waits")}
 	}
 }
 

@@ -61,4 +61,10 @@ func TestDoctorSaysHowTracesStand(t *testing.T) {
 		assert.Equal(t, tc.says, all[0].Says)
 		assert.Equal(t, tc.ok, all[0].Mend == "")
 	}
+	failing := api.TracesView{To: to, Error: "the collector answers 401 Unauthorized", Waiting: 1}
+	assert.Equal(t, "start the collector, or change traces_to; the log keeps what waits", traceFindings(&failing)[0].Mend)
+	failing.Hint = "set OTEL_EXPORTER_OTLP_HEADERS"
+	assert.Equal(t, "set OTEL_EXPORTER_OTLP_HEADERS; the log keeps what waits", traceFindings(&failing)[0].Mend)
+	failing.Waiting = 0
+	assert.Equal(t, "set OTEL_EXPORTER_OTLP_HEADERS", traceFindings(&failing)[0].Mend)
 }

@@ -99,9 +99,10 @@ type Figures struct {
 	// none.
 	Waiting int
 	Oldest  time.Time
-	// Error is why the last attempt has failed, and Since when the first one in a row has; empty if it has not.
-	Error string
-	Since time.Time
+	// Error is why the last attempt has failed, Hint what to do about it, if that is known, and Since when the first one in a row has
+	// failed; empty if it has not.
+	Error, Hint string
+	Since       time.Time
 }
 
 // New returns an exporter that does nothing until Start.
@@ -204,7 +205,8 @@ func (e *Exporter) failed(ctx context.Context, err error) time.Duration {
 	if e.figures.Error == "" {
 		level, e.figures.Since = slog.LevelWarn, time.Now()
 	}
-	e.figures.Error = fault.From(err).Message
+	why := fault.From(err)
+	e.figures.Error, e.figures.Hint = why.Message, why.Hint
 	e.mu.Unlock()
 	e.log.LogAttrs(ctx, level, "traces_not_sent", slog.Any("error", err))
 	e.failures++
@@ -215,7 +217,7 @@ func (e *Exporter) failed(ctx context.Context, err error) time.Duration {
 func (e *Exporter) succeeded(ctx context.Context) {
 	e.mu.Lock()
 	since := e.figures.Since
-	e.figures.Error, e.figures.Since = "", time.Time{}
+	e.figures.Error, e.figures.Hint, e.figures.Since = "", "", time.Time{}
 	e.mu.Unlock()
 	if e.failures > 0 {
 		e.log.LogAttrs(ctx, slog.LevelInfo, "traces_sent_again", slog.Duration("after", time.Since(since)))

@@ -145,7 +145,11 @@ func (c *Collector) post(ctx context.Context, body []byte) (wait time.Duration, 
 		seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After"))
 		return time.Duration(max(seconds, 0)) * time.Second, fault.New(fault.Unavailable, "the collector answers %d %s", code, http.StatusText(code))
 	default:
-		return final, fault.New(fault.NetworkError, "the collector answers %d %s", code, http.StatusText(code)).WithReason(reasonOf(code))
+		err := fault.New(fault.NetworkError, "the collector answers %d %s", code, http.StatusText(code)).WithReason(reasonOf(code))
+		if hint := hintOf(code); hint != "" {
+			err = err.WithHint("%s", hint)
+		}
+		return final, err
 	}
 }
 
@@ -157,6 +161,18 @@ func reasonOf(code int) string {
 	case http.StatusRequestEntityTooLarge:
 		return RequestTooLarge
 	default: // the collector would perhaps take them at another time, such as with another token
+		return ""
+	}
+}
+
+// hintOf says what to do about the status of an answer; "" if that is not known.
+func hintOf(code int) string {
+	switch code {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return "set " + HeadersVariable + " where orch runs, such as authorization=Bearer%20TOKEN, or renew what it has; a node reads it at its start"
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect, http.StatusNotFound, http.StatusMethodNotAllowed:
+		return "check the address: collectors take OTLP over HTTP at port 4318, with the path /v1/traces"
+	default:
 		return ""
 	}
 }

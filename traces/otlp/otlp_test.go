@@ -83,6 +83,22 @@ func TestSend(t *testing.T) {
 	}
 }
 
+// An answer that a setting can mend comes with the setting.
+func TestHints(t *testing.T) {
+	t.Parallel()
+	for code, hint := range map[int]string{401: "OTEL_EXPORTER_OTLP_HEADERS", 403: "authorization=Bearer%20TOKEN", 302: "4318", 404: "/v1/traces", 400: "", 500: ""} {
+		site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
+		collector, err := otlp.NewCollector(site.URL, http.Header{})
+		require.NoError(t, err)
+		err = collector.Send(t.Context(), nil)
+		site.Close()
+		collector.Client.CloseIdleConnections()
+		require.Error(t, err)
+		assert.Equal(t, hint == "", fault.From(err).Hint == "", code)
+		assert.Contains(t, fault.From(err).Hint, hint)
+	}
+}
+
 func TestSendToNobody(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
