@@ -91,8 +91,8 @@ func TestTurns(t *testing.T) {
 		"chat small < review 2-4 name=chat turn=1 name=local model=small input_tokens=12 output_tokens=3 nano_usd=70 stop=calls calls=1 turn.lost@3",
 		"chat < review 5-8 name=chat turn=2 compaction=true",
 		"review < task 1-8 step=review name=invoke_agent model=local/small, far/large state=unfinished",
-		"MODEL_CALL < review.t2.m 6-8 tool=MODEL_CALL attempt=1 outcome=unfinished",
-		"review.t2.m < chat 6-8 step=review.t2.m state=unfinished",
+		"MODEL_CALL < review.t.m 6-8 tool=MODEL_CALL attempt=1 outcome=unfinished",
+		"review.t.m < chat 6-8 step=review.t2.m state=unfinished",
 		"task <  0-8 id=" + string(task) + " requester=user:ada state=FAILED type=TIMEOUT task.failed@8 FAILED over",
 	}, folded(t,
 		event(events.TaskSubmitted, &events.Submitted{}),
@@ -106,6 +106,22 @@ func TestTurns(t *testing.T) {
 		event(events.TaskFailed, &events.Moved{Error: fault.New(fault.Timeout, "over")}),
 		event(events.TurnLost, &events.LostTurn{Step: "review", Turn: 2}),
 	))
+}
+
+// Names of spans have no numbers, which the attribute orch.step has: steps of a loop are one operation.
+func TestNamesOfSteps(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]string{
+		"push": "push", "step2": "step2", "each[12].read2": "each[].read2", "each[0].in[3].x": "each[].in[].x", "each[0]": "each[]",
+		"review.t12.c3": "review.t.c", "r2.t1.m": "r2.t.m", "each[2].r2.t3.c1": "each[].r2.t.c", "review.b2": "review.b",
+	} {
+		fold := traces.NewFold(task)
+		fold.Add(at(0), "user:ada", []events.Event{event(events.TaskSubmitted, &events.Submitted{})})
+		spans := fold.Add(at(1), "user:ada", []events.Event{event(events.StepSkipped, &events.Skipped{Step: key})})
+		require.Len(t, spans, 1)
+		assert.Equal(t, want, spans[0].Name)
+		assert.Equal(t, []traces.Attribute{{Key: "orch.step", Value: key}, {Key: "orch.state", Value: "skipped"}}, spans[0].Attributes)
+	}
 }
 
 func TestInvalidTraceID(t *testing.T) {

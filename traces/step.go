@@ -7,6 +7,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/statemachine"
 )
 
 // step applies an event of a step. Its span begins with its first event. Turns begin none: the answer that an agent waited for can be lost
@@ -17,7 +18,7 @@ func (f *Fold) step(at time.Time, key string, e events.Event) {
 		return
 	}
 	if s == nil {
-		s = &step{span: &Span{ID: idOf(f.task, ofStep, key, 0), Parent: f.parentOf(key), Name: key, Kind: Internal, Start: at}}
+		s = &step{span: &Span{ID: idOf(f.task, ofStep, key, 0), Parent: f.parentOf(key), Name: stepName(key), Kind: Internal, Start: at}}
 		s.span.set("orch.step", key)
 		f.steps[key] = s
 	}
@@ -50,13 +51,37 @@ func (f *Fold) step(at time.Time, key string, e events.Event) {
 	}
 }
 
+// stepName returns the name of the span of a step: its key without the numbers of items, turns and calls, so that backends see the steps
+// of a loop as one operation. each[2].read is each[].read, and review.t3.c1 is review.t.c.
+func stepName(key string) string {
+	agent, call := statemachine.SplitCall(key)
+	inside := false
+	name := strings.Map(func(r rune) rune {
+		if r == '[' || r == ']' {
+			inside = r == '['
+		} else if inside {
+			return -1
+		}
+		return r
+	}, agent)
+	if call == "" {
+		return name
+	}
+	return name + "." + strings.Map(func(r rune) rune {
+		if isDigit(r) {
+			return -1
+		}
+		return r
+	}, call)
+}
+
 // called begins the span of an attempt.
 func (f *Fold) called(at time.Time, key string, s *step, d *events.Called) {
 	start := d.At
 	if start.IsZero() {
 		start = at
 	}
-	span := &Span{ID: idOf(f.task, ofAttempt, key, d.Attempt), Parent: s.span.ID, Name: key, Kind: Client, Start: start}
+	span := &Span{ID: idOf(f.task, ofAttempt, key, d.Attempt), Parent: s.span.ID, Name: stepName(key), Kind: Client, Start: start}
 	effect := d.Effect
 	if r := s.ready; r != nil {
 		span.Name, effect = r.Tool, cmp.Or(effect, r.Effect)
