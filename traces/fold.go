@@ -157,7 +157,11 @@ func (f *Fold) noted(at time.Time, e events.Event) {
 		f.root.note(at, string(e.Kind), reason(d.Reason)...)
 	case *events.Signal:
 		f.root.note(at, string(e.Kind), Attribute{"orch.signal", d.Name})
-	case *events.Checkpointed, *events.Restored:
+	case *events.Checkpointed:
+		if !d.Automatic() { // the span of the call says as much
+			f.root.note(at, string(e.Kind))
+		}
+	case *events.Restored:
 		f.root.note(at, string(e.Kind))
 	default: // reads and changes of files, charges, questions and uses of grants
 	}

@@ -124,6 +124,28 @@ func TestNamesOfSteps(t *testing.T) {
 	}
 }
 
+// A span has the newest 128 events, without the checkpoints that orch makes by itself.
+func TestEventsAreBounded(t *testing.T) {
+	t.Parallel()
+	fold := traces.NewFold(task)
+	fold.Add(at(0), "user:ada", []events.Event{event(events.TaskSubmitted, &events.Submitted{})})
+	for i := range 200 {
+		fold.Add(at(float64(i)), "user:ada", []events.Event{
+			event(events.CheckpointCreated, &events.Checkpointed{Name: events.BeforeCall("rm", "FILE_DELETE")}),
+			event(events.SignalReceived, &events.Signal{Name: "go"}),
+		})
+	}
+	spans := fold.Add(at(200), "user:ada", []events.Event{event(events.CheckpointCreated, &events.Checkpointed{Name: "mine"}), event(events.TaskFinished, &events.Moved{})})
+	require.Len(t, spans, 1)
+	got := spans[0].Events
+	require.Len(t, got, 128)
+	assert.Equal(t, 202-128, spans[0].Dropped)
+	assert.Equal(t, []string{"checkpoint.created", "task.finished"}, []string{got[126].Name, got[127].Name})
+	for i, e := range got[:126] {
+		assert.Equal(t, traces.Event{At: at(float64(74 + i)), Name: "signal.received", Attributes: []traces.Attribute{{Key: "orch.signal", Value: "go"}}}, e)
+	}
+}
+
 func TestInvalidTraceID(t *testing.T) {
 	t.Parallel()
 	id, err := traces.Of(task)

@@ -5,6 +5,7 @@ package traces
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,7 +62,9 @@ type Span struct {
 	Kind       Kind
 	Start, End time.Time
 	Attributes []Attribute
-	Events     []Event
+	// Events are the newest events, at most 128, and Dropped is the number of older ones.
+	Events  []Event
+	Dropped int
 	// Links are spans of the same trace that made this one possible, such as the approval of a call.
 	Links []SpanID
 	// Failed is set if the work has failed, and Message says why.
@@ -97,8 +100,15 @@ func (s *Span) set(key string, value any) {
 	}
 }
 
-// note adds an event.
+// maxEvents is the number of events of a span, which is the limit of the SDKs of OpenTelemetry.
+const maxEvents = 128
+
+// note adds an event. The oldest ones give way: the newest say how it ended.
 func (s *Span) note(at time.Time, name string, attributes ...Attribute) {
+	if len(s.Events) == maxEvents {
+		s.Events = slices.Delete(s.Events, 0, 1)
+		s.Dropped++
+	}
 	s.Events = append(s.Events, Event{at, name, attributes})
 }
 

@@ -21,7 +21,7 @@ import (
 // CheckpointBefore creates the checkpoint that precedes every destructive call (S0-171, A-44).
 func (t Attempts) CheckpointBefore(s *statemachine.Step) {
 	t.Emit(events.CheckpointCreated, &events.Checkpointed{
-		ID: events.CheckpointIDFrom(t.Task.ID, t.Rules.Entropy), Name: "before " + s.Key + " (" + s.Tool + ")",
+		ID: events.CheckpointIDFrom(t.Task.ID, t.Rules.Entropy), Name: events.BeforeCall(s.Key, s.Tool),
 		State: events.Inline(json.RawMessage("{}")), At: t.Now,
 	})
 }

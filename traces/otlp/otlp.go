@@ -42,6 +42,7 @@ type (
 		End          string      `json:"endTimeUnixNano"`
 		Attributes   []attribute `json:"attributes,omitempty"`
 		Events       []event     `json:"events,omitempty"`
+		Dropped      int         `json:"droppedEventsCount,omitempty"`
 		Links        []link      `json:"links,omitempty"`
 		Status       *status     `json:"status,omitempty"`
 	}
@@ -109,7 +110,7 @@ func (s Source) ResourceSpans(list []traces.Span) (json.RawMessage, error) {
 func encode(s traces.Span) span {
 	out := span{
 		TraceID: s.Trace.String(), SpanID: s.ID.String(), TraceState: s.State, ParentSpanID: s.Parent.String(), Name: s.Name, Kind: s.Kind,
-		Start: nanos(s.Start), End: nanos(s.End), Attributes: attributes(s.Attributes),
+		Start: nanos(s.Start), End: nanos(s.End), Attributes: attributes(s.Attributes), Dropped: s.Dropped,
 	}
 	for _, e := range s.Events {
 		out.Events = append(out.Events, event{nanos(e.At), e.Name, attributes(e.Attributes)})

@@ -20,7 +20,7 @@ func TestEncode(t *testing.T) {
 	data, err := otlp.Source{Version: "1.2.3"}.Encode([]traces.Span{{
 		Trace: traces.TraceID{0xab}, State: "rojo=1", ID: traces.SpanID{1}, Parent: traces.SpanID{2}, Name: "push", Kind: traces.Client, Start: time.Unix(1, 5), End: time.Unix(2, 0),
 		Attributes: []traces.Attribute{{Key: "s", Value: "a"}, {Key: "n", Value: int64(1 << 60)}, {Key: "b", Value: true}},
-		Events:     []traces.Event{{At: time.Unix(1, 6), Name: "paused"}}, Links: []traces.SpanID{{3}}, Failed: true, Message: "no",
+		Events:     []traces.Event{{At: time.Unix(1, 6), Name: "paused"}}, Dropped: 7, Links: []traces.SpanID{{3}}, Failed: true, Message: "no",
 	}})
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"resourceSpans": [{
@@ -29,7 +29,7 @@ func TestEncode(t *testing.T) {
 			"traceId": "ab000000000000000000000000000000", "spanId": "0100000000000000", "traceState": "rojo=1", "parentSpanId": "0200000000000000",
 			"name": "push", "kind": 3, "startTimeUnixNano": "1000000005", "endTimeUnixNano": "2000000000",
 			"attributes": [{"key": "s", "value": {"stringValue": "a"}}, {"key": "n", "value": {"intValue": "1152921504606846976"}}, {"key": "b", "value": {"boolValue": true}}],
-			"events": [{"timeUnixNano": "1000000006", "name": "paused"}],
+			"events": [{"timeUnixNano": "1000000006", "name": "paused"}], "droppedEventsCount": 7,
 			"links": [{"traceId": "ab000000000000000000000000000000", "spanId": "0300000000000000"}],
 			"status": {"code": 2, "message": "no"}}]}]}]}`, string(data))
 }

@@ -55,8 +55,11 @@ func history(t *testing.T) []traces.Span {
 	lost := &events.Retrying{Step: "a", Attempt: 1, Error: fault.New(fault.WorkerLost, "gone"), Class: fault.ClassWorkerLost}
 	fold, now := traces.NewFold(task), time.Unix(1_800_000_000, 123456789)
 	var spans []traces.Span
-	for _, e := range []events.Event{
-		{Kind: events.TaskSubmitted, Data: sub},
+	list := []events.Event{{Kind: events.TaskSubmitted, Data: sub}}
+	for range 130 { // more than a span has
+		list = append(list, events.Event{Kind: events.SignalReceived, Data: &events.Signal{Name: "go"}})
+	}
+	for _, e := range append(list, []events.Event{
 		{Kind: events.TaskStarted, Data: &events.Moved{}},
 		{Kind: events.ApprovalRequested, Data: &events.Approval{ID: "APR_1", Step: "a", Type: "tool", Priority: "high"}},
 		{Kind: events.ApprovalGranted, Data: &events.Decision{ID: "APR_1"}},
@@ -67,7 +70,7 @@ func history(t *testing.T) []traces.Span {
 		{Kind: events.StepCalled, Data: &events.Called{Step: "a", Attempt: 2}},
 		{Kind: events.StepFailed, Data: &events.StepError{Step: "a", Attempt: 2, Error: fault.New(fault.ToolFailed, "no\n\"way\""), Duration: time.Millisecond}},
 		{Kind: events.TaskFailed, Data: &events.Moved{Error: fault.New(fault.ToolFailed, "step a failed")}},
-	} {
+	}...) {
 		now = now.Add(time.Second)
 		spans = append(spans, fold.Add(now, "user:ada", []events.Event{e})...)
 	}
