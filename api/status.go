@@ -40,6 +40,10 @@ type StatusReply struct {
 	// machines; "" if it listens on loopback alone. An address that stands for all, such as 0.0.0.0, is to be replaced.
 	DataDir string `json:"data_dir,omitempty"`
 	Server  string `json:"server,omitempty"`
+	// Host is the name of the machine of the node. Instance tells the node from others: the UUID that service.instance.id of its spans is,
+	// which stays while its machine and its data directory do.
+	Host     string `json:"host,omitempty"`
+	Instance string `json:"instance,omitempty"`
 }
 
 // StorageView describes the space of the store, in bytes.

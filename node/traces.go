@@ -21,8 +21,12 @@ func (n *Node) startTraces(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	source, err := n.source(os.Getenv)
+	if err != nil {
+		return err
+	}
 	n.traces = exporter.New(exporter.Config{
-		Log: n.store, Open: opens(n.host, bus.TracesJournal, ofState), Collector: collector, Source: otlp.Source{Version: n.cfg.Version}, Logger: n.cfg.logger(),
+		Log: n.store, Open: opens(n.host, bus.TracesJournal, ofState), Collector: collector, Source: source, Logger: n.cfg.logger(),
 	})
 	n.onStop(func(context.Context) error { collector.Client.CloseIdleConnections(); return nil })
 	return n.traces.Start(ctx)
@@ -47,6 +51,12 @@ func (h *host) collector(getenv func(string) string) (*otlp.Collector, error) {
 		return nil, fault.From(err).WithField("traces_to")
 	}
 	return collector, nil
+}
+
+// source describes the node as the source of spans.
+func (h *host) source(getenv func(string) string) (otlp.Source, error) {
+	host, id := instanceOf(h.cfg.DataDir)
+	return otlp.Source{Version: h.cfg.Version, Host: host, Instance: id}.From(getenv)
 }
 
 // tracesStatus returns how the export of traces stands; nil if traces are neither exported nor shown.

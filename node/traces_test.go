@@ -82,9 +82,10 @@ func TestPagesOfATrace(t *testing.T) {
 // A node says in its status and its metrics how the export of traces stands.
 func TestExportOfTraces(t *testing.T) {
 	t.Parallel()
-	answers := make(chan int, 100)
+	answers, bodies := make(chan int, 100), make(chan string, 100)
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
+		body, _ := io.ReadAll(r.Body)
+		bodies <- string(body)
 		select {
 		case code := <-answers:
 			w.WriteHeader(code)
@@ -111,10 +112,25 @@ func TestExportOfTraces(t *testing.T) {
 	require.Eventually(t, func() bool { return view().Sent == 3 && view().Error == "" }, 10*time.Second, 5*time.Millisecond)
 	assert.Equal(t, &api.TracesView{To: site.URL, View: "https://jaeger.example.com/trace/{trace}", Sent: 3}, view())
 	assert.Contains(t, scrape(t, e.site(""), e.token), "orch_traces_oldest_age_seconds")
+	self, err := e.API().Status(t.Context(), api.StatusRequest{})
+	require.NoError(t, err)
+	resource := fmt.Sprintf(`{"key":"service.instance.id","value":{"stringValue":%q}},{"key":"host.name","value":{"stringValue":%q}}`, self.Instance, self.Host)
+	assert.Contains(t, <-bodies, resource)
+	_, answer, _ = e.request("GET", h.Get("Location")+"/trace", e.token, "")
+	assert.Contains(t, answer, resource, "both say which node it is")
 }
 
 // What is wrong with the settings ends the start, without a word about the headers.
 func TestWrongCollectors(t *testing.T) { //nolint:paralleltest // it sets a variable
+	for _, variable := range []string{"OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"} {
+		t.Setenv(variable, "a\nb")
+		c := config(t)
+		c.Traces.To = "http://127.0.0.1:4318"
+		_, err := node.Start(t.Context(), c)
+		require.Error(t, err)
+		assert.Equal(t, variable, fault.From(err).Field)
+		t.Setenv(variable, "")
+	}
 	for to, header := range map[string]string{"http://collector.example.com": "authorization=s3cret", "https://collector.example.com": "s3cret"} {
 		t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", header)
 		c := config(t)

@@ -47,7 +47,7 @@ file receiver of the OpenTelemetry Collector reads it. A collector gets the same
 
 Spans that have not ended are left out. The spans contain names of steps and tools, labels, and messages of errors; no arguments
 and no results. OTEL_EXPORTER_OTLP_HEADERS sets headers of the requests, such as authorization=Bearer%20TOKEN; with it, the address
-must be https or one of this machine.`,
+must be https or one of this machine. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say whose spans they are.`,
 		Example:           "  orch trace export @last --to http://127.0.0.1:4318\n  orch trace export @last --tree > spans.jsonl",
 		ValidArgsFunction: c.completeIDs(0),
 		RunE:              func(cmd *cobra.Command, args []string) error { return c.exportTraces(cmd.Context(), args, o) },
@@ -77,12 +77,16 @@ func (c *readCommands) exportTraces(ctx context.Context, texts []string, o trace
 		return fault.New(fault.RequiredField, "is missing").WithField("ID").WithHint("usage: orch trace export ID... --to http://127.0.0.1:4318")
 	}
 	return c.with(ctx, idle, func(s session) error {
+		source, err := c.spanSource(ctx, s)
+		if err != nil {
+			return err
+		}
 		to, closeTo, err := c.spanSink(ctx, o.to)
 		if err != nil {
 			return err
 		}
 		out := exported{To: o.to, Tasks: []exportedTask{}}
-		e := &spanExport{node: s, source: otlp.Source{Version: readVersion().Version}, to: to, out: &out}
+		e := &spanExport{node: s, source: source, to: to, out: &out}
 		for _, text := range texts {
 			if err = e.text(ctx, c, text, o.tree); err != nil {
 				break
@@ -93,6 +97,15 @@ func (c *readCommands) exportTraces(ctx context.Context, texts []string, o trace
 		}
 		return c.showExported(out)
 	})
+}
+
+// spanSource describes the node, as it does itself.
+func (c *readCommands) spanSource(ctx context.Context, s session) (otlp.Source, error) {
+	status, err := s.Status(ctx, api.StatusRequest{})
+	if err != nil {
+		return otlp.Source{}, err
+	}
+	return otlp.Source{Version: readVersion().Version, Host: status.Host, Instance: status.Instance}.From(c.getenv)
 }
 
 // showExported says what was exported; on stderr if stdout has the spans.

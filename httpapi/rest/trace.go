@@ -57,7 +57,7 @@ func readTrace(a api.API, ctx context.Context, r TraceRequest) (Trace, error) { 
 	if p.next == 0 {
 		out.Open = new(p.fold.Open())
 	}
-	out.ResourceSpans, err = otlp.Source{Version: status.Version}.ResourceSpans(p.spans)
+	out.ResourceSpans, err = otlp.Source{Version: status.Version, Host: status.Host, Instance: status.Instance}.ResourceSpans(p.spans)
 	return out, err
 }
 

@@ -73,12 +73,6 @@ type (
 // failed is the code of the status of a span that has failed.
 const failed = 2
 
-// Source describes the program that exports spans.
-type Source struct {
-	// Version is the version of orch.
-	Version string
-}
-
 // SpansAtOnce is the number of spans from which a request gets no further ones.
 const SpansAtOnce = 1000
 
@@ -98,7 +92,7 @@ func (s Source) ResourceSpans(list []traces.Span) (json.RawMessage, error) {
 		spans[i] = encode(one)
 	}
 	data, err := json.Marshal([]resourceSpans{{
-		Resource:   resource{attributes([]traces.Attribute{{Key: "service.name", Value: "orch"}, {Key: "service.version", Value: s.Version}})},
+		Resource:   resource{attributes(s.attributes())},
 		ScopeSpans: []scopeSpans{{instrumentation{scope, s.Version}, spans}},
 	}})
 	if err != nil {
