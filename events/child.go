@@ -21,7 +21,8 @@ type Parent struct {
 	Attempt int `json:"attempt,omitempty"`
 	// Level counts the agent calls among the ancestors.
 	Level int `json:"level,omitempty"`
-	// Trace is the trace of the first ancestor in hexadecimal. It is empty if the trace is the one of Task's id.
+	// Trace is the trace of the first ancestor in hexadecimal, with -00 behind it if the caller did not sample it. It is empty if the trace
+	// is the one of Task's id.
 	Trace string `json:"trace,omitempty"`
 	// TraceState is the tracestate of the caller of the first ancestor; empty for none.
 	TraceState string `json:"tracestate,omitempty"`

@@ -15,12 +15,17 @@ import (
 // caller is the example of W3C Trace Context.
 const caller = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
+// notSampled is that of a caller that does not record the trace.
+const notSampled = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"
+
 // The rules of https://www.w3.org/TR/trace-context/#traceparent-header-field-values.
 func TestParseContext(t *testing.T) {
 	t.Parallel()
 	for text, ok := range map[string]bool{
 		caller: true,
 		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00":        true,
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-fe":        true,
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-03":        true,
 		"cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01":        true,
 		"cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-future": true,
 		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-future": false,
@@ -42,7 +47,11 @@ func TestParseContext(t *testing.T) {
 		assert.Equal(t, ok, got, text)
 		assert.Equal(t, ok, traces.IsContext(text))
 		if ok {
-			assert.Equal(t, caller, c.String())
+			flags := "01"
+			if strings.HasSuffix(text, "-00") || strings.HasSuffix(text, "-fe") {
+				flags = "00"
+			}
+			assert.Equal(t, strings.TrimSuffix(caller, "01")+flags, c.String())
 		}
 	}
 }
@@ -69,11 +78,13 @@ func TestTraceOfAFamily(t *testing.T) {
 	own, err := traces.Of(task)
 	require.NoError(t, err)
 	for traceParent, want := range map[string]string{
-		"":                         own.String(),
-		"no traceparent":           own.String(),
-		caller:                     "4bf92f3577b34da6a3ce929d0e0e4736",
-		strings.ToUpper(caller):    own.String(),
-		"00-" + own.String() + "-": own.String(),
+		"":               own.String(),
+		"no traceparent": own.String(),
+		caller:           "4bf92f3577b34da6a3ce929d0e0e4736",
+		notSampled:       "4bf92f3577b34da6a3ce929d0e0e4736",
+		"00-" + own.String() + "-00f067aa0ba902b7-00": own.String(),
+		strings.ToUpper(caller):                       own.String(),
+		"00-" + own.String() + "-":                    own.String(),
 	} {
 		top := &events.Submitted{TraceParent: traceParent}
 		below := &events.Submitted{Parent: &events.Parent{Task: task, Trace: traces.Below(task, top)}, TraceParent: caller}
@@ -85,8 +96,9 @@ func TestTraceOfAFamily(t *testing.T) {
 			call, err := traces.OfCall(traces.Below(id, sub), id, "step", 2)
 			require.NoError(t, err)
 			assert.Equal(t, want, call.Trace.String())
+			assert.Equal(t, strings.HasSuffix(traceParent, "-00"), call.Unsampled, "%s of %q hands on the flag of the caller", id, traceParent)
 		}
-		assert.Equal(t, traceParent == caller, traces.Below(task, top) != "", "an id says it already")
+		assert.Equal(t, traceParent == caller || strings.HasSuffix(traceParent, "-00"), traces.Below(task, top) != "", "an id says it already")
 	}
 }
 

@@ -92,7 +92,7 @@ type Call struct {
 	// until the oldest of them is a minute old (S0-113). Both are zero for a class without a limit.
 	Recent     int           `json:"recent,omitempty"`
 	RetryAfter time.Duration `json:"retry_after,omitempty"`
-	// Trace is the trace of the task in hexadecimal. It is empty if it follows from the id of the task.
+	// Trace is the trace of the task as in events.Parent. It is empty if it follows from the id of the task.
 	Trace string `json:"trace,omitempty"`
 	// TraceState is the tracestate that the task hands on; empty for none.
 	TraceState string `json:"tracestate,omitempty"`
