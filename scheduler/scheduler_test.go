@@ -345,7 +345,7 @@ func TestRefusedByAConcurrencyKey(t *testing.T) {
 	w := newWorld(t)
 	s := w.start()
 	w.put(s, "tick", minutely(schedules.Skip))
-	w.refused, w.unread = fault.New(fault.Conflict, "the concurrency key is in use"), fault.New(fault.Unavailable, "not now")
+	w.refused, w.unread = fault.New(fault.Conflict, "the concurrency key is in use").WithField("concurrency.key"), fault.New(fault.Unavailable, "not now")
 	w.pass(s, time.Minute)
 	assert.Empty(t, w.view(s, "tick").Counts, "whether it has a task is not known")
 	w.unread = nil
@@ -354,6 +354,20 @@ func TestRefusedByAConcurrencyKey(t *testing.T) {
 	assert.Equal(t, map[schedules.Result]int{schedules.Failed: 1}, view.Counts)
 	assert.Contains(t, view.Outcomes[0].Reason, "the concurrency key is in use")
 	assert.Empty(t, view.Running)
+}
+
+// A conflict of another kind does not say that a firing has no task: it may only be unreadable yet.
+func TestConflictWithoutATask(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.start()
+	w.put(s, "tick", minutely(schedules.Skip))
+	w.refused = fault.New(fault.Conflict, "another commit was first").WithField("task")
+	w.pass(s, time.Minute)
+	assert.Empty(t, w.view(s, "tick").Counts)
+	w.refused = nil
+	s.Turn(t.Context())
+	assert.Equal(t, map[schedules.Result]int{schedules.Started: 1}, w.view(s, "tick").Counts)
 }
 
 // With a clock that was set back, neither a new definition nor the end of a pause decides again what was decided.
