@@ -36,5 +36,21 @@ test('rows of one name say what tells them apart: the fact with the most values'
   assert.deepEqual(says([dead('AAAAAAA1', {}), dead('AAAAAAA2', {})]), { AAAAAAA1: '…AAAAA1', AAAAAAA2: '…AAAAA2' }, 'only the id is left')
   assert.deepEqual(says([question('1', { from: 'a\n b' }), question('2', { from: 'c' })]), { 1: 'from a b', 2: 'from c' })
   assert.deepEqual(says([approval('1', { args: { $omitted: 70_000 } }), approval('2', { args: { $omitted: 80_000 } })]), { 1: '…TASK_1', 2: '…TASK_2' })
-  assert.equal(says([question('1', { from: 'x'.repeat(500) }), question('2', {})])[1]?.length, 60)
+  assert.deepEqual(says([question('1', { from: 'x'.repeat(500) }), question('2', {})]), { 1: `${'x'.repeat(31)}…`, 2: 'from not given' })
+  const ssh = (host: string): Item => ({ ...approval(host, { tool: 'BASH_EXECUTE', args: { command: `ssh ops@gate sudo systemctl restart ${host} --now`, argv: [] } }), title: `allow BASH_EXECUTE: ssh ops@gate sudo systemctl restart ${host} --now` }) as Item
+  assert.deepEqual(says([ssh('web-17'), ssh('db-2')]), { 'web-17': '…restart web-17…', 'db-2': '…restart db-2…' }, 'titles whose visible beginnings are the same')
+})
+
+test('lists and objects among the arguments tell rows apart, and are found', () => {
+  const run = (id: string, host: string) => approval(id, { tool: 'BASH_EXECUTE', args: { command: 'deploy.sh "$2" "$1"', argv: [host, 'prod'], env: { REGION: 'eu' } }, details: { owner: { team: 'shop' }, steps: [{ n: 1 }] } })
+  const all = [run('1', 'web-17'), run('2', 'web-18')]
+  assert.deepEqual(Object.fromEntries(apart(all)), { 1: 'argv web-17, prod', 2: 'argv web-18, prod' })
+  const ids = (search: string) => found(all, search).map((i) => i.id)
+  assert.deepEqual(ids('argv web-17, prod'), ['1'], 'what the row says')
+  assert.deepEqual(ids('web-18'), ['2'])
+  assert.deepEqual(ids('region eu'), ['1', '2'])
+  assert.deepEqual(ids('owner.team shop'), ['1', '2'])
+  assert.deepEqual(ids('deploy.sh eve'), [])
+  const nested = (n: number): Item => question(String(n), { body: { target: { host: `db-${n}` } } })
+  assert.deepEqual(Object.fromEntries(apart([nested(1), nested(2)])), { 1: 'body.target.host db-1', 2: 'body.target.host db-2' })
 })

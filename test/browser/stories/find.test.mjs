@@ -46,6 +46,24 @@ steps:
   - id: ask
     approve: {description: 'Publish it?', rationale: 'region \${{ inputs.region }}'}
 `,
+  'argv.yaml': `orch: v1
+name: deploy
+inputs: {properties: {host: {type: string}}}
+steps:
+  - {id: run, tool: BASH_EXECUTE, with: {command: '/tmp/new/deploy.sh "$2" "$1"', argv: ['\${{ inputs.host }}', prod]}}
+`,
+  'command.yaml': `orch: v1
+name: restart
+inputs: {properties: {host: {type: string}}}
+steps:
+  - {id: run, tool: BASH_EXECUTE, with: {command: '/tmp/new/on-the-gate.sh sudo systemctl restart \${{ inputs.host }} --now'}}
+`,
+  'shows.yaml': `orch: v1
+name: drop
+inputs: {properties: {host: {type: string}}}
+steps:
+  - {id: ask, approve: {description: 'Drop it?', show: {host: '\${{ inputs.host }}'}}}
+`,
 }
 
 test('on a real node, rows of one batch say what tells them apart', async () => {
@@ -65,6 +83,46 @@ test('on a real node, rows of one batch say what tells them apart', async () => 
     await page.locator('.entry', { hasText: 'shard us' }).waitFor()
     assert.equal(await page.getByText('1 selected').count(), 0, 'what is not shown is not selected')
     await real.kit.close(page)
+  } finally {
+    await real.stop()
+  }
+})
+
+/** whole fails if something of what tells rows apart is cut off. */
+async function whole(page, where) {
+  const cut = await page.locator('.entry .differs').evaluateAll((all) => all.filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.textContent))
+  assert.deepEqual(cut, [], where)
+}
+
+test('on a real node, rows of one command say which argument, or which part of it, differs, and are found by it', async () => {
+  const real = await Real.start({}, plans)
+  try {
+    for (const host of ['web-17', 'web-18']) for (const plan of ['argv', 'command', 'shows']) real.orch('submit', `${plan}.yaml`, '-i', `host=${host}`, '--detach')
+    const says = ['web-17', 'web-18'].flatMap((host) => [`argv ${host}, prod`, `…restart ${host}…`, `host ${host}`])
+    for (const width of [1280, 360]) {
+      const page = await real.login('/inbox?kind=approval')
+      await page.setViewportSize({ width, height: 800 })
+      for (const text of says) await page.locator('.entry .differs', { hasText: text }).waitFor()
+      await whole(page, `${width}`)
+      await accessible(page, `rows of one command, ${width}`)
+      for (const text of says) {
+        await page.getByRole('textbox', { name: 'Find' }).fill(text.replaceAll('…', ''))
+        await page.waitForFunction((only) => [...document.querySelectorAll('.entry .differs')].map((e) => e.textContent).join('|') === only, text)
+      }
+      await page.getByRole('textbox', { name: 'Find' }).fill('web-17')
+      await page.waitForFunction(() => document.querySelectorAll('.entry').length === 3)
+      for (const box of await page.getByRole('checkbox', { name: /^Select .*web-17/ }).all()) await box.check()
+      await page.getByRole('button', { name: 'Approve…' }).click()
+      await page.getByRole('dialog').getByRole('button', { name: 'Approve 3' }).waitFor()
+      assert.deepEqual(await page.getByRole('dialog').locator('li .differs').allTextContents(), says.slice(0, 3))
+      await accessible(page, `a dialog about them, ${width}`)
+      if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/dialog-${width}.png` })
+      await page.keyboard.press('Escape')
+      await page.getByRole('textbox', { name: 'Find' }).fill('')
+      await page.waitForFunction(() => document.querySelectorAll('.entry').length === 6)
+      if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/rows-${width}.png` })
+      await real.kit.close(page)
+    }
   } finally {
     await real.stop()
   }

@@ -79,10 +79,10 @@ export function InboxPage({ id }: { id: string }) {
       <h1>Inbox</h1>
       <section class="list" aria-label="What waits for you">
         <Kinds of={inbox.items} kind={kind} />
-        {(find || inbox.items.length > 1) && <search><FilterText id="inbox-find" label="Find" value={find} hint="name, tool, person or id" onChange={(f) => setQuery({ find: f })} /></search>}
+        {(find || inbox.items.length > 1) && <search><FilterText id="inbox-find" label="Find" value={find} hint="name, tool, person, value, id" onChange={(f) => setQuery({ find: f })} /></search>}
         <Problem of={problem} />
         {inbox.omitted + inbox.unread > 0 && <p class="note">{entries(inbox.omitted)} left out, {plural(inbox.unread, 'task')} unreadable.</p>}
-        <InboxActs of={items.filter((i) => chosen.has(i.id))} onDone={() => { setChosen(new Set()); inboxRound.value++ }} />
+        <InboxActs of={items.filter((i) => chosen.has(i.id))} differ={differ} onDone={() => { setChosen(new Set()); inboxRound.value++ }} />
         <FindingOut none={items.length === 0} kind={kind} find={find} all={inbox.items.length} />
         {items.length > 0 && (
           <>
@@ -108,7 +108,7 @@ function FindingOut({ none, kind, find, all }: { none: boolean; kind: Kind | nul
   const text = findingOut(status.value?.started_at, now.value)
   if (text) return <p class="note">{text}</p>
   if (!none) return null
-  if (find && all > 0) return <Empty title="No entry matches."><a href={href('/inbox', { kind: kind ?? undefined })}>Clear the search</a>, or write another one: an entry is found by parts of its name, task, tool, step, people and id.</Empty>
+  if (find && all > 0) return <Empty title="No entry matches."><a href={href('/inbox', { kind: kind ?? undefined })}>Clear the search</a>, or write another one: an entry is found by parts of its name, task, tool, step, people, arguments and id.</Empty>
   return <Empty title={nothingOf(kind)}>{kind && all > 0 && <><a href={href('/inbox')}>All that waits: {all}</a>. </>}Approvals, questions, calls in doubt, failed tasks and tasks that wait for a worker that nobody has started appear here by themselves.</Empty>
 }
 

@@ -13,21 +13,22 @@ import { mayNot } from './approval.tsx'
 /** selectable reports whether an entry can be part of an act on many: a question needs an answer of its own. */
 export const selectable = (i: Item): boolean => i.kind !== 'question'
 
-/** InboxActs is what can be done to the selected entries together. Each act says which of them it leaves out. */
-export function InboxActs({ of: items, onDone }: { of: Item[]; onDone: () => void }) {
+/** InboxActs is what can be done to the selected entries together. Each act says which of them it leaves out. differ tells apart those whose rows look the same. */
+export function InboxActs({ of: items, differ, onDone }: { of: Item[]; differ: ReadonlyMap<string, string>; onDone: () => void }) {
   if (!decides.value) return null
+  const named = (j: Job): Job => ({ ...j, differs: differ.get(j.id) ?? '' })
   const approvals = items.flatMap((i) => (i.kind === 'approval' ? [i.approval] : []))
   const failed = items.flatMap((i) => (i.kind === 'dead' && i.summary.state === 'FAILED' ? [i] : []))
   const open = items.flatMap((i) => ('summary' in i && i.summary.state !== 'FAILED' ? [i] : []))
   return (
     <div class={`bulkbar ${items.length ? '' : 'none'}`} role="group" aria-label="Selected entries">
       {items.length > 0 && <span>{items.length} selected</span>}
-      <Bulk verb="Approve" act="approve" off={approvals.length === 0} reason="optional" jobs={(reason) => approvals.map((a) => decision(a, 'granted', reason))} onDone={onDone} />
-      <Bulk verb="Reject" off={approvals.length === 0} danger reason="required" jobs={(reason) => approvals.map((a) => decision(a, 'rejected', reason))} onDone={onDone} />
-      <Bulk verb="Redrive" act="redrive" off={failed.length === 0} jobs={() => failed.map((i) => steering(i, commands.redrive(i.id), () => post(`/tasks/${i.id}/redrive`)))} onDone={onDone} />
+      <Bulk verb="Approve" act="approve" off={approvals.length === 0} reason="optional" jobs={(reason) => approvals.map((a) => named(decision(a, 'granted', reason)))} onDone={onDone} />
+      <Bulk verb="Reject" off={approvals.length === 0} danger reason="required" jobs={(reason) => approvals.map((a) => named(decision(a, 'rejected', reason)))} onDone={onDone} />
+      <Bulk verb="Redrive" act="redrive" off={failed.length === 0} jobs={() => failed.map((i) => named(steering(i, commands.redrive(i.id), () => post(`/tasks/${i.id}/redrive`))))} onDone={onDone} />
       <Bulk
         verb="Cancel" act="cancel" off={open.length === 0} danger reason="optional" onDone={onDone}
-        jobs={(reason) => open.map((i) => steering(i, commands.cancel(i.id, reason), () => post(`/tasks/${i.id}/cancel`, { reason })))}
+        jobs={(reason) => open.map((i) => named(steering(i, commands.cancel(i.id, reason), () => post(`/tasks/${i.id}/cancel`, { reason }))))}
       />
     </div>
   )

@@ -16,10 +16,10 @@ import { Txt } from './text.tsx'
 
 /**
  * Job is what a bulk action does to one entry, which was in the state before. A job with a skip is shown and not run; open is where it can be
- * decided alone. now says what has become of the entry if it is none any more.
+ * decided alone. differs tells it from others with the same title. now says what has become of the entry if it is none any more.
  */
 export interface Job {
-  id: string; title: string; detail: string; before?: string; skip: string; open?: string; args?: Json; command: string
+  id: string; title: string; differs?: string; detail: string; before?: string; skip: string; open?: string; args?: Json; command: string
   run: () => Promise<unknown>
   now: () => Promise<string>
 }
@@ -114,7 +114,13 @@ function said(phase: Phase, results: ReadonlyMap<string, Outcome>): string {
 }
 
 const openActOf = (verb: string, act: Act, rows: Row[], digest: string, reason: string, key: string): OpenAct =>
-  ({ verb, act, ids: rows.map((r) => r.id), titles: rows.slice(0, told).map((r) => r.title.slice(0, 100)), digest, reason, key })
+  ({ verb, act, ids: rows.map((r) => r.id), titles: titlesOf(rows.slice(0, told)), digest, reason, key })
+
+/** titlesOf are short titles that differ. */
+function titlesOf(rows: Row[]): string[] {
+  const all = rows.map((r) => r.title.slice(0, 100) + (r.differs ? `, ${r.differs}` : ''))
+  return all.map((t, at) => (all.indexOf(t) === all.lastIndexOf(t) ? t : `${t}, …${rows[at]?.id.slice(-6) ?? ''}`))
+}
 
 /** sent does an act, and keeps it in mind as long as the node has not answered. */
 async function sent(a: OpenAct, progress: (tried: number) => void): Promise<Map<string, Outcome>> {
@@ -134,7 +140,7 @@ function Line({ of: r, phase, verb, result, onClose }: { of: Row; phase: Phase; 
   const left = r.changed || r.skip
   return (
     <li class={r.changed ? 'changed' : ''}>
-      <span class="title"><Txt>{r.title}</Txt></span> <span class="quiet"><Txt>{[phase === 'preview' ? r.before : '', r.detail].filter(Boolean).join(' · ')}</Txt></span>
+      <span class="title"><Txt>{r.title}</Txt></span>{r.differs && <> <span class="differs"><Txt>{r.differs}</Txt></span></>} <span class="quiet"><Txt>{[phase === 'preview' ? r.before : '', r.detail].filter(Boolean).join(' · ')}</Txt></span>
       <span class={`result ${result?.failed ? 'bad' : ''}`}>
         {result ? <Txt>{result.text}</Txt> : left ? <>left out: <Txt>{left}</Txt></> : phase === 'done' ? 'not tried' : phase === 'unsure' ? '' : verb}
         {result?.task && <> <a href={href(`/tasks/${result.task}`)} onClick={onClose}>another task</a></>}
