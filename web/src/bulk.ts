@@ -7,8 +7,8 @@ import { words } from './format.ts'
 /** Act is what the node can do to many tasks or approvals at once. */
 export type Act = 'cancel' | 'retry' | 'redrive' | 'approve'
 
-/** Outcome is what became of one entry. task is a task that was submitted. */
-export interface Outcome { text: string; failed: boolean; task?: string }
+/** Outcome is what became of one entry; unknown, if the node has not answered. task is a task that was submitted. */
+export interface Outcome { text: string; failed: boolean; unknown?: boolean; task?: string }
 
 interface Item { id: string; result?: string; error?: FaultView }
 interface Report { items: Item[] | null; set: string }

@@ -70,19 +70,28 @@ async function standing(a: OpenAct): Promise<Learned> {
     const text = left.has(id) ? 'not done' : results.size < told ? await (a.act === 'approve' ? approvalNow(id) : taskNow(id)) : 'it has changed'
     results.set(id, { text, failed: left.has(id) })
   }
-  return { text: tells ? compared(a.ids.length, left.size) : 'The node has been restarted. Each entry says how it stands.', results, left: left.size }
+  return { text: tells ? compared(a.ids.length, left.size, same(a.ids.filter((id) => !left.has(id)).map((id) => results.get(id)?.text ?? ''))) : 'The node has been restarted. Each entry says how it stands.', results, left: left.size }
 }
 
-/** compared says how many of the entries of an act have changed since. */
-export function compared(all: number, left: number): string {
+/** same returns the text that all have, '' if they differ. */
+const same = (texts: string[]): string => (texts.every((t) => t === texts[0]) ? texts[0] ?? '' : '')
+
+/** compared says how many of the entries of an act have changed since, and how, if that is the same for all. */
+export function compared(all: number, left: number, how = ''): string {
   if (left === all) return 'The node has done nothing of it. Do it again if it is still wanted.'
   const changed = all - left
+  const each = `since${changed === 1 ? '' : ', each in the same way'}: ${how}`
+  if (how && left === 0) return `${all === 1 ? 'The entry has' : `All ${all} entries have`} changed ${each}.`
+  if (how) return `${changed} of ${all} entries ${changed === 1 ? 'has' : 'have'} changed ${each}; ${left} ${left === 1 ? 'is as it was' : 'are as they were'}.`
   if (left === 0) return `${all === 1 ? 'The entry has' : `All ${all} entries have`} changed since, and say${all === 1 ? 's' : ''} how.`
   return `${changed} of ${all} entries ${changed === 1 ? 'has' : 'have'} changed since, and say${changed === 1 ? 's' : ''} how; ${left} ${left === 1 ? 'is as it was' : 'are as they were'}.`
 }
 
-/** happened counts what was done and refused. */
+/** happened counts what was done, what was refused, and of what that is not known. */
 export function happened(results: ReadonlyMap<string, Outcome>): string {
-  const failed = [...results.values()].filter((r) => r.failed).length
-  return `This has happened: ${results.size - failed} done${failed ? `, ${failed} refused` : ''}.`
+  const all = [...results.values()]
+  const unknown = all.filter((r) => r.unknown).length
+  const refused = all.filter((r) => r.failed && !r.unknown).length
+  const parts = [`${all.length - refused - unknown} done`, refused ? `${refused} refused` : '', unknown ? `of ${unknown} it is not known` : '']
+  return `This has happened: ${parts.filter(Boolean).join(', ')}.`
 }

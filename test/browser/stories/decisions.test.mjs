@@ -287,9 +287,9 @@ test('the node dies before it has an act on many: after the login the page says 
 test('the node dies after it has an act on many: after the login the page says what was decided by whom', async () => {
   ['shop', 'blog'].map(asks)
   const page = await manyKilled(true)
-  await page.getByText('All 2 entries have changed since, and say how.').waitFor()
+  await page.getByText(/All 2 entries have changed since, each in the same way: user:\w+ has granted it\./).waitFor()
   await page.getByText('The entries', { exact: true }).click()
-  assert.equal(await page.locator('.banner li', { hasText: /^Publish it\?: user:\w+ has granted it$/ }).count(), 2)
+  assert.equal(await page.locator('.banner li', { hasText: /^Publish it\?, task publish-\w+ · step ask · TASK_\w+: user:\w+ has granted it$/ }).count(), 2)
   await page.getByRole('button', { name: 'I have read it' }).click()
   assert.equal(await page.evaluate(() => sessionStorage.length), 0)
   await real.kit.close(page)

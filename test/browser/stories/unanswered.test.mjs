@@ -20,16 +20,16 @@ beforeEach(() => kit.mock('reset', { events: 0, tasks: 50 }))
 const unknown = (page, verb) => page.getByRole('alert').getByText(`It is not known whether the node took your request to ${verb}: it has not answered.`)
 
 /** killed presses a button on a page of a task while the node dies, before or after it has the request, and returns the page once the node is back. */
-async function killed(path, button, verb, taken) {
+async function killed(path, button, verb, taken, press = (page) => page.getByRole('button', { name: button, exact: true }).click()) {
   const page = await real.login(path)
   await page.route(`**/${verb}`, async (route) => {
     if (taken) await route.fetch()
     await real.kill('SIGKILL')
     await route.abort()
   })
-  await page.getByRole('button', { name: button, exact: true }).click()
+  await press(page)
   await unknown(page, verb).waitFor()
-  assert.ok(await page.getByRole('button', { name: button, exact: true }).isDisabled())
+  assert.equal(await page.getByRole('button', { name: button, exact: true, disabled: false }).count(), 0)
   assert.equal(await page.getByText('the node cannot be reached').count(), 0)
   await accessible(page, `${verb} without an answer`)
   await page.unroute(`**/${verb}`)
@@ -69,6 +69,37 @@ test('the node dies after it has paused a task: the page says how the task stand
   const page = await killed(`/tasks/${task}`, 'Pause', 'pause', true)
   await read(page, 'The node had not answered to your request to pause. The task has changed since: when the node answered again, it was in progress and paused.')
   await page.getByRole('button', { name: 'Resume', exact: true }).waitFor()
+  await real.kit.close(page)
+})
+
+/** confirmed cancels a task in the dialog, with a reason. */
+async function confirmed(page) {
+  await page.getByRole('button', { name: 'Cancel…' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByRole('textbox', { name: /^Reason/ }).fill('no longer wanted')
+  await dialog.getByRole('button', { name: 'Cancel 1' }).click()
+  await dialog.waitFor({ state: 'detached' })
+}
+
+test('the node dies before it has a cancel: the page says that it did not take it, and the reason is still there', async () => {
+  const task = real.orch('submit', 'waits.yaml', '--detach', '-o', 'name')
+  const page = await killed(`/tasks/${task}`, 'Cancel…', 'cancel', false, confirmed)
+  await read(page, 'The node had not answered to your request to cancel. It did not take it: the task is as it was. Do it again if it is still wanted.')
+  await page.getByRole('button', { name: 'Cancel…' }).click()
+  const dialog = page.getByRole('dialog')
+  assert.equal(await dialog.getByRole('textbox', { name: /^Reason/ }).inputValue(), 'no longer wanted')
+  await dialog.getByRole('button', { name: 'Cancel 1' }).click()
+  await dialog.getByText('This has happened: 1 done.').waitFor()
+  assert.equal(await page.evaluate(() => sessionStorage.length), 0)
+  await real.kit.close(page)
+})
+
+test('the node dies after it has a cancel: the page says that the task is cancelled', async () => {
+  const task = real.orch('submit', 'waits.yaml', '--detach', '-o', 'name')
+  const page = await killed(`/tasks/${task}`, 'Cancel…', 'cancel', true, confirmed)
+  await read(page, 'The node had not answered to your request to cancel. The task has changed since: when the node answered again, it was cancelled.')
+  await page.getByRole('button', { name: 'I have read it' }).click()
+  assert.equal(await page.evaluate(() => sessionStorage.length), 0)
   await real.kit.close(page)
 })
 

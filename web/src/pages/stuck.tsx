@@ -6,6 +6,7 @@ import { commands } from '../commands.ts'
 import { unanswered } from '../decisions.ts'
 import { record } from '../json.ts'
 import { decides, submits } from '../node.ts'
+import { bulkReason } from '../openact.ts'
 import { reaching } from '../reach.ts'
 import { go, href } from '../route.ts'
 import { openSteer, steer } from '../steering.ts'
@@ -105,10 +106,11 @@ const choices: [string, string][] = [
 
 /** CancelButton cancels one task after a confirmation, because a cancelled task cannot go on. */
 export function CancelButton({ of: t, off = false, onDone }: { of: Pick<Summary, 'id' | 'name' | 'state'> & { rev?: number }; off?: boolean; onDone: () => void }) {
+  const verb = 'Cancel'
   const job = (reason: string): Job => ({
-    id: t.id, title: t.name || t.id, now: () => taskNow(t.id), detail: 'with its children and its running calls', skip: '', command: commands.cancel(t.id, reason.trim()), run: () => steer(t.id, 'cancel', t.rev, () => post(`/tasks/${t.id}/cancel`, { reason, seen_rev: t.rev })),
+    id: t.id, title: t.name || t.id, now: () => taskNow(t.id), detail: 'with its children and its running calls', skip: '', command: commands.cancel(t.id, reason.trim()), run: () => steer(t.id, 'cancel', t.rev, () => post(`/tasks/${t.id}/cancel`, { reason, seen_rev: t.rev }), bulkReason(verb)),
   })
-  return <Bulk verb="Cancel" off={off} danger reason="optional" jobs={(reason) => [job(reason)]} onDone={onDone} />
+  return <Bulk verb={verb} off={off} waiting={openSteer(t.id) !== undefined} alone danger reason="optional" jobs={(reason) => [job(reason)]} onDone={onDone} />
 }
 
 /** Continue lets a failed or blocked task go on. One that waits for a worker can only be cancelled. */

@@ -27,6 +27,10 @@ export interface Job {
 interface BulkProps {
   verb: string
   off?: boolean
+  /** waiting turns the button off: the node has not answered to such an act. */
+  waiting?: boolean
+  /** alone says that the page itself tells what became of an act without an answer, so that the dialog need not stay. */
+  alone?: boolean
   danger?: boolean
   /** act is what the node does to all of them at once; without it they are acted on one by one. */
   act?: Act
@@ -41,7 +45,7 @@ export function Bulk(p: BulkProps) {
   const [open, setOpen] = useState(false)
   return (
     <>
-      {!p.off && <button type="button" class={p.danger ? 'danger' : ''} onClick={() => setOpen(true)}>{p.verb}…</button>}
+      {!p.off && <button type="button" class={p.danger ? 'danger' : ''} disabled={p.waiting ?? false} onClick={() => setOpen(true)}>{p.verb}…</button>}
       {open && <Preview {...p} onClose={() => setOpen(false)} />}
     </>
   )
@@ -67,9 +71,12 @@ function Preview(p: BulkProps & { onClose: () => void }) {
   const work = async () => {
     if (at.act) {
       const digest = await at.digest()
-      return setResults(await sent(openActOf(p.verb, at.act, ready, digest, reason.text.trim(), at.key(digest, reason.text)), setTried))
+      setResults(await sent(openActOf(p.verb, at.act, ready, digest, reason.text.trim(), at.key(digest, reason.text)), setTried))
+      return reason.set('')
     }
-    await oneByOne(ready, (id, result) => { setResults((all) => new Map(all).set(id, result)); setTried((n) => n + 1) })
+    const open = await oneByOne(ready, (id, result) => { setResults((all) => new Map(all).set(id, result)); setTried((n) => n + 1) })
+    if (open && p.alone) p.onClose()
+    else if (!open) reason.set('')
   }
   const start = () => {
     if (phase !== 'preview') return
@@ -77,7 +84,7 @@ function Preview(p: BulkProps & { onClose: () => void }) {
     setPhase('running')
     setTried(0)
     at.begin()
-    work().then(() => { reason.set(''); setPhase('done') }, (e: unknown) => { at.failed(e); setPhase(openAct.value ? 'unsure' : 'preview') })
+    work().then(() => setPhase('done'), (e: unknown) => { at.failed(e); setPhase(openAct.value ? 'unsure' : 'preview') })
   }
   const known = phase === 'unsure' ? learned.value : undefined
   const close = () => {
@@ -116,10 +123,10 @@ function said(phase: Phase, results: ReadonlyMap<string, Outcome>): string {
 const openActOf = (verb: string, act: Act, rows: Row[], digest: string, reason: string, key: string): OpenAct =>
   ({ verb, act, ids: rows.map((r) => r.id), titles: titlesOf(rows.slice(0, told)), digest, reason, key })
 
-/** titlesOf are short titles that differ. */
+/** titlesOf are titles that differ. */
 function titlesOf(rows: Row[]): string[] {
   const all = rows.map((r) => r.title.slice(0, 100) + (r.differs ? `, ${r.differs}` : ''))
-  return all.map((t, at) => (all.indexOf(t) === all.lastIndexOf(t) ? t : `${t}, …${rows[at]?.id.slice(-6) ?? ''}`))
+  return all.map((t, at) => (all.indexOf(t) === all.lastIndexOf(t) ? t : `${t}, ${rows[at]?.detail ?? ''}`))
 }
 
 /** sent does an act, and keeps it in mind as long as the node has not answered. */
@@ -221,14 +228,25 @@ function useSet(act: Act | undefined, rows: Row[], live: boolean, changed: (ids:
   }
 }
 
-/** oneByOne runs jobs, a few at once, and reports the result of each. */
-async function oneByOne(jobs: Job[], report: (id: string, result: Outcome) => void): Promise<void> {
+/** oneByOne runs jobs, a few at once, and reports the result of each. It returns whether the node has not answered to one of them. */
+async function oneByOne(jobs: Job[], report: (id: string, result: Outcome) => void): Promise<boolean> {
+  let open = false
   const rest = [...jobs]
   const worker = async () => {
     for (let j = rest.shift(); j; j = rest.shift()) {
       const id = j.id
-      await j.run().then(() => report(id, { text: 'done', failed: false }), (e: unknown) => report(id, { text: unanswered(e) ? 'it is not known whether this was done: the node has not answered' : e instanceof Fault ? `${e.code}: ${e.message}` : String(e), failed: true }))
+      await j.run().then(() => report(id, { text: 'done', failed: false }), (e: unknown) => {
+        open ||= unanswered(e)
+        report(id, failure(e))
+      })
     }
   }
   await Promise.all(Array.from({ length: atOnce }, worker))
+  return open
+}
+
+/** failure is the outcome of an error. */
+function failure(e: unknown): Outcome {
+  if (unanswered(e)) return { text: 'it is not known whether this was done: the node has not answered', failed: true, unknown: true }
+  return { text: e instanceof Fault ? `${e.code}: ${e.message}` : String(e), failed: true }
 }
