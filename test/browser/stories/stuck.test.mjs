@@ -33,6 +33,7 @@ test('the list says how much time is left, and an expired approval has a way out
   await page.locator('.entry', { hasText: 'Deploy shop' }).getByText(/^5[34]m left$/).waitFor()
   await page.locator('.entry', { hasText: 'Which account' }).getByText(/^5[56]m left$/).waitFor()
   await kit.show(page, `/tasks/${ids.late}`)
+  await page.getByRole('button', { name: 'Resume', exact: true }).waitFor()
   await page.getByRole('link', { name: 'What to do' }).click()
   await page.getByRole('heading', { name: 'Publish the site?' }).waitFor()
   await page.getByText(/^2h ago, expired 2h ago$/).waitFor()

@@ -122,6 +122,7 @@ function TaskActions({ of: t, following, onChange }: PartProps) {
     <>
       <div class="actions" role="group" aria-label="Actions">
         {decide && (t.state === 'FAILED' || t.state === 'CANCELLED') && <span class="pair"><button class="primary" onClick={() => setRetry(true)}>Retry…</button><Command text={commands.retry(t.id)} /></span>}
+        {decide && t.state === 'BLOCKED' && !t.paused && t.block !== 'input' && <span class="pair"><button class="primary" disabled={off} onClick={() => void run('resume')}>Resume</button><Command text={commands.resume(t.id)} /></span>}
         {decide && !over && (t.paused
           ? <span class="pair"><button disabled={off} onClick={() => void run('resume')}>Resume</button><Command text={commands.resume(t.id)} /></span>
           : <span class="pair"><button disabled={off} onClick={() => void run('pause')}>Pause</button><Command text={commands.pause(t.id)} /></span>)}
