@@ -92,9 +92,10 @@ func (c *approvalCommands) listApprovals(list []api.ApprovalView) error {
 			return writeLines(w, []string{"nothing waits for an approval"})
 		}
 		var table screen.Table
-		table.Row("APPROVAL", "STATUS", "PRIORITY", "EXPIRES", "WHAT", "WHY")
-		for _, p := range list {
-			table.Row(p.ID, string(p.Status), p.Priority, c.deadline(p), approvalSubject(p), p.Rationale)
+		table.Row("APPROVAL", "STATUS", "PRIORITY", "EXPIRES", "WHAT", "DIFFERS", "WHY")
+		differs := differing(list)
+		for i, p := range list {
+			table.Row(p.ID, string(p.Status), p.Priority, c.deadline(p), approvalSubject(p), differs[i], p.Rationale)
 		}
 		return table.Write(w, c.width())
 	}})
