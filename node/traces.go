@@ -50,6 +50,7 @@ func (h *host) collector(getenv func(string) string) (*otlp.Collector, error) {
 	if err != nil {
 		return nil, fault.From(err).WithField("traces_to")
 	}
+	collector.Once = true // the exporter tries again, and says so at the first failure
 	return collector, nil
 }
 

@@ -15,7 +15,7 @@ import (
 type TraceRequest struct {
 	ID   events.TaskID `json:"id"`
 	From uint64        `json:"from,omitempty"`
-	// Limit is 1 to 5000 spans, default 1000. The spans of one revision are together.
+	// Limit is 1 to 1000 spans, which is the default. The spans of one revision are together.
 	Limit int `json:"limit,omitempty"`
 }
 
@@ -32,10 +32,8 @@ type Trace struct {
 	ResourceSpans json.RawMessage `json:"resourceSpans"`
 }
 
-const (
-	defaultSpans = 1000
-	maxSpans     = 5000
-)
+// maxSpans is the maximum number of spans of a page, and the default.
+const maxSpans = 1000
 
 // readTrace makes the spans of a task from its history.
 func readTrace(a api.API, ctx context.Context, r TraceRequest) (Trace, error) { //nolint:revive // as method expressions of api.API
@@ -48,7 +46,7 @@ func readTrace(a api.API, ctx context.Context, r TraceRequest) (Trace, error) { 
 	}
 	p := &tracePage{from: r.From, limit: r.Limit, fold: traces.NewFold(r.ID)}
 	if p.limit == 0 {
-		p.limit = defaultSpans
+		p.limit = maxSpans
 	}
 	if err := p.read(ctx, a, r.ID); err != nil {
 		return Trace{}, err

@@ -8,9 +8,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/netguard"
@@ -35,6 +37,8 @@ type Collector struct {
 	// Header is sent with every request.
 	Header http.Header
 	Client *http.Client
+	// Once makes Send leave it to its caller to try again.
+	Once bool
 }
 
 // HeadersVariable is the environment variable with the headers for the collector, see ParseHeaders.
@@ -85,6 +89,9 @@ func TracesURL(base string) (string, error) {
 	return u.String(), nil
 }
 
+// headerName matches the name of a header of HTTP.
+var headerName = regexp.MustCompile("^[-!#$%&'*+.^_`|~0-9A-Za-z]+$")
+
 // ParseHeaders parses the value of OTEL_EXPORTER_OTLP_HEADERS: KEY=VALUE, separated by commas, with percent encoding.
 func ParseHeaders(text string) (http.Header, error) {
 	header := http.Header{}
@@ -94,7 +101,7 @@ func ParseHeaders(text string) (http.Header, error) {
 		}
 		key, value, found := strings.Cut(part, "=")
 		plain, err := url.PathUnescape(strings.TrimSpace(value))
-		if key = strings.TrimSpace(key); !found || key == "" || err != nil || strings.ContainsAny(key+plain, "\r\n") {
+		if key = strings.TrimSpace(key); !found || !headerName.MatchString(key) || err != nil || strings.ContainsFunc(plain, unicode.IsControl) {
 			return nil, fault.New(fault.InvalidFormat, "must be KEY=VALUE, separated by commas").WithField(HeadersVariable)
 		}
 		header.Add(key, plain)
@@ -107,7 +114,7 @@ func ParseHeaders(text string) (http.Header, error) {
 func (c *Collector) Send(ctx context.Context, body []byte) error {
 	for failures := 0; ; failures++ {
 		wait, err := c.post(ctx, body)
-		if err == nil || wait < 0 || failures == attempts-1 {
+		if err == nil || wait < 0 || c.Once || failures == attempts-1 {
 			return err
 		}
 		if err := pause.For(ctx, min(cmp.Or(wait, pause.Backoff(firstPause, maxPause, failures)), maxPause)); err != nil {
@@ -135,12 +142,12 @@ func (c *Collector) post(ctx context.Context, body []byte) (wait time.Duration, 
 	}
 	defer func() { _ = answer.Body.Close() }()
 	switch code := answer.StatusCode; code {
-	case http.StatusOK:
+	case http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent: // gateways answer so that keep spans for a collector
 		data, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 		if err != nil {
 			return 0, fault.Wrap(fault.Unavailable, err, "the answer of the collector was cut off")
 		}
-		return final, accepted(data)
+		return final, c.accepted(code, data)
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After"))
 		return time.Duration(max(seconds, 0)) * time.Second, fault.New(fault.Unavailable, "the collector answers %d %s", code, http.StatusText(code))
@@ -177,9 +184,9 @@ func hintOf(code int) string {
 	}
 }
 
-// accepted returns an error if an answer with the status 200 is none of a collector, which is an ExportTraceServiceResponse in JSON or
+// accepted returns an error if an answer of success is none of a collector, which is an ExportTraceServiceResponse in JSON or
 // empty, or if it says that the collector has rejected spans.
-func accepted(answer []byte) error {
+func (c *Collector) accepted(code int, answer []byte) error {
 	var reply *struct {
 		PartialSuccess struct {
 			RejectedSpans json.Number `json:"rejectedSpans"`
@@ -190,11 +197,27 @@ func accepted(answer []byte) error {
 		return nil
 	}
 	if err := json.Unmarshal(answer, &reply); err != nil || reply == nil {
-		return fault.New(fault.NetworkError, "what answers is no collector: its 200 OK has no answer of OTLP").
+		return fault.New(fault.NetworkError, "what answers is no collector: its %d %s has no answer of OTLP", code, http.StatusText(code)).
 			WithHint("check the address: collectors take OTLP over HTTP at port 4318; pages of backends and login proxies answer 200 too")
 	}
 	if n, _ := reply.PartialSuccess.RejectedSpans.Int64(); n > 0 {
-		return fault.New(fault.NetworkError, "the collector has rejected %d spans: %s", n, reply.PartialSuccess.ErrorMessage).WithReason(SpansRefused)
+		return fault.New(fault.NetworkError, "the collector has rejected %d spans: %s", n, c.clean(reply.PartialSuccess.ErrorMessage)).WithReason(SpansRefused)
 	}
 	return nil
+}
+
+// clean returns the beginning of a text of the collector, without the values of the header, which it may repeat.
+func (c *Collector) clean(text string) string {
+	const most = 500
+	for _, values := range c.Header {
+		for _, value := range values {
+			if value != "" {
+				text = strings.ReplaceAll(text, value, "***")
+			}
+		}
+	}
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,6 +56,8 @@ func TestSend(t *testing.T) {
 		{"some rejected", `{"partialSuccess": {"rejectedSpans": "2", "errorMessage": "too old"}}`, []int{200}, fault.NetworkError, 1},
 		{"none rejected", `{"partialSuccess": {"rejectedSpans": 0, "errorMessage": "slow down"}}`, []int{200}, "", 1},
 		{"overloaded at first", "", []int{503, 200}, "", 2},
+		{"kept by a gateway", "", []int{202}, "", 1},
+		{"without content", "", []int{204}, "", 1},
 		{"refused", "", []int{401}, fault.NetworkError, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -97,6 +100,49 @@ func TestHints(t *testing.T) {
 		assert.Equal(t, hint == "", fault.From(err).Hint == "", code)
 		assert.Contains(t, fault.From(err).Hint, hint)
 	}
+}
+
+// What a collector says of spans that it rejects may repeat the request: the header is not shown, and the text is short.
+func TestAnswersShowNoHeader(t *testing.T) {
+	t.Parallel()
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		said := r.Header.Get("Authorization") + strings.Repeat("ä", 1000)
+		_, _ = io.WriteString(w, `{"partialSuccess": {"rejectedSpans": 1, "errorMessage": "`+said+`"}}`)
+	}))
+	defer site.Close()
+	collector, err := otlp.NewCollector(site.URL, http.Header{"Authorization": {"Bearer s3cret"}})
+	require.NoError(t, err)
+	defer collector.Client.CloseIdleConnections()
+	err = collector.Send(t.Context(), nil)
+	require.ErrorContains(t, err, "rejected 1 spans: ***ä")
+	assert.NotContains(t, err.Error(), "s3cret")
+	assert.Less(t, len(err.Error()), 700)
+}
+
+// A collector that is overloaded gets the same request once if the caller tries again by itself.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	requests := 0
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { requests++; w.WriteHeader(http.StatusServiceUnavailable) }))
+	collector, err := otlp.NewCollector(site.URL, http.Header{})
+	require.NoError(t, err)
+	collector.Once = true
+	err = collector.Send(t.Context(), nil)
+	site.Close()
+	collector.Client.CloseIdleConnections()
+	assert.True(t, fault.Has(err, fault.Unavailable), "%v", err)
+	assert.Equal(t, 1, requests)
+}
+
+func TestWrongHeaders(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"a", "=b", "bad key=x", "a=%00", "a=b%0Ac", "ä=x", "a=%7F"} {
+		_, err := otlp.ParseHeaders(text)
+		assert.Equal(t, otlp.HeadersVariable, fault.From(err).Field, text)
+	}
+	header, err := otlp.ParseHeaders(" x-key = a%20b , , Other=%C3%A4")
+	require.NoError(t, err)
+	assert.Equal(t, http.Header{"X-Key": {"a b"}, "Other": {"ä"}}, header)
 }
 
 func TestSendToNobody(t *testing.T) {
