@@ -59,7 +59,7 @@ func TestARestoreThatLostItsLeaseDeletesNothing(t *testing.T) {
 				require.NoError(t, err)
 				commits++
 			}
-			assert.Equal(t, int(last.Rev), commits) //nolint:gosec // a few
+			assert.Equal(t, int(last.Rev), commits)
 			_, err = members.Get(t.Context(), "restoring")
 			require.ErrorIs(t, err, jetstream.ErrKeyNotFound)
 		})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -138,7 +139,7 @@ func (c *doctorCommands) showFinalized(v api.StoreVersion) error {
 // showStoreVersion shows the version of a store, after some lines.
 func (c *doctorCommands) showStoreVersion(v api.StoreVersion, before ...string) error {
 	return c.emit(view{data: v, names: []string{v.Needs}, text: func(w io.Writer) error {
-		lines := append(before, storeVersionText(v))
+		lines := slices.Concat(before, []string{storeVersionText(v)})
 		if v.Version < v.Known {
 			lines = append(lines, "an older one that reads events of kinds that it does not know writes nothing",
 				"to keep older versions from opening it: orch upgrade finalize")
