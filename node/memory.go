@@ -19,7 +19,7 @@ const (
 	calmBytes  = 8 << 20
 	// Between two runs of the garbage collector, the heap grows by usualPercent, or by up to mostPercent if it allocates that much a
 	// second. But it grows by at most a limit (nodeHeadroom, workerHeadroom), unless that were less than leastPercent of it.
-	leastPercent, usualPercent, mostPercent = 40, 100, 200 // usualPercent is the default of GOGC
+	leastPercent, usualPercent, mostPercent = 40, 100, 150 // usualPercent is the default of GOGC
 	nodeHeadroom                            = 512 << 20
 	workerHeadroom                          = 64 << 20
 )

@@ -14,7 +14,7 @@ func TestPercentFor(t *testing.T) {
 	} {
 		assert.Equal(t, want, percentFor(live, 0, nodeHeadroom), live)
 	}
-	for rate, want := range map[uint64]int{0: 100, 30 * mib: 100, 45 * mib: 150, 60 * mib: 200, 4 << 30: 200} {
+	for rate, want := range map[uint64]int{0: 100, 30 * mib: 100, 36 * mib: 120, 60 * mib: 150, 4 << 30: 150} {
 		assert.Equal(t, want, percentFor(30*mib, rate, nodeHeadroom), rate)
 	}
 	assert.Equal(t, 128, percentFor(400*mib, 4<<30, nodeHeadroom))
