@@ -76,6 +76,10 @@ type SubmitRequest struct {
 	TraceState string `json:"tracestate,omitempty"`
 }
 
+// ConcurrencyKeyField is the field of the CONFLICT with which a plan with on_conflict: reject is refused while its concurrency key is in
+// use. Other conflicts do not say that there is no task.
+const ConcurrencyKeyField = "concurrency.key"
+
 // SubmitReply answers Submit.
 type SubmitReply struct {
 	ID    events.TaskID      `json:"id"`

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 
 	"github.com/orch-dev/orch/bus"
@@ -67,7 +66,7 @@ func checkAlone(ctx context.Context, seat *election.Member) error {
 		if m.ID == seat.ID() {
 			continue
 		}
-		name := m.Host + ":" + strconv.Itoa(m.PID)
+		name := m.Name()
 		if m.Active {
 			name += " (active)"
 		}

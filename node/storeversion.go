@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/orch-dev/orch/api"
@@ -55,7 +54,7 @@ func (s stores) versions(ctx context.Context) ([]api.MemberVersion, error) {
 	}
 	list := make([]api.MemberVersion, len(members))
 	for i, m := range members {
-		list[i] = api.MemberVersion{Name: m.Host + ":" + strconv.Itoa(m.PID), Active: m.Active, Version: m.Version, Known: m.Store}
+		list[i] = api.MemberVersion{Name: m.Name(), Active: m.Active, Version: m.Version, Known: m.Store}
 	}
 	return list, nil
 }

@@ -406,7 +406,7 @@ func (sm *submitter) applyConcurrency(p *events.Submitted) error {
 	switch c.OnConflict {
 	case plan.OnConflictReject:
 		return fault.New(fault.Conflict, "the concurrency key %q is in use by %d tasks, its limit", decide.Clip(c.Key), c.Limit).
-			WithField("concurrency.key").WithHint("wait for them, or use on_conflict: queue")
+			WithField(api.ConcurrencyKeyField).WithHint("wait for them, or use on_conflict: queue")
 	case plan.OnConflictCancel:
 		s := sm.engine.concurrencyKeys.keys[c.Key]
 		for _, id := range slices.Concat(sortedKeys(s.waiting), sortedKeys(s.holders)) {

@@ -71,7 +71,7 @@ type Scheduler struct {
 	// turn contains a value during a turn, also during its I/O. It guards the fields up to mu.
 	turn  chan struct{}
 	state *journaled.State[change]
-	// readAt is when the journal was last read.
+	// readAt is when the journal was last read, by a clock that nobody sets.
 	readAt time.Time
 	// lastTurn is the time of the last turn, to notice a clock that was set back. lastTrigger is that of the last trigger.
 	lastTurn, lastTrigger time.Time

@@ -85,9 +85,6 @@ func (s *Scheduler) start(ctx context.Context, starts []pendingStart) (later, er
 	return later, s.recordStates(ctx, next)
 }
 
-// concurrencyField is the field of a CONFLICT that says that the concurrency key of a plan is in use.
-const concurrencyField = "concurrency.key"
-
 // began enters the answer to the submission of a firing into a state. It returns an error if the firing has to be tried again.
 func (s *Scheduler) began(ctx context.Context, p pendingStart, state *schedules.State, item api.SubmitBatchItem) error {
 	i := slices.IndexFunc(state.Starting, func(f schedules.Firing) bool { return f.At.Equal(p.firing.At) && f.Origin == p.firing.Origin })
@@ -106,7 +103,7 @@ func (s *Scheduler) began(ctx context.Context, p pendingStart, state *schedules.
 			return failed
 		case exists:
 			state.Begun(p.schedule.table, i, string(id), over)
-		case fault.From(err).Field == concurrencyField:
+		case fault.From(err).Field == api.ConcurrencyKeyField:
 			s.refuse(ctx, p, state, i, err)
 		default: // another commit was first, which nobody can read yet
 			return err

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -60,6 +61,9 @@ type Info struct {
 	// Since is when the member started; in a lease, when the lease was acquired.
 	Since time.Time `json:"since"`
 }
+
+// Name returns the name of a member for people: host and process id.
+func (i Info) Name() string { return i.Host + ":" + strconv.Itoa(i.PID) }
 
 // Config configures a member.
 type Config struct {

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/orch-dev/orch/bus"
-	"github.com/orch-dev/orch/bus/election"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/node"
@@ -38,7 +37,7 @@ func (c *nodeCommands) listNodes(ctx context.Context) error {
 	}
 	names := make([]string, len(reply.Nodes))
 	for i, n := range reply.Nodes {
-		names[i] = nodeName(n)
+		names[i] = n.Name()
 	}
 	return c.emit(view{data: reply, rows: rowsOf(reply.Nodes), names: names, text: func(w io.Writer) error {
 		var table screen.Table
@@ -52,7 +51,7 @@ func (c *nodeCommands) listNodes(ctx context.Context) error {
 				since = *n.ActiveSince
 			}
 			seen := fmt.Sprintf("%.1f s", max(0, c.now().Sub(n.Seen).Seconds()))
-			table.Row(screen.Escape(nodeName(n)), role, epoch, stamp(since), seen, screen.Escape(n.Version), orDash(uint64(max(n.Store, 0))), screen.Escape(n.HTTP))
+			table.Row(screen.Escape(n.Name()), role, epoch, stamp(since), seen, screen.Escape(n.Version), orDash(uint64(max(n.Store, 0))), screen.Escape(n.HTTP))
 		}
 		return table.Write(w, c.width())
 	}})
@@ -65,9 +64,6 @@ func orDash(n uint64) string {
 	}
 	return strconv.FormatUint(n, 10)
 }
-
-// nodeName returns the name of a node for people: host and process id.
-func nodeName(n election.View) string { return n.Host + ":" + strconv.Itoa(n.PID) }
 
 // clusterFindings reports the nodes of a cluster; it returns nothing for a node without a cluster.
 func clusterFindings(ctx context.Context, s session) []finding {
@@ -86,7 +82,7 @@ func clusterFindings(ctx context.Context, s session) []finding {
 		versions[n.Version] = true
 		if n.Active && n.ActiveSince != nil {
 			standby--
-			text = fmt.Sprintf("%s is active since %s, epoch %d", nodeName(n), stamp(*n.ActiveSince), reply.Epoch)
+			text = fmt.Sprintf("%s is active since %s, epoch %d", n.Name(), stamp(*n.ActiveSince), reply.Epoch)
 		}
 	}
 	if standby > 0 {

@@ -114,21 +114,29 @@ func (p *pair) has(k keep) {
 	assert.Empty(t, report.Problems)
 }
 
+// backedUp returns two nodes on a cluster, what a backup of them has, and its file.
+func backedUp(t *testing.T) (p *pair, kept keep, file string) {
+	t.Helper()
+	c := startTwoNodes(t)
+	p, kept, file = c.pair, c.pair.fill(), filepath.Join(c.dir, "kept.backup")
+	_, err := p.client.Backup(t.Context(), file, bus.BackupConfig{})
+	require.NoError(t, err)
+	return p, kept, file
+}
+
+// restore restores a backup to the servers of the cluster.
+func (c *cluster) restore(file string) error {
+	_, err := node.RestoreCluster(c.t.Context(), c.config(), file, operator, func(string) {})
+	return err
+}
+
 // A backup is restored to a cluster only while no node runs and the servers have no store. Then both nodes start, and each of
 // them can be active.
 func TestRestoreToACluster(t *testing.T) {
 	t.Parallel()
-	c := startTwoNodes(t)
-	p := c.pair
-	kept := p.fill()
-	file := filepath.Join(c.dir, "kept.backup")
-	_, err := p.client.Backup(t.Context(), file, bus.BackupConfig{})
-	require.NoError(t, err)
-	restore := func() error {
-		_, err := node.RestoreCluster(t.Context(), c.config(), file, operator, func(string) {})
-		return err
-	}
-	_, err = p.client.Cancel(t.Context(), api.CancelRequest{ID: kept.open})
+	p, kept, file := backedUp(t)
+	c, restore := p.c, func() error { return p.c.restore(file) }
+	_, err := p.client.Cancel(t.Context(), api.CancelRequest{ID: kept.open})
 	require.NoError(t, err)
 
 	active := p.active()
@@ -173,22 +181,15 @@ func (p *pair) awaitActive(i int) {
 // A restore that is cut off leaves nothing that a node would use: it does not start before the restore is repeated.
 func TestRestoreIsCutOff(t *testing.T) {
 	t.Parallel()
-	c := startTwoNodes(t)
-	p := c.pair
-	kept := p.fill()
-	file := filepath.Join(c.dir, "kept.backup")
-	_, err := p.client.Backup(t.Context(), file, bus.BackupConfig{})
-	require.NoError(t, err)
+	p, kept, file := backedUp(t)
+	c := p.c
 	p.stop()
 	c.streams(func(js jetstream.JetStream, name string) { require.NoError(t, js.DeleteStream(t.Context(), name)) })
 	c.cutOff(file)
-	_, err = node.Start(t.Context(), c.config())
+	_, err := node.Start(t.Context(), c.config())
 	require.True(t, fault.Has(err, fault.Conflict), "%v", err)
 	assert.Equal(t, bus.ReasonHalfRestored, fault.From(err).Reason)
-	require.Eventually(t, func() bool {
-		_, err := node.RestoreCluster(t.Context(), c.config(), file, operator, func(string) {})
-		return err == nil
-	}, activeWithin, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return c.restore(file) == nil }, activeWithin, 100*time.Millisecond)
 	for i := range p.nodes {
 		p.start(i)
 	}
