@@ -23,7 +23,7 @@ func (cq *callQueue) laneOf(t *statemachine.Task, s *statemachine.Step) dispatch
 	case s.For != nil:
 		l.Queue = work.AgentsQueue
 	case decide.AsksModel(s):
-		l.Queue, l.Provider, l.Share = work.ModelsQueue, decide.ProviderOf(t, s), modelShare+l.Share
+		l.Queue, l.Provider = work.ModelsQueue, decide.ProviderOf(t, s)
 	case l.Queue != work.NodeQueue:
 		l.Root = t.Submitted.Root
 	}
@@ -34,9 +34,6 @@ func (cq *callQueue) laneOf(t *statemachine.Task, s *statemachine.Step) dispatch
 func seesAll(t *statemachine.Task, who string) bool {
 	return !t.Submitted.Limited && !strings.HasPrefix(who, events.AgentPrefix)
 }
-
-// modelShare begins the shares of requests to models: who has many of them under way has no fewer of other calls.
-const modelShare = "models "
 
 // shareOf returns the identity that owns the share of a task: the tasks of one identity share its part of the workers and
 // limits.

@@ -51,7 +51,7 @@ func (e *entry) dormant() bool {
 	switch {
 	case e.busy || len(e.turns) > 0 || t == nil || !e.open || e.unsynced || e.fetching || e.plan.Unusable != nil:
 		return false
-	case len(e.calls.Queued) > 0 || len(e.calls.Leases) > 0 || len(e.fetched) > 0 || e.key != "":
+	case e.calls.Queued.Len() > 0 || e.calls.Leases.Len() > 0 || len(e.fetched) > 0 || e.key != "":
 		return false
 	case t.State == statemachine.Blocked || t.State.Terminal() || t.Cancelling || t.Ending || len(t.Unmet) > 0:
 		return false

@@ -104,7 +104,7 @@ func (ws *workSource) postpone(r work.Ref, worker string) {
 	if e == nil {
 		return
 	}
-	if l := e.calls.Leases[r.Step]; l != nil && l.Worker == worker && l.Attempt == r.Attempt {
+	if l := e.calls.Leases.Get(r.Step); l != nil && l.Worker == worker && l.Attempt == r.Attempt {
 		l.Undelivered, l.Expires = true, ws.now().Add(catchUpAfter)
 	}
 }

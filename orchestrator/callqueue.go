@@ -26,10 +26,15 @@ func (cq *callQueue) mustWait(e *entry, s *statemachine.Step) bool {
 	return e.paused() || cq.rules.Barred(e.task, s)
 }
 
-// lease leases a call to a worker. mu must be held.
+// take leases a queued call to a worker. mu must be held.
+func (cq *callQueue) take(e *entry, q *dispatch.Queued, worker string) {
+	cq.dispatcher.Take(q, &dispatch.Lease{Ref: q.Ref, Worker: worker, Tool: e.task.Steps[q.Step].Tool, TTL: cq.leaseOf(e, q.Step)})
+}
+
+// lease adds the lease of a call that a worker holds already. mu must be held.
 func (cq *callQueue) lease(e *entry, l *dispatch.Lease) {
-	l.TTL, l.Lane = cq.leaseOf(e, l.Step), cq.laneOf(e.task, e.task.Steps[l.Step])
-	cq.dispatcher.AddLease(&e.calls, l)
+	l.TTL = cq.leaseOf(e, l.Step)
+	cq.dispatcher.AddLease(&e.calls, l, cq.laneOf(e.task, e.task.Steps[l.Step]))
 }
 
 // minLease is the shortest lease. A worker has to send several heartbeats within it.
@@ -69,7 +74,7 @@ func (rd *reader) CallerOf(_ context.Context, ref work.Ref) (string, error) {
 	if e == nil || e.task == nil || e.task.Steps[ref.Step] == nil || e.task.Steps[ref.Step].Attempt != ref.Attempt {
 		return "", lateFor(ref)
 	}
-	s, l := e.task.Steps[ref.Step], e.calls.Leases[ref.Step]
+	s, l := e.task.Steps[ref.Step], e.calls.Leases.Get(ref.Step)
 	switch {
 	case l != nil && l.Attempt == ref.Attempt:
 	case s.State == statemachine.StepReady:
@@ -116,7 +121,7 @@ func (en *engine) requeueCall(worker string, ref work.Ref) {
 	if e == nil || e.task == nil {
 		return
 	}
-	l, s := e.calls.Leases[ref.Step], e.task.Steps[ref.Step]
+	l, s := e.calls.Leases.Get(ref.Step), e.task.Steps[ref.Step]
 	if l == nil || l.Worker != worker || l.Attempt != ref.Attempt || l.Called {
 		return // the worker has received the call, or the lease has expired
 	}
@@ -135,13 +140,13 @@ func (cq *callQueue) endLease(e *entry, step string) {
 // reviveLeases restores the leases of calls that workers have started according to the log, and ends the leases of calls that
 // have ended.
 func (cq *callQueue) reviveLeases(e *entry) {
-	for _, step := range sortedKeys(e.calls.Leases) {
-		if !matchesLease(e.task.Steps[step], e.calls.Leases[step]) {
+	for _, step := range e.calls.Leases.Steps() {
+		if !matchesLease(e.task.Steps[step], e.calls.Leases.Get(step)) {
 			cq.revoke(e, step)
 		}
 	}
 	for _, s := range e.task.Live() {
-		if s.Executing() && e.calls.Leases[s.Key] == nil {
+		if s.Executing() && e.calls.Leases.Get(s.Key) == nil {
 			l := &dispatch.Lease{Ref: work.Ref{Task: e.id, Step: s.Key, Attempt: s.Attempt}, Worker: s.Worker, Tool: s.Tool, Called: true}
 			cq.lease(e, l)
 			l.LastHeartbeat = time.Time{}
@@ -160,7 +165,7 @@ func matchesLease(s *statemachine.Step, l *dispatch.Lease) bool {
 // queueReady queues all ready calls of a task that may be dispatched. mu must be held.
 func (cq *callQueue) queueReady(e *entry) {
 	for _, s := range e.task.In(statemachine.StepReady) {
-		if e.calls.Leases[s.Key] == nil && !cq.mustWait(e, s) {
+		if e.calls.Leases.Get(s.Key) == nil && !cq.mustWait(e, s) {
 			cq.queueCall(e, s)
 		}
 	}
@@ -169,7 +174,7 @@ func (cq *callQueue) queueReady(e *entry) {
 
 // revoke ends the lease of a step and cancels the call at its worker. mu must be held.
 func (cq *callQueue) revoke(e *entry, step string) {
-	l := e.calls.Leases[step]
+	l := e.calls.Leases.Get(step)
 	if l == nil {
 		return
 	}
@@ -195,7 +200,7 @@ func (cq *callQueue) startWithin(e *entry, s *statemachine.Step) time.Duration {
 // startBy returns the deadline by which a worker must take a queued call. It is zero without a limit, and while the call is
 // paused.
 func (cq *callQueue) startBy(q *dispatch.Queued) time.Time {
-	if q == nil || q.MaxWait == 0 || cq.pauses.paused(pauseNode, "") || cq.pauses.lanePaused(q.Lane) {
+	if q == nil || q.MaxWait == 0 || cq.pauses.paused(pauseNode, "") || cq.pauses.lanePaused(q.Lane()) {
 		return time.Time{}
 	}
 	return q.Since.Add(q.MaxWait)
@@ -233,14 +238,14 @@ func (cq *callQueue) setTimer(e *entry, decided time.Time) {
 // call. If an earlier event, such as a resume, has queued the call already, the call keeps its position.
 func (cq *callQueue) queueStep(e *entry, d *events.Ready) {
 	s := e.task.Steps[d.Step]
-	if s.State == statemachine.StepReady && s.Attempt == d.Attempt && e.calls.Leases[d.Step] == nil && !cq.mustWait(e, s) {
+	if s.State == statemachine.StepReady && s.Attempt == d.Attempt && e.calls.Leases.Get(d.Step) == nil && !cq.mustWait(e, s) {
 		cq.queueCall(e, s)
 	}
 }
 
 // queueCall queues a ready call, and sets a timer for its start deadline. A call that is queued already keeps its position.
 func (cq *callQueue) queueCall(e *entry, s *statemachine.Step) {
-	old := e.calls.Queued[s.Key]
+	old := e.calls.Queued.Get(s.Key)
 	q := cq.dispatcher.Enqueue(&e.calls, s.Key, s.Attempt, cq.laneOf(e.task, s), e.task.Submitted.Priority, e.task.CreatedAt)
 	q.Since, q.MaxWait = cq.now(), cq.startWithin(e, s)
 	if old != nil && old.Attempt == s.Attempt {
@@ -271,8 +276,8 @@ func (cq *callQueue) markStarted(e *entry, d *events.Called) {
 	if !s.Executing() {
 		return // its result, or its child, is in the same commit
 	}
-	if e.calls.Leases[d.Step] == nil {
+	if e.calls.Leases.Get(d.Step) == nil {
 		cq.lease(e, &dispatch.Lease{Ref: work.Ref{Task: e.id, Step: d.Step, Attempt: d.Attempt}, Worker: d.Worker, Tool: s.Tool})
 	}
-	e.calls.Leases[d.Step].Called = true
+	e.calls.Leases.Get(d.Step).Called = true
 }

@@ -65,7 +65,7 @@ type entry struct {
 }
 
 func (en *engine) newEntry(id events.TaskID) *entry {
-	return &entry{owner: en, id: id, calls: dispatch.NewCalls(id)}
+	return &entry{owner: en, id: id, calls: dispatch.Calls{Task: id}}
 }
 
 // setProgress stores the progress of a running call.
@@ -215,8 +215,8 @@ func (en *engine) abandon(e *entry, err error) {
 	e.turns = nil
 	delete(en.tasks, e.id)
 	en.quota.uncount(e)
-	for step := range e.calls.Leases {
-		en.queue.endLease(e, step)
+	for l := range e.calls.Leases.All() {
+		en.queue.endLease(e, l.Step)
 	}
 	if absent(err) {
 		en.people.forget(e.id)

@@ -226,7 +226,7 @@ func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 		c.Kind, c.Sentence = "approval", fmt.Sprintf("Step %s (%s) waits until the approvals of the task are decided.", s.Key, s.Tool)
 	case s.State == statemachine.StepReady:
 		t.becauseReady(s, c)
-		if at := t.rd.engine.queue.startBy(t.e.calls.Queued[s.Key]); !at.IsZero() {
+		if at := t.rd.engine.queue.startBy(t.e.calls.Queued.Get(s.Key)); !at.IsZero() {
 			c.Until = at
 			c.Sentence += fmt.Sprintf(" It is given up at %s when nobody has taken it.", decide.Clock(at))
 		}
@@ -249,7 +249,7 @@ func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 	case s.Tool == "":
 		c.Kind, c.Until = "timer", s.Due
 		c.Sentence = fmt.Sprintf("Step %s waits until %s.", s.Key, decide.Clock(s.Due))
-	case t.e.calls.Leases[s.Key].Silent(t.Now):
+	case t.e.calls.Leases.Get(s.Key).Silent(t.Now):
 		t.becauseSilent(s, c)
 	default:
 		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on %s since %s%s%s.", s.Key, s.Tool, named(s.Worker), decide.Clock(s.CalledAt), elsewhereText(s), t.progressText(s.Key))
@@ -349,12 +349,12 @@ func (t *explanation) progressText(key string) string {
 func (e *entry) waitsForResume(s *statemachine.Step, now time.Time) bool {
 	waits := s.State == statemachine.StepReady || s.State == statemachine.StepPending
 	waited := s.State == statemachine.StepRunning && s.Tool == "" && !s.Due.IsZero() && !now.Before(s.Due)
-	return (waits || waited) && e.paused() && e.calls.Leases[s.Key] == nil
+	return (waits || waited) && e.paused() && e.calls.Leases.Get(s.Key) == nil
 }
 
 // becauseSilent fills in c for a call with a silent worker: when the call will be lost.
 func (t *explanation) becauseSilent(s *statemachine.Step, c *api.Cause) {
-	l := t.e.calls.Leases[s.Key]
+	l := t.e.calls.Leases.Get(s.Key)
 	c.Kind = "running"
 	if l.LastHeartbeat.IsZero() {
 		c.Sentence = fmt.Sprintf("Step %s (%s) was running on %s before the node restarted; unless %s is heard from by %s, its call is given up.",
@@ -376,10 +376,10 @@ func (t *explanation) becauseReady(s *statemachine.Step, c *api.Cause) {
 		queue = work.ModelsQueue
 	}
 	switch {
-	case t.e.calls.Leases[s.Key].Silent(t.Now):
+	case t.e.calls.Leases.Get(s.Key).Silent(t.Now):
 		t.becauseSilent(s, c)
-	case t.e.calls.Leases[s.Key] != nil:
-		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on %s%s%s.", s.Key, s.Tool, named(t.e.calls.Leases[s.Key].Worker), elsewhereText(s), t.progressText(s.Key))
+	case t.e.calls.Leases.Get(s.Key) != nil:
+		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on %s%s%s.", s.Key, s.Tool, named(t.e.calls.Leases.Get(s.Key).Worker), elsewhereText(s), t.progressText(s.Key))
 	case t.rd.pauses.paused(pauseNode, ""):
 		c.Kind, c.Sentence, c.Next = "node_paused", fmt.Sprintf("Step %s is ready, but the node is paused%s.", s.Key, t.pauseText(pauseNode, "")), "orch resume --node"
 	case t.rd.pauses.paused(pauseQueue, queue):
@@ -392,9 +392,9 @@ func (t *explanation) becauseReady(s *statemachine.Step, c *api.Cause) {
 	case decide.AsksModel(s) && !decide.Suspect(s):
 		t.becauseModel(s, c)
 	case t.becauseWorkers(s, c):
-	case t.rd.engine.queue.dispatcher.ReservedBy(t.e.calls.Queued[s.Key]) != "":
+	case t.rd.engine.queue.dispatcher.ReservedBy(t.e.calls.Queued.Get(s.Key)) != "":
 		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready and waits for another call to end: the last free slots of worker %s are kept for operators and critical calls.",
-			s.Key, t.rd.engine.queue.dispatcher.ReservedBy(t.e.calls.Queued[s.Key]))
+			s.Key, t.rd.engine.queue.dispatcher.ReservedBy(t.e.calls.Queued.Get(s.Key)))
 	case decide.Suspect(s):
 		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s has lost %d workers; it waits for a worker of queue %s that has no other such call.", s.Key, s.Lost, queue)
 	default:

@@ -10,7 +10,7 @@ import (
 
 // becauseLimit fills in c for a call that waits because of a limit of the node (call_limits); it returns false for any other.
 func (t *explanation) becauseLimit(s *statemachine.Step, c *api.Cause) bool {
-	limit, at, limited := t.rd.engine.queue.dispatcher.LimitOf(t.e.calls.Queued[s.Key])
+	limit, at, limited := t.rd.engine.queue.dispatcher.LimitOf(t.e.calls.Queued.Get(s.Key))
 	if !limited {
 		return false
 	}

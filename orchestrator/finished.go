@@ -97,7 +97,7 @@ func (f *finishedTasks) release(entries map[events.TaskID]*entry) {
 
 // idle reports whether nothing in memory depends on the entry.
 func (e *entry) idle() bool {
-	if e.busy || len(e.turns) > 0 || len(e.calls.Leases) > 0 || e.changed != nil || e.ended != nil {
+	if e.busy || len(e.turns) > 0 || e.calls.Leases.Len() > 0 || e.changed != nil || e.ended != nil {
 		return false
 	}
 	return e.imported != nil || e.task.Count(statemachine.StepReady) == 0

@@ -38,7 +38,7 @@ func (ws *workSource) sweep(ctx context.Context) {
 // extendLeases extends all leases by the time that this node was stalled and could not receive heartbeats. mu must be held.
 func (ws *workSource) extendLeases(stall time.Duration) {
 	for _, e := range ws.engine.tasks {
-		for _, l := range e.calls.Leases {
+		for l := range e.calls.Leases.All() {
 			l.Expires = l.Expires.Add(stall)
 		}
 	}
@@ -51,7 +51,7 @@ func (ws *workSource) startGrace() {
 	defer ws.unlock()
 	now := ws.now()
 	for _, e := range ws.engine.tasks {
-		for _, l := range e.calls.Leases {
+		for l := range e.calls.Leases.All() {
 			l.Expires = now.Add(l.TTL)
 			if slices.Contains(ws.cfg.Gone, l.Worker) {
 				l.Expires = now
@@ -62,8 +62,8 @@ func (ws *workSource) startGrace() {
 
 func (ws *workSource) expire(now time.Time) {
 	for _, call := range ws.expired(now) {
-		if e := ws.engine.tasks[call.Task]; e != nil && e.calls.Leases[call.Step] != nil {
-			ws.recordLost(e, *e.calls.Leases[call.Step], "stopped answering")
+		if e := ws.engine.tasks[call.Task]; e != nil && e.calls.Leases.Get(call.Step) != nil {
+			ws.recordLost(e, *e.calls.Leases.Get(call.Step), "stopped answering")
 		}
 	}
 	ws.queue.dispatcher.ForgetIdle(now, maxPoll+4*ws.cfg.Limits.Lease)
@@ -86,8 +86,8 @@ func (ws *workSource) GiveUp(worker string) error {
 	ws.lock()
 	defer ws.unlock()
 	for _, call := range ws.leasedCalls(func(l *dispatch.Lease) bool { return l.Worker == worker }) {
-		if e := ws.engine.tasks[call.Task]; e != nil && e.calls.Leases[call.Step] != nil {
-			ws.recordLost(e, *e.calls.Leases[call.Step], "was removed")
+		if e := ws.engine.tasks[call.Task]; e != nil && e.calls.Leases.Get(call.Step) != nil {
+			ws.recordLost(e, *e.calls.Leases.Get(call.Step), "was removed")
 		}
 	}
 	ws.queue.dispatcher.Forget(worker)
@@ -99,7 +99,7 @@ func (ws *workSource) GiveUp(worker string) error {
 func (ws *workSource) leasedCalls(selected func(*dispatch.Lease) bool) []work.Ref {
 	var calls []work.Ref
 	for _, e := range ws.engine.tasks {
-		for _, l := range e.calls.Leases {
+		for l := range e.calls.Leases.All() {
 			if selected(l) {
 				calls = append(calls, l.Ref)
 			}

@@ -47,14 +47,14 @@ func (d dispatchOwner) Requeue(worker string, call work.Ref) { d.o.engine.requeu
 // Lease implements dispatch.Owner.
 func (d dispatchOwner) Lease(q *dispatch.Queued, worker string) *dispatch.Offer {
 	e := d.o.engine.tasks[q.Task]
-	if e == nil || e.task == nil || e.task.Steps[q.Step] == nil { // it was removed from memory
+	if e == nil || e.task == nil || e.task.Steps[q.Step] == nil || e.calls.Queued.Get(q.Step) != q { // it was removed from memory
 		return nil
 	}
 	s := e.task.Steps[q.Step]
 	if s.State != statemachine.StepReady || s.Attempt != q.Attempt || d.o.queue.mustWait(e, s) {
 		return nil
 	}
-	d.o.queue.lease(e, &dispatch.Lease{Ref: q.Ref, Worker: worker, Tool: q.Lane.Tool})
+	d.o.queue.take(e, q, worker)
 	return d.o.offer(e, s)
 }
 
@@ -65,7 +65,7 @@ func (ws *workSource) offer(e *entry, s *statemachine.Step) *dispatch.Offer {
 		Ref:      work.Ref{Task: e.id, Step: s.Key, Attempt: s.Attempt},
 		Announce: !s.RunsElsewhere() && (s.Attempt > 1 || s.Since.Before(ws.started) || decide.AsksModel(s)),
 		Tool:     s.Tool, Effect: s.Effect, State: ws.reader.gateState(e.task, s), Timeout: s.Timeout,
-		Lease: e.calls.Leases[s.Key].TTL, Name: decide.NameOf(e.task), KeyOf: e.task.Submitted.KeyOf,
+		Lease: e.calls.Leases.Get(s.Key).TTL, Name: decide.NameOf(e.task), KeyOf: e.task.Submitted.KeyOf,
 		Requester: ws.engine.caller(e, s), Declared: r.Declared(s),
 		Session: decide.ContextOf(e.task), Client: e.task.Submitted.Client, Note: s.Note, Away: s.RunsElsewhere(), Anew: s.Rerun,
 		Trace: traces.Below(e.id, e.task.Submitted), TraceState: traces.StateBelow(e.task.Submitted),

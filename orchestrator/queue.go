@@ -138,7 +138,7 @@ func (e *entry) addAgents(q *queued) {
 			continue
 		}
 		q.Requires, q.wanted = append(q.Requires, s.For.Requires...), append(q.wanted, s.For)
-		if l := e.calls.Leases[s.Key]; l != nil {
+		if l := e.calls.Leases.Get(s.Key); l != nil {
 			q.AssignedTo = strings.TrimPrefix(l.Worker, events.AgentPrefix)
 		}
 	}

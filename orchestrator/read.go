@@ -238,7 +238,7 @@ func (t *viewer) stepView(key string, n *plan.Node) api.StepView {
 	if !s.Due.IsZero() && !s.State.Terminal() {
 		v.Due = new(s.Due)
 	}
-	if l := t.e.calls.Leases[key]; l != nil && s.State == statemachine.StepReady {
+	if l := t.e.calls.Leases.Get(key); l != nil && s.State == statemachine.StepReady {
 		v.State, v.Worker = statemachine.StepRunning, l.Worker
 	}
 	if p, ok := t.e.progress[key]; ok {

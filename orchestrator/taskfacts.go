@@ -26,7 +26,7 @@ func (k *taskFacts) Requester() string { return k.owner.requester((*entry)(k)) }
 
 // Holder implements decide.Facts.
 func (k *taskFacts) Holder(step string) (worker string, held bool) {
-	if l := k.calls.Leases[step]; l != nil {
+	if l := k.calls.Leases.Get(step); l != nil {
 		return l.Worker, true
 	}
 	return "", false
@@ -65,7 +65,7 @@ func (k *taskFacts) AwaitLedgers(now time.Time) {
 
 // Overdue implements decide.Facts. While the call is paused, each deadline that passes starts the waiting time again.
 func (k *taskFacts) Overdue(step string, now time.Time) time.Duration {
-	q := k.calls.Queued[step]
+	q := k.calls.Queued.Get(step)
 	if q == nil || q.MaxWait == 0 {
 		return 0
 	}
@@ -83,7 +83,7 @@ func (k *taskFacts) Overdue(step string, now time.Time) time.Duration {
 
 // Limit implements decide.Facts.
 func (k *taskFacts) Limit(step string) string {
-	limit, _, limited := k.owner.queue.dispatcher.LimitOf(k.calls.Queued[step])
+	limit, _, limited := k.owner.queue.dispatcher.LimitOf(k.calls.Queued.Get(step))
 	if !limited {
 		return ""
 	}

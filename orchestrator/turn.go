@@ -330,7 +330,7 @@ const parentEnded = "the parent task continued without it"
 // taskEnded applies the consequences of the end of a task. mu must be held.
 func (en *engine) taskEnded(e *entry) {
 	e.open, e.unsynced, e.fetched = false, false, nil
-	for _, step := range sortedKeys(e.calls.Leases) {
+	for _, step := range e.calls.Leases.Steps() {
 		if e.task.Steps[step].State.Terminal() { // single calls continue; the loss of their workers must be noticed
 			en.queue.revoke(e, step)
 		}

@@ -161,7 +161,7 @@ func (ws *workSource) renew(worker string, p work.CallHeartbeat, now time.Time) 
 	if !t.Holds(p.Ref, worker) {
 		return false
 	}
-	l := e.calls.Leases[p.Step]
+	l := e.calls.Leases.Get(p.Step)
 	if l == nil {
 		l = &dispatch.Lease{Ref: p.Ref, Worker: worker, Tool: p.Tool, Called: e.task.Steps[p.Step].State == statemachine.StepRunning}
 		ws.queue.lease(e, l)

@@ -7,7 +7,6 @@ package dispatch
 
 import (
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -47,16 +46,17 @@ type Config struct {
 // Dispatcher assigns calls to workers. Its queued calls are exactly the ready calls that a worker may take, or could take if
 // the node, the queue or the tool were not paused.
 type Dispatcher struct {
-	cfg     Config
-	lanes   lanes
-	workers map[string]*Worker
+	cfg Config
+	// families holds the families with queued or leased calls, by their lanes without a limit key.
+	families map[Lane]*family
+	workers  map[string]*Worker
 	// loads has an entry for every known worker, and for every worker that held calls before a restart and has not contacted the
 	// node since.
 	loads   map[string]*load
 	pollers pollers
 	// fresh holds the families with calls that must be offered to the pollers at the next Dispatch. cancelled holds the workers with
 	// undelivered cancellations.
-	fresh     map[Lane]bool
+	fresh     []*family
 	cancelled []string
 	// order is the Queued.order of the newest call. running counts the leases.
 	order   uint64
@@ -74,8 +74,8 @@ type Dispatcher struct {
 // New returns a dispatcher without calls and workers.
 func New(cfg Config) *Dispatcher {
 	return &Dispatcher{
-		cfg: cfg, lanes: lanes{}, workers: map[string]*Worker{}, loads: map[string]*load{}, fresh: map[Lane]bool{},
-		pollers: newPollers(), shares: newShares(), asked: map[string]int{}, limits: newLimits(cfg.Limits), batch: cfg.LastBatch,
+		cfg: cfg, families: map[Lane]*family{}, workers: map[string]*Worker{}, loads: map[string]*load{},
+		pollers: newPollers(), shares: shares{}, asked: map[string]int{}, limits: newLimits(cfg.Limits), batch: cfg.LastBatch,
 	}
 }
 
@@ -84,48 +84,47 @@ func (d *Dispatcher) Enqueue(c *Calls, step string, attempt int, l Lane, priorit
 	d.Remove(c, step)
 	d.order++
 	t := &Queued{
-		Ref: work.Ref{Task: c.Task, Step: step, Attempt: attempt}, Lane: l,
-		calls: c, order: d.order, priority: work.Urgency(priority), created: created,
+		Ref: work.Ref{Task: c.Task, Step: step, Attempt: attempt}, lane: d.keyLaneOf(l),
+		calls: c, order: d.order, priority: work.Urgency(priority), created: created.UnixNano(),
 	}
-	d.lanes.push(t)
-	d.fresh[l.withoutKey()] = true
-	c.Queued[step] = t
+	t.lane.push(t)
+	d.markFresh(t.lane.family)
+	c.Queued.put(t)
 	return t
 }
 
 // Remove removes the call of a step from its queue, if it is queued.
 func (d *Dispatcher) Remove(c *Calls, step string) {
-	t := c.Queued[step]
-	if t == nil {
+	if t := c.Queued.Get(step); t != nil {
+		d.remove(t)
+	}
+}
+
+// remove removes a call from its queue, if it is queued.
+func (d *Dispatcher) remove(t *Queued) {
+	if t.place == 0 {
 		return
 	}
-	delete(c.Queued, step)
-	w := d.lanes.find(t.Lane)
-	if w.remove(t); len(w.calls) > 0 {
-		return
-	}
-	d.limits.forget(t.Lane)
-	if w.family.empty() {
-		delete(d.lanes, w.family.lane)
-		d.limits.forget(w.family.lane)
-	}
+	t.calls.Queued.remove(t.Step)
+	t.lane.remove(t)
+	d.dropUnused(t.lane)
 }
 
 // RemoveAll removes all calls of a task from their queues.
 func (d *Dispatcher) RemoveAll(c *Calls) {
-	for step := range c.Queued {
-		d.Remove(c, step)
+	for t := range c.Queued.All() {
+		d.remove(t)
 	}
 }
 
 // Refresh offers the calls of all families to the waiting workers again at the next Dispatch.
-func (d *Dispatcher) Refresh() { d.refresh(func(Lane) bool { return true }) }
+func (d *Dispatcher) Refresh() { d.refresh(func(*family) bool { return true }) }
 
 // refresh is Refresh for the families that selected accepts.
-func (d *Dispatcher) refresh(selected func(Lane) bool) {
-	for l := range d.lanes {
-		if selected(l) {
-			d.fresh[l] = true
+func (d *Dispatcher) refresh(selected func(*family) bool) {
+	for _, f := range d.families {
+		if f.queued > 0 && selected(f) {
+			d.markFresh(f)
 		}
 	}
 }
@@ -141,26 +140,24 @@ func (d *Dispatcher) dequeue(p work.Poll) []*Offer {
 		if t == nil {
 			break
 		}
-		d.Remove(t.calls, t.Step)
 		if of := d.cfg.Owner.Lease(t, p.Worker); of != nil {
 			offers = append(offers, of)
 		}
+		d.remove(t)
 	}
 	return offers
 }
 
 // nextFor returns the first queued call that the worker of a poll may take, or nil if there is none.
 func (d *Dispatcher) nextFor(p work.Poll) *Queued {
-	for l := range d.limits.due(d.cfg.Now()) {
-		d.release(l)
-	}
+	d.releaseDue()
 	var best *Queued
 	w := d.workers[p.Worker]
-	for l, f := range d.lanes {
-		if !d.able(l, p) {
+	for _, f := range d.families {
+		if f.queued == 0 || !d.able(f, p, w) {
 			continue
 		}
-		if t := d.firstOf(f); t != nil && (best == nil || d.shares.prefer(t, best)) && d.shares.admit(t, w) {
+		if t := d.firstOf(f); t != nil && (best == nil || prefer(t, best)) && w.admit(t) {
 			best = t
 		}
 	}
@@ -177,62 +174,79 @@ func (d *Dispatcher) firstOf(f *family) *Queued {
 	return nil
 }
 
-// able reports whether the worker of a poll may take calls of a family now. The limits of keys may hold some of its lanes (see firstOf).
-func (d *Dispatcher) able(l Lane, p work.Poll) bool {
+// able reports whether a worker with a poll may take calls of a family now. The limits of keys may hold some of its lanes (see firstOf).
+func (d *Dispatcher) able(f *family, p work.Poll, w *Worker) bool {
+	l := &f.lane
 	served := slices.Contains(queuesOf(p), l.Queue)
 	able := len(p.Tools) == 0 || slices.Contains(p.Tools, l.Tool)
-	if w := d.workers[p.Worker]; l.Suspect && w != nil && w.suspects > 0 {
+	if l.Suspect && w != nil && w.suspects > 0 {
 		return false
 	}
 	here := l.Root == "" || p.Root == "" || l.Root == p.Root
-	return served && able && here && l.matches(p.Agent) && !d.Full(l.Provider) && !d.cfg.Owner.Paused(l) && !d.limited(l)
+	return served && able && here && l.matches(p.Agent) && !d.Full(l.Provider) && !d.cfg.Owner.Paused(*l) && !d.limited(f)
 }
 
-// AddLease adds a lease, and removes the call from its queue.
-func (d *Dispatcher) AddLease(c *Calls, l *Lease) {
+// Take leases a queued call, and removes it from its queue.
+func (d *Dispatcher) Take(q *Queued, l *Lease) {
+	d.addLease(q.calls, l, q.lane)
+	d.remove(q)
+}
+
+// AddLease adds a lease of a call that a worker holds already. It removes the call from its queue, if it is queued.
+func (d *Dispatcher) AddLease(c *Calls, l *Lease, lane Lane) {
 	d.Remove(c, l.Step)
+	d.addLease(c, l, d.keyLaneOf(lane))
+}
+
+// addLease adds a lease of a call of a lane.
+func (d *Dispatcher) addLease(c *Calls, l *Lease, w *keyLane) {
 	l.LastHeartbeat = d.cfg.Now()
 	l.Expires = l.LastHeartbeat.Add(l.TTL)
-	c.Leases[l.Step] = l
+	l.lane = w
+	w.leases++
+	c.Leases.put(l)
 	d.running++
-	d.shares.running[l.Lane.Share]++
-	if l.Lane.Provider != "" {
-		d.asked[l.Lane.Provider]++
+	w.family.share.running++
+	if provider := w.family.lane.Provider; provider != "" {
+		d.asked[provider]++
 	}
-	d.startLimited(l.Lane)
+	d.startLimited(w)
 	load := d.loadOf(l.Worker)
 	load.leases++
 	if strings.HasPrefix(l.Worker, events.AgentPrefix) {
 		load.add(l.Ref)
 	}
-	if l.Lane.Suspect {
+	if w.family.lane.Suspect {
 		load.suspects++
 	}
 }
 
 // EndLease removes the lease of a step, if there is one.
 func (d *Dispatcher) EndLease(c *Calls, step string) {
-	l := c.Leases[step]
+	l := c.Leases.Get(step)
 	if l == nil {
 		return
 	}
-	delete(c.Leases, step)
+	c.Leases.remove(step)
+	f := l.lane.family
 	load := d.loadOf(l.Worker)
 	load.leases--
 	delete(load.calls, l.Ref)
-	if l.Lane.Suspect {
+	if f.lane.Suspect {
 		load.suspects--
-		d.refresh(func(l Lane) bool { return l.Suspect })
+		d.refresh(func(f *family) bool { return f.lane.Suspect })
 	}
 	if w := d.workers[l.Worker]; w != nil && w.reserving {
 		w.reserving = false
 		d.Refresh()
 	}
 	d.pruneLoad(l.Worker)
-	d.releaseProvider(l.Lane.Provider)
-	d.endLimited(l.Lane)
-	maps.Copy(d.fresh, d.shares.release(l.Lane.Share))
+	d.releaseProvider(f.lane.Provider)
+	d.endLimited(l.lane)
+	d.releaseShare(f.share)
 	d.running = max(d.running-1, 0)
+	l.lane.leases--
+	d.dropUnused(l.lane)
 }
 
 // Running returns the number of leased calls.
@@ -247,8 +261,10 @@ func (d *Dispatcher) QueuedIn(queue string) (n int) { return d.Lengths()[queue] 
 // Lengths returns the number of calls that wait in each queue.
 func (d *Dispatcher) Lengths() map[string]int {
 	lengths := map[string]int{}
-	for l, q := range d.lanes.all() {
-		lengths[l.Queue] += q.Len()
+	for _, f := range d.families {
+		if f.queued > 0 {
+			lengths[f.lane.Queue] += f.queued
+		}
 	}
 	return lengths
 }
@@ -263,13 +279,15 @@ type Wait struct {
 // Waits returns the calls that wait in each queue.
 func (d *Dispatcher) Waits() map[string]Wait {
 	waits := map[string]Wait{}
-	for l, q := range d.lanes.all() {
-		w := waits[l.Queue]
-		if next := q[0].Since; w.Calls == 0 || next.Before(w.Since) {
-			w.Since = next
+	for _, f := range d.families {
+		for lane := range f.lanes() {
+			w := waits[f.lane.Queue]
+			if next := lane.calls[0].Since; w.Calls == 0 || next.Before(w.Since) {
+				w.Since = next
+			}
+			w.Calls += len(lane.calls)
+			waits[f.lane.Queue] = w
 		}
-		w.Calls += q.Len()
-		waits[l.Queue] = w
 	}
 	return waits
 }
@@ -279,11 +297,11 @@ func (d *Dispatcher) Waits() map[string]Wait {
 func (d *Dispatcher) Unserved(atLeast time.Duration) iter.Seq[events.TaskID] {
 	before := d.cfg.Now().Add(-atLeast)
 	return func(yield func(events.TaskID) bool) {
-		for l, f := range d.lanes {
-			if l.Agents != "" || d.Missing(l) == NothingMissing || d.cfg.Owner.Paused(l) {
+		for l, f := range d.families {
+			if f.queued == 0 || l.Agents != "" || d.Missing(l) == NothingMissing || d.cfg.Owner.Paused(l) {
 				continue
 			}
-			for w := range f.all() {
+			for w := range f.lanes() {
 				for _, t := range w.calls {
 					if !t.Since.After(before) && !yield(t.Task) {
 						return
@@ -297,5 +315,7 @@ func (d *Dispatcher) Unserved(atLeast time.Duration) iter.Seq[events.TaskID] {
 // Leftovers returns the sizes of the internal tables that must be empty when no call is queued or leased. A size above 0 is then
 // a leak.
 func (d *Dispatcher) Leftovers() map[string]int {
-	return map[string]int{"lanes": len(d.lanes), "loads": len(d.loads) - len(d.workers), "running": d.running, "asked": len(d.asked), "limited": len(d.limits.lanes)}
+	return map[string]int{
+		"lanes": len(d.families), "loads": len(d.loads) - len(d.workers), "running": d.running, "asked": len(d.asked), "limited": d.limits.waiting(), "shares": len(d.shares),
+	}
 }

@@ -45,16 +45,15 @@ func (y *yard) Lease(q *dispatch.Queued, worker string) *dispatch.Offer {
 	if y.overtaken[q.Step] {
 		return nil
 	}
-	y.AddLease(y.tasks[q.Task], &dispatch.Lease{Ref: q.Ref, Worker: worker, Tool: q.Lane.Tool, Lane: q.Lane, TTL: 15 * time.Second})
-	return &dispatch.Offer{Call: work.Call{Ref: q.Ref, Tool: q.Lane.Tool}}
+	y.Take(q, &dispatch.Lease{Ref: q.Ref, Worker: worker, Tool: q.Lane().Tool, TTL: 15 * time.Second})
+	return &dispatch.Offer{Call: work.Call{Ref: q.Ref, Tool: q.Lane().Tool}}
 }
 
 func (y *yard) Requeue(worker string, call work.Ref) { y.back = append(y.back, worker+" "+call.Step) }
 
 func (y *yard) calls(task events.TaskID) *dispatch.Calls {
 	if y.tasks[task] == nil {
-		c := dispatch.NewCalls(task)
-		y.tasks[task] = &c
+		y.tasks[task] = &dispatch.Calls{Task: task}
 	}
 	return y.tasks[task]
 }
@@ -265,5 +264,5 @@ func TestNothingIsLeft(t *testing.T) {
 	y.now = y.now.Add(time.Hour)
 	assert.False(t, y.Served(work.DefaultQueue, ""), "its worker is silent")
 	y.ForgetIdle(y.now, time.Minute)
-	assert.Equal(t, map[string]int{"asked": 0, "lanes": 0, "limited": 0, "loads": 0, "running": 0}, y.Leftovers())
+	assert.Equal(t, map[string]int{"asked": 0, "lanes": 0, "limited": 0, "loads": 0, "running": 0, "shares": 0}, y.Leftovers())
 }

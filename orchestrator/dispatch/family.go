@@ -3,16 +3,24 @@ package dispatch
 import (
 	"container/heap"
 	"iter"
+	"time"
 )
 
 // family holds the lanes that differ only in their limit keys. There may be a lane for each of thousands of customers, but all calls of
 // a family are alike to a worker. So it is offered the first call of the first lane that no limit holds, and the others are not looked at.
+//
+// Calls and leases point to their lane, so that it is looked up only once. A family exists as long as one of its lanes has any.
 type family struct {
 	// lane is the lane of the calls without a limit key.
 	lane   Lane
 	single keyLane
 	byKey  map[string]*keyLane
 	open   openLanes
+	// queued is the number of calls in all lanes.
+	queued int
+	// fresh is set while the family is in Dispatcher.fresh.
+	fresh bool
+	share *share
 }
 
 // keyLane holds the calls of a lane.
@@ -20,8 +28,15 @@ type keyLane struct {
 	family *family
 	key    string
 	calls  callHeap
+	// leases is the number of leases of calls of the lane.
+	leases int
 	// place is the position in family.open, from 1; 0 if the lane has no calls, or if a limit holds them.
 	place int
+	// limits are the counts of limits that hold for the lane.
+	limits []countKey
+	// until is the time that the lane waits for, timed the position in limits.timed, from 1; 0 if it waits for none.
+	until time.Time
+	timed int
 }
 
 // lane returns the lane.
@@ -31,45 +46,17 @@ func (w *keyLane) lane() Lane {
 	return l
 }
 
-// find returns the lane of the calls with a limit key, or nil if it has none.
-func (f *family) find(key string) *keyLane {
-	if key != "" {
-		return f.byKey[key]
-	}
-	if len(f.single.calls) == 0 {
-		return nil
-	}
-	return &f.single
-}
+// used reports whether the lane has calls or leases.
+func (w *keyLane) used() bool { return len(w.calls) > 0 || w.leases > 0 }
 
-// add returns the lane of the calls with a limit key. It is made if it is missing.
-func (f *family) add(key string) *keyLane {
-	if key == "" {
-		f.single.family = f
-		return &f.single
-	}
-	w := f.byKey[key]
-	if w == nil {
-		if f.byKey == nil {
-			f.byKey = map[string]*keyLane{}
-		}
-		w = &keyLane{family: f, key: key}
-		f.byKey[key] = w
-	}
-	return w
-}
-
-// empty reports whether no call of the family is queued.
-func (f *family) empty() bool { return len(f.single.calls) == 0 && len(f.byKey) == 0 }
-
-// all yields the lanes with calls.
-func (f *family) all() iter.Seq[*keyLane] {
+// lanes yields the lanes with calls.
+func (f *family) lanes() iter.Seq[*keyLane] {
 	return func(yield func(*keyLane) bool) {
 		if len(f.single.calls) > 0 && !yield(&f.single) {
 			return
 		}
 		for _, w := range f.byKey {
-			if !yield(w) {
+			if len(w.calls) > 0 && !yield(w) {
 				return
 			}
 		}
@@ -80,6 +67,7 @@ func (f *family) all() iter.Seq[*keyLane] {
 func (w *keyLane) push(t *Queued) {
 	first := len(w.calls) == 0
 	heap.Push(&w.calls, t)
+	w.family.queued++
 	if first {
 		w.reopen()
 	} else {
@@ -89,16 +77,14 @@ func (w *keyLane) push(t *Queued) {
 
 // remove removes a call.
 func (w *keyLane) remove(t *Queued) {
+	w.family.queued--
 	if len(w.calls) > 1 {
-		heap.Remove(&w.calls, t.index)
+		heap.Remove(&w.calls, t.place-1)
 		w.moved()
 		return
 	}
 	w.shut()
-	heap.Remove(&w.calls, t.index)
-	if w.key != "" {
-		delete(w.family.byKey, w.key)
-	}
+	heap.Remove(&w.calls, t.place-1)
 }
 
 // moved restores the order of the open lanes after the first call of this one has changed.
@@ -150,36 +136,47 @@ func (o *openLanes) Pop() any {
 	return last
 }
 
-// lanes holds the lanes with queued calls: their families, by their lanes without a limit key.
-type lanes map[Lane]*family
-
-// find returns the calls of a lane, or nil if it has none.
-func (ls lanes) find(l Lane) *keyLane {
-	if f := ls[l.withoutKey()]; f != nil {
-		return f.find(l.Key)
+// keyLaneOf returns the keyLane of a lane. It is made if it is missing. The caller adds a call or a lease to it.
+func (d *Dispatcher) keyLaneOf(l Lane) *keyLane {
+	f := d.familyOf(l.withoutKey())
+	if l.Key == "" {
+		return &f.single
 	}
-	return nil
-}
-
-// push queues a call.
-func (ls lanes) push(t *Queued) {
-	f := ls[t.Lane.withoutKey()]
-	if f == nil {
-		f = &family{lane: t.Lane.withoutKey()}
-		ls[f.lane] = f
-	}
-	f.add(t.Lane.Key).push(t)
-}
-
-// all yields the lanes with their calls.
-func (ls lanes) all() iter.Seq2[Lane, callHeap] {
-	return func(yield func(Lane, callHeap) bool) {
-		for _, f := range ls {
-			for w := range f.all() {
-				if !yield(w.lane(), w.calls) {
-					return
-				}
-			}
+	w := f.byKey[l.Key]
+	if w == nil {
+		if f.byKey == nil {
+			f.byKey = map[string]*keyLane{}
 		}
+		w = &keyLane{family: f, key: l.Key, limits: d.limits.find(&l)}
+		f.byKey[l.Key] = w
+	}
+	return w
+}
+
+// familyOf returns the family of a lane without a limit key. It is made if it is missing.
+func (d *Dispatcher) familyOf(l Lane) *family {
+	f := d.families[l]
+	if f == nil {
+		f = &family{lane: l, share: d.shares.of(&l)}
+		f.share.families++
+		f.single = keyLane{family: f, limits: d.limits.find(&f.lane)}
+		d.families[l] = f
+	}
+	return f
+}
+
+// dropUnused removes a lane without calls and leases, and its family if it was the last lane.
+func (d *Dispatcher) dropUnused(w *keyLane) {
+	if w.used() {
+		return
+	}
+	d.limits.forget(w)
+	f := w.family
+	if w.key != "" {
+		delete(f.byKey, w.key)
+	}
+	if len(f.byKey) == 0 && !f.single.used() {
+		delete(d.families, f.lane)
+		d.shares.leave(f)
 	}
 }

@@ -48,7 +48,7 @@ func Selection(a *events.Agents) string {
 
 // matches reports whether the calls of the lane are for the sender of a poll: the agent p, or a worker if p is nil. It runs for
 // every lane and every dispatched call, so it does not allocate.
-func (l Lane) matches(p *work.Agent) bool {
+func (l *Lane) matches(p *work.Agent) bool {
 	if l.Agents == "" || p == nil {
 		return l.Agents == "" && p == nil
 	}

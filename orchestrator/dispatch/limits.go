@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"fmt"
-	"iter"
 	"path"
 	"slices"
 	"strings"
@@ -71,10 +70,10 @@ func (l Limit) OfKeys() bool { return l.By == ByKey || l.Key != "" }
 func (l Limit) ofAll() bool { return !l.OfKeys() }
 
 // matches reports whether the limit holds for the calls of a lane.
-func (l Limit) matches(lane Lane) bool { return l.matchesAnyKey(lane) && fits(l.Key, lane.Key) }
+func (l Limit) matches(lane *Lane) bool { return l.matchesAnyKey(lane) && fits(l.Key, lane.Key) }
 
 // matchesAnyKey is matches without the pattern of the key.
-func (l Limit) matchesAnyKey(lane Lane) bool {
+func (l Limit) matchesAnyKey(lane *Lane) bool {
 	return fits(l.Tool, lane.Tool) && fits(l.Queue, lane.Queue) && fits(l.Provider, lane.Provider) && fits(l.Identity, lane.Requester)
 }
 
@@ -91,10 +90,8 @@ type limits struct {
 	keyed []Limit
 	// counts has what the limits have seen. A count that is missing has seen nothing.
 	counts map[countKey]*count
-	// lanes caches, for each lane with queued calls, which counts hold for it.
-	lanes map[Lane][]countKey
 	// timed are the lanes that wait for a time because of their keys. longest is the longest window of a limit.
-	timed   *timedLanes
+	timed   timedLanes
 	longest time.Duration
 }
 
@@ -113,15 +110,15 @@ type count struct {
 	running int
 	// waiting is set if a family waits because too many run. held are the lanes that wait for that because of their keys.
 	waiting bool
-	held    map[Lane]bool
+	held    map[*keyLane]bool
 }
 
 // hold notes that a lane waits until fewer calls run.
-func (c *count) hold(l Lane) {
+func (c *count) hold(w *keyLane) {
 	if c.held == nil {
-		c.held = map[Lane]bool{}
+		c.held = map[*keyLane]bool{}
 	}
-	c.held[l] = true
+	c.held[w] = true
 }
 
 func newLimits(rules []Limit) limits {
@@ -130,24 +127,11 @@ func newLimits(rules []Limit) limits {
 	for _, l := range rules {
 		longest = max(longest, l.Window)
 	}
-	return limits{longest: longest, rules: rules, keyed: keyed, counts: map[countKey]*count{}, lanes: map[Lane][]countKey{}, timed: newTimedLanes()}
+	return limits{longest: longest, rules: rules, keyed: keyed, counts: map[countKey]*count{}}
 }
 
-// of returns which counts hold for a lane with queued calls.
-func (l limits) of(lane Lane) []countKey {
-	if len(l.rules) == 0 {
-		return nil
-	}
-	keys, known := l.lanes[lane]
-	if !known {
-		keys = l.find(lane)
-		l.lanes[lane] = keys
-	}
-	return keys
-}
-
-// find is of without the cache.
-func (l limits) find(lane Lane) (keys []countKey) {
+// find returns which counts hold for a lane.
+func (l *limits) find(lane *Lane) (keys []countKey) {
 	for i, rule := range l.rules {
 		if !rule.matches(lane) {
 			continue
@@ -164,14 +148,30 @@ func (l limits) find(lane Lane) (keys []countKey) {
 	return keys
 }
 
-// forget removes a lane that has no queued calls any more.
-func (l limits) forget(lane Lane) { delete(l.lanes, lane) }
+// forget removes a lane from those that wait.
+func (l *limits) forget(w *keyLane) {
+	l.timed.remove(w)
+	for _, key := range w.limits {
+		if c := l.counts[key]; c != nil {
+			delete(c.held, w)
+		}
+	}
+}
+
+// waiting returns the number of lanes that wait because of their keys.
+func (l *limits) waiting() int {
+	n := len(l.timed)
+	for _, c := range l.counts {
+		n += len(c.held)
+	}
+	return n
+}
 
 // pruneEvery is after how many new counts those that have nothing left to count are removed.
 const pruneEvery = 1024
 
 // prune removes the counts that have nothing left to count.
-func (l limits) prune(now time.Time) {
+func (l *limits) prune(now time.Time) {
 	for key, c := range l.counts {
 		if c.running == 0 && !c.recent(now) {
 			delete(l.counts, key)
@@ -217,13 +217,13 @@ func (c *count) start(now time.Time) {
 
 // limiting returns the count of the first limit that keeps the calls of a lane from starting now, of those with OfKeys and of the others as
 // selected, and when they may start; the zero time if another call has to end. It returns nil if there is none.
-func (l limits) limiting(lane Lane, now time.Time, selected func(Limit) bool) (by *count, at time.Time) {
-	for _, key := range l.of(lane) {
+func (l *limits) limiting(w *keyLane, now func() time.Time, selected func(Limit) bool) (by *count, at time.Time) {
+	for _, key := range w.limits {
 		if !selected(l.rules[key.rule]) {
 			continue
 		}
 		c := l.counts[key]
-		if at, full := c.free(now); full || !at.IsZero() {
+		if at, full := c.free(now()); full || !at.IsZero() {
 			return c, at
 		}
 	}
@@ -231,8 +231,8 @@ func (l limits) limiting(lane Lane, now time.Time, selected func(Limit) bool) (b
 }
 
 // limited reports whether a limit keeps all calls of a family from starting now. It remembers when they may.
-func (d *Dispatcher) limited(l Lane) bool {
-	by, at := d.limits.limiting(l, d.cfg.Now(), Limit.ofAll)
+func (d *Dispatcher) limited(f *family) bool {
+	by, at := d.limits.limiting(&f.single, d.cfg.Now, Limit.ofAll)
 	switch {
 	case by == nil:
 		return false
@@ -246,18 +246,14 @@ func (d *Dispatcher) limited(l Lane) bool {
 
 // hold reports whether a limit of keys keeps the calls of a lane from starting now. If so it shuts the lane until they may.
 func (d *Dispatcher) hold(w *keyLane) bool {
-	if len(d.limits.keyed) == 0 {
-		return false
-	}
-	lane := w.lane()
-	by, at := d.limits.limiting(lane, d.cfg.Now(), Limit.OfKeys)
+	by, at := d.limits.limiting(w, d.cfg.Now, Limit.OfKeys)
 	switch {
 	case by == nil:
 		return false
 	case at.IsZero():
-		by.hold(lane)
+		by.hold(w)
 	default:
-		d.limits.timed.add(lane, at)
+		d.limits.timed.add(w, at)
 		d.wakeAt(at)
 	}
 	w.shut()
@@ -265,19 +261,24 @@ func (d *Dispatcher) hold(w *keyLane) bool {
 }
 
 // release lets the calls of a lane that was held be taken.
-func (d *Dispatcher) release(l Lane) {
-	if w := d.lanes.find(l); w != nil {
-		w.reopen()
-		d.fresh[w.family.lane] = true
-	}
+func (d *Dispatcher) release(w *keyLane) {
+	w.reopen()
+	d.markFresh(w.family)
 }
 
-// due removes and yields the lanes whose time has come, and all if that is further away than any limit asks for: the clock was set back.
-func (l limits) due(now time.Time) iter.Seq[Lane] {
-	if at, ok := l.timed.next(); ok && at.Sub(now) > l.longest {
-		now = at.Add(l.longest)
+// releaseDue releases the lanes whose time has come, and all if that is further away than any limit asks for: the clock was set back.
+func (d *Dispatcher) releaseDue() {
+	at, ok := d.limits.timed.next()
+	if !ok {
+		return
 	}
-	return l.timed.due(now)
+	now := d.cfg.Now()
+	if at.Sub(now) > d.limits.longest {
+		now = at.Add(d.limits.longest)
+	}
+	for w := range d.limits.timed.due(now) {
+		d.release(w)
+	}
 }
 
 // wakeAt requests a Wake at a time, unless an earlier one was requested.
@@ -292,27 +293,25 @@ func (d *Dispatcher) wakeAt(at time.Time) {
 func (d *Dispatcher) Wake() {
 	d.wake = time.Time{}
 	d.limits.prune(d.cfg.Now())
-	for l := range d.limits.due(d.cfg.Now()) {
-		d.release(l)
-	}
+	d.releaseDue()
 	if at, ok := d.limits.timed.next(); ok {
 		d.wakeAt(at)
 	}
-	d.refresh(func(l Lane) bool { return len(d.limits.of(l)) > 0 })
+	d.refresh(func(f *family) bool { return len(f.single.limits) > 0 })
 	d.Dispatch()
 }
 
 // WithKey returns the lane of the calls of a task with a limit key. Calls that no limit asks for their key share a lane whatever their key.
 func (d *Dispatcher) WithKey(lane Lane, key string) Lane {
-	if key != "" && slices.ContainsFunc(d.limits.keyed, func(l Limit) bool { return l.matchesAnyKey(lane) }) {
+	if key != "" && slices.ContainsFunc(d.limits.keyed, func(l Limit) bool { return l.matchesAnyKey(&lane) }) {
 		lane.Key = key
 	}
 	return lane
 }
 
 // startLimited counts a lease.
-func (d *Dispatcher) startLimited(lane Lane) {
-	for _, key := range d.limits.find(lane) {
+func (d *Dispatcher) startLimited(w *keyLane) {
+	for _, key := range w.limits {
 		c := d.limits.counts[key]
 		if c == nil {
 			if len(d.limits.counts)%pruneEvery == pruneEvery-1 {
@@ -326,18 +325,18 @@ func (d *Dispatcher) startLimited(lane Lane) {
 }
 
 // endLimited subtracts a lease. If calls waited for that, they are offered again.
-func (d *Dispatcher) endLimited(lane Lane) {
-	for _, key := range d.limits.find(lane) {
+func (d *Dispatcher) endLimited(w *keyLane) {
+	for _, key := range w.limits {
 		c := d.limits.counts[key]
 		if c == nil {
 			continue
 		}
 		if c.running--; c.waiting {
 			c.waiting = false
-			d.refresh(func(l Lane) bool { return c.matchesAnyKey(l) })
+			d.refresh(func(f *family) bool { return c.matchesAnyKey(&f.lane) })
 		}
-		for l := range c.held {
-			d.release(l)
+		for held := range c.held {
+			d.release(held)
 		}
 		clear(c.held)
 	}
@@ -349,7 +348,7 @@ func (d *Dispatcher) LimitOf(q *Queued) (limit Limit, at time.Time, ok bool) {
 	if q == nil {
 		return Limit{}, time.Time{}, false
 	}
-	by, at := d.limits.limiting(q.Lane, d.cfg.Now(), func(Limit) bool { return true })
+	by, at := d.limits.limiting(q.lane, d.cfg.Now, func(Limit) bool { return true })
 	if by == nil {
 		return Limit{}, time.Time{}, false
 	}

@@ -23,7 +23,7 @@ func TestStartsInAWindow(t *testing.T) {
 	assert.Equal(t, []string{"get0"}, y.poll(work.Poll{Worker: "w", Free: 1}))
 	y.now = y.now.Add(40 * time.Second)
 	assert.Equal(t, []string{"get1", "get2", "read"}, y.poll(work.Poll{Worker: "w", Free: 10}))
-	limit, at, ok := y.LimitOf(y.calls("T").Queued["get3"])
+	limit, at, ok := y.LimitOf(y.calls("T").Queued.Get("get3"))
 	assert.True(t, ok)
 	assert.Equal(t, "tool HTTP_*, at most 3 within 1m", limit.String())
 	assert.Equal(t, noon().Add(time.Minute), at)
@@ -68,7 +68,7 @@ func TestRunningAtTheSameTime(t *testing.T) {
 	y.ready("b", "normal", dispatch.Lane{Queue: "deploy", Tool: "B"})
 	p := work.Poll{Worker: "w", Free: 10, Queues: []string{"deploy"}}
 	assert.Equal(t, []string{"a"}, y.poll(p))
-	limit, at, ok := y.LimitOf(y.calls("T").Queued["b"])
+	limit, at, ok := y.LimitOf(y.calls("T").Queued.Get("b"))
 	assert.True(t, ok)
 	assert.Zero(t, at)
 	assert.Equal(t, "queue deploy, at most 1 at the same time", limit.String())
@@ -97,7 +97,7 @@ func TestLimitsOfIdentities(t *testing.T) {
 	got := y.poll(work.Poll{Worker: "w", Free: 10})
 	assert.Len(t, got, 3)
 	assert.Contains(t, got, "user:ada0")
-	limit, at, ok := y.LimitOf(y.calls("T").Queued["user:ada1"])
+	limit, at, ok := y.LimitOf(y.calls("T").Queued.Get("user:ada1"))
 	assert.True(t, ok)
 	assert.Zero(t, at)
 	assert.Equal(t, "tool X, at most 1 at the same time for each identity", limit.String())
@@ -143,18 +143,18 @@ func TestLimitsOfKeys(t *testing.T) {
 	got := y.poll(work.Poll{Worker: "w", Free: 10})
 	assert.Len(t, got, 4, "one of each key, and two of the three free ones")
 	assert.Subset(t, got, []string{"paid/a0", "0"})
-	limit, at, ok := y.LimitOf(y.calls("T").Queued["1"])
+	limit, at, ok := y.LimitOf(y.calls("T").Queued.Get("1"))
 	assert.True(t, ok)
 	assert.Zero(t, at)
 	assert.Equal(t, "tool X, at most 1 at the same time for each key", limit.String())
 	y.EndLease(y.calls("T"), "paid/a0")
 	assert.Equal(t, []string{"paid/a1"}, y.poll(work.Poll{Worker: "w", Free: 10}))
-	for step := range y.calls("T").Leases {
+	for _, step := range y.calls("T").Leases.Steps() {
 		y.EndLease(y.calls("T"), step)
 	}
 	assert.Equal(t, []string{"1"}, y.poll(work.Poll{Worker: "w", Free: 10}))
-	for step := range y.calls("T").Queued {
-		limit, _, _ = y.LimitOf(y.calls("T").Queued[step])
+	for _, step := range y.calls("T").Queued.Steps() {
+		limit, _, _ = y.LimitOf(y.calls("T").Queued.Get(step))
 		assert.Equal(t, "tool X, key free-*, at most 2 within 1h", limit.String())
 	}
 	other := dispatch.Lane{Tool: "Y"}

@@ -14,9 +14,9 @@ func (d *Dispatcher) Full(provider string) bool {
 
 // Asked returns how many calls ask a provider now, and how many wait for it.
 func (d *Dispatcher) Asked(provider string) (running, waiting int) {
-	for l, q := range d.lanes.all() {
-		if l.Provider == provider {
-			waiting += q.Len()
+	for _, f := range d.families {
+		if f.lane.Provider == provider {
+			waiting += f.queued
 		}
 	}
 	return d.asked[provider], waiting
@@ -28,7 +28,7 @@ func (d *Dispatcher) releaseProvider(provider string) {
 		return
 	}
 	if d.Full(provider) {
-		d.refresh(func(l Lane) bool { return l.Provider == provider })
+		d.refresh(func(f *family) bool { return f.lane.Provider == provider })
 	}
 	if d.asked[provider]--; d.asked[provider] == 0 {
 		delete(d.asked, provider)

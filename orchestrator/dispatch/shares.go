@@ -6,29 +6,58 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// shares counts the running calls of each identity, so that one identity cannot occupy all workers (ADR 0021). A share is the
-// part of the workers that an identity uses. The calls of an agent belong to the share of the identity that registered the
-// agent.
-type shares struct {
-	running map[string]int
-	// urgent holds, by share, the lanes of critical calls that did not get a reserved slot, because another call of the share
-	// runs.
-	urgent map[string]map[Lane]bool
+// shares are the shares of the families, so that one identity cannot occupy all workers (ADR 0021).
+type shares map[shareKey]*share
+
+// shareKey identifies a share.
+type shareKey struct {
+	identity string
+	// models is set for the calls that ask models. They have shares of their own (ADR 0056): who has many of them under way has no fewer
+	// of other calls.
+	models bool
 }
 
-func newShares() shares { return shares{running: map[string]int{}, urgent: map[string]map[Lane]bool{}} }
+// share is the part of the workers that an identity uses. The calls of an agent belong to the share of the identity that registered
+// the agent. A share exists as long as there are families of it.
+type share struct {
+	families int
+	// running counts the running calls.
+	running int
+	// urgent holds the families with critical calls that did not get a reserved slot, because another call of the share runs.
+	urgent map[*family]bool
+}
+
+// of returns the share of a new family. It is made if it is missing.
+func (s shares) of(l *Lane) *share {
+	key := l.shareKey()
+	if s[key] == nil {
+		s[key] = &share{}
+	}
+	return s[key]
+}
+
+// shareKey returns the share of the calls of a lane.
+func (l *Lane) shareKey() shareKey { return shareKey{l.Share, l.Queue == work.ModelsQueue} }
+
+// leave removes a family from its share.
+func (s shares) leave(f *family) {
+	delete(f.share.urgent, f)
+	if f.share.families--; f.share.families == 0 {
+		delete(s, f.lane.shareKey())
+	}
+}
 
 // prefer reports whether t comes before u: by priority, then by fewer running calls of the share, then by age.
-func (s shares) prefer(t, u *Queued) bool {
-	if a, b := t.Lane.Share, u.Lane.Share; t.priority == u.priority && a != b && s.running[a] != s.running[b] {
-		return s.running[a] < s.running[b]
+func prefer(t, u *Queued) bool {
+	if a, b := t.lane.family.share, u.lane.family.share; t.priority == u.priority && a.running != b.running {
+		return a.running < b.running
 	}
 	return t.before(u)
 }
 
 // admit reports whether a worker may take a call now, considering the reserved slots (see reserved).
-func (s shares) admit(t *Queued, w *Worker) bool {
-	if w == nil || t.Lane.Operator {
+func (w *Worker) admit(t *Queued) bool {
+	if w == nil || t.lane.family.lane.Operator {
 		return true
 	}
 	free := w.slots - w.leases
@@ -37,10 +66,10 @@ func (s shares) admit(t *Queued, w *Worker) bool {
 		return true
 	}
 	if urgent > 0 && t.priority == work.Critical {
-		if free > operators && s.running[t.Lane.Share] == 0 {
+		if free > operators && t.lane.family.share.running == 0 {
 			return true
 		}
-		s.addUrgent(t.Lane.withoutKey())
+		t.lane.family.addUrgent()
 	}
 	w.reserving = true
 	return false
@@ -62,23 +91,23 @@ func (w *Worker) reserved() (operators, urgent int) {
 	}
 }
 
-// addUrgent records that a critical call of the lane waits until no other call of its share runs.
-func (s shares) addUrgent(l Lane) {
-	if s.urgent[l.Share] == nil {
-		s.urgent[l.Share] = map[Lane]bool{}
+// addUrgent records that a critical call of the family waits until no other call of its share runs.
+func (f *family) addUrgent() {
+	if f.share.urgent == nil {
+		f.share.urgent = map[*family]bool{}
 	}
-	s.urgent[l.Share][l] = true
+	f.share.urgent[f] = true
 }
 
-// release subtracts a running call of a share. If it was the last one, release returns the lanes that waited for that.
-func (s shares) release(share string) (urgent map[Lane]bool) {
-	if s.running[share]--; s.running[share] > 0 {
-		return nil
+// releaseShare subtracts a running call of a share. If it was the last one, the families that waited for that are offered again.
+func (d *Dispatcher) releaseShare(s *share) {
+	if s.running--; s.running > 0 {
+		return
 	}
-	urgent = s.urgent[share]
-	delete(s.running, share)
-	delete(s.urgent, share)
-	return urgent
+	for f := range s.urgent {
+		d.markFresh(f)
+	}
+	s.urgent = nil
 }
 
 // ReservedBy returns a worker with a free slot that a queued call must not take because the slot is reserved; "" if there is
@@ -88,7 +117,7 @@ func (d *Dispatcher) ReservedBy(t *Queued) string {
 		return ""
 	}
 	for name, w := range d.workers {
-		if w.slots > w.leases && slices.Contains(w.Queues, t.Lane.Queue) && !d.shares.admit(t, w) && !d.Offline(w) {
+		if w.slots > w.leases && slices.Contains(w.Queues, t.lane.family.lane.Queue) && !w.admit(t) && !d.Offline(w) {
 			return name
 		}
 	}

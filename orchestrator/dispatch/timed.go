@@ -6,71 +6,70 @@ import (
 	"time"
 )
 
-// timedLanes are lanes that wait for a time.
-type timedLanes struct {
-	queue timeHeap
-	// until is for when a lane waits. An entry of queue with another time is void.
-	until map[Lane]time.Time
-}
-
-// timedLane is a lane that waits until a time.
-type timedLane struct {
-	lane Lane
-	at   time.Time
-}
-
-func newTimedLanes() *timedLanes { return &timedLanes{until: map[Lane]time.Time{}} }
+// timedLanes are the lanes that wait for a time, in the order of these times. It implements heap.Interface.
+type timedLanes []*keyLane
 
 // add lets a lane wait until a time, unless it waits for an earlier one.
-func (t *timedLanes) add(l Lane, at time.Time) {
-	if until, ok := t.until[l]; ok && !at.Before(until) {
-		return
+func (t *timedLanes) add(w *keyLane, at time.Time) {
+	switch {
+	case w.timed == 0:
+		w.until = at
+		heap.Push(t, w)
+	case at.Before(w.until):
+		w.until = at
+		heap.Fix(t, w.timed-1)
 	}
-	t.until[l] = at
-	heap.Push(&t.queue, timedLane{l, at})
+}
+
+// remove removes a lane, if it waits.
+func (t *timedLanes) remove(w *keyLane) {
+	if w.timed > 0 {
+		heap.Remove(t, w.timed-1)
+	}
 }
 
 // due removes and yields the lanes whose time has come.
-func (t *timedLanes) due(now time.Time) iter.Seq[Lane] {
-	return func(yield func(Lane) bool) {
+func (t *timedLanes) due(now time.Time) iter.Seq[*keyLane] {
+	return func(yield func(*keyLane) bool) {
 		for at, ok := t.next(); ok && !at.After(now); at, ok = t.next() {
-			first, _ := heap.Pop(&t.queue).(timedLane)
-			if !t.until[first.lane].Equal(first.at) {
-				continue
-			}
-			delete(t.until, first.lane)
-			if !yield(first.lane) {
+			w := (*t)[0]
+			t.remove(w)
+			if !yield(w) {
 				return
 			}
 		}
 	}
 }
 
-// next returns the earliest time for which a lane waits, or for which one has waited; false for none.
+// next returns the earliest time for which a lane waits; false for none.
 func (t *timedLanes) next() (time.Time, bool) {
-	if len(t.queue) == 0 {
+	if len(*t) == 0 {
 		return time.Time{}, false
 	}
-	return t.queue[0].at, true
+	return (*t)[0].until, true
 }
 
-// timeHeap orders lanes by time. It implements heap.Interface.
-type timeHeap []timedLane
+func (t timedLanes) Len() int           { return len(t) }
+func (t timedLanes) Less(i, j int) bool { return t[i].until.Before(t[j].until) }
 
-func (h timeHeap) Len() int           { return len(h) }
-func (h timeHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
-func (h timeHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (t timedLanes) Swap(i, j int) {
+	t[i], t[j] = t[j], t[i]
+	t[i].timed, t[j].timed = i+1, j+1
+}
 
 // Push implements heap.Interface.
-func (h *timeHeap) Push(x any) {
-	if t, ok := x.(timedLane); ok {
-		*h = append(*h, t)
+func (t *timedLanes) Push(x any) {
+	if w, ok := x.(*keyLane); ok {
+		*t = append(*t, w)
+		w.timed = len(*t)
 	}
 }
 
 // Pop implements heap.Interface.
-func (h *timeHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
+func (t *timedLanes) Pop() any {
+	last := (*t)[len(*t)-1]
+	last.timed = 0
+	(*t)[len(*t)-1] = nil
+	*t = (*t)[:len(*t)-1]
 	return last
 }
