@@ -84,6 +84,17 @@ func (m *plainLimits) end(r *rand.Rand) string {
 	return ""
 }
 
+// remove removes a queued call, and returns its step; "" for none.
+func (m *plainLimits) remove(r *rand.Rand) string {
+	if len(m.queued) == 0 {
+		return ""
+	}
+	i := r.IntN(len(m.queued))
+	step := m.queued[i].step
+	m.queued = slices.Delete(m.queued, i, i+1)
+	return step
+}
+
 // With any limits of keys, a worker gets the call that it would get if all calls were looked at.
 func TestKeysAgainstPlainLimits(t *testing.T) {
 	t.Parallel()
@@ -99,7 +110,7 @@ func TestKeysAgainstPlainLimits(t *testing.T) {
 		}
 		m, y := &plainLimits{limits: limits}, newYard(limits...)
 		for i := range steps {
-			switch r.IntN(6) {
+			switch r.IntN(7) {
 			case 0, 1:
 				c := plainCall{fmt.Sprint("s", i), tool, []string{"", "k1", "k2", "k3", "k4"}[r.IntN(5)], r.IntN(4) == 0}
 				m.queued = append(m.queued, c)
@@ -113,8 +124,11 @@ func TestKeysAgainstPlainLimits(t *testing.T) {
 			case 5:
 				y.now = y.now.Add(time.Duration(r.IntN(40)) * time.Second)
 				y.Wake()
+			case 6:
+				y.Remove(y.calls("T"), m.remove(r))
 			}
 		}
+		y.endAll(t)
 	}
 }
 

@@ -70,10 +70,12 @@ func (d *Dispatcher) Touch(name string, queues []string, now time.Time) *Worker 
 
 // loadOf returns the load of a worker, and adds it if necessary.
 func (d *Dispatcher) loadOf(worker string) *load {
-	if d.loads[worker] == nil {
-		d.loads[worker] = &load{}
+	l := d.loads[worker]
+	if l == nil {
+		l = &load{}
+		d.loads[worker] = l
 	}
-	return d.loads[worker]
+	return l
 }
 
 // Forget removes a worker. The dispatcher keeps the load of the worker while the worker holds calls.
