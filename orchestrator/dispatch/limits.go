@@ -217,13 +217,17 @@ func (c *count) start(now time.Time) {
 
 // limiting returns the count of the first limit that keeps the calls of a lane from starting now, of those with OfKeys and of the others as
 // selected, and when they may start; the zero time if another call has to end. It returns nil if there is none.
-func (l *limits) limiting(w *keyLane, now func() time.Time, selected func(Limit) bool) (by *count, at time.Time) {
+func (d *Dispatcher) limiting(w *keyLane, selected func(Limit) bool) (by *count, at time.Time) {
+	if len(w.limits) == 0 {
+		return nil, time.Time{}
+	}
+	now := d.cfg.Now()
 	for _, key := range w.limits {
-		if !selected(l.rules[key.rule]) {
+		if !selected(d.limits.rules[key.rule]) {
 			continue
 		}
-		c := l.counts[key]
-		if at, full := c.free(now()); full || !at.IsZero() {
+		c := d.limits.counts[key]
+		if at, full := c.free(now); full || !at.IsZero() {
 			return c, at
 		}
 	}
@@ -232,7 +236,7 @@ func (l *limits) limiting(w *keyLane, now func() time.Time, selected func(Limit)
 
 // limited reports whether a limit keeps all calls of a family from starting now. It remembers when they may.
 func (d *Dispatcher) limited(f *family) bool {
-	by, at := d.limits.limiting(&f.single, d.cfg.Now, Limit.ofAll)
+	by, at := d.limiting(&f.single, Limit.ofAll)
 	switch {
 	case by == nil:
 		return false
@@ -246,7 +250,7 @@ func (d *Dispatcher) limited(f *family) bool {
 
 // hold reports whether a limit of keys keeps the calls of a lane from starting now. If so it shuts the lane until they may.
 func (d *Dispatcher) hold(w *keyLane) bool {
-	by, at := d.limits.limiting(w, d.cfg.Now, Limit.OfKeys)
+	by, at := d.limiting(w, Limit.OfKeys)
 	switch {
 	case by == nil:
 		return false
@@ -348,7 +352,7 @@ func (d *Dispatcher) LimitOf(q *Queued) (limit Limit, at time.Time, ok bool) {
 	if q == nil {
 		return Limit{}, time.Time{}, false
 	}
-	by, at := d.limits.limiting(q.lane, d.cfg.Now, func(Limit) bool { return true })
+	by, at := d.limiting(q.lane, func(Limit) bool { return true })
 	if by == nil {
 		return Limit{}, time.Time{}, false
 	}
