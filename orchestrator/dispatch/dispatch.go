@@ -46,25 +46,21 @@ type Config struct {
 // Dispatcher assigns calls to workers. Its queued calls are exactly the ready calls that a worker may take, or could take if
 // the node, the queue or the tool were not paused.
 type Dispatcher struct {
-	cfg Config
-	// families holds the families with queued or leased calls, by their lanes without a limit key.
-	families map[Lane]*family
-	workers  map[string]*Worker
+	cfg     Config
+	lanes   lanes
+	workers map[string]*Worker
 	// loads has an entry for every known worker, and for every worker that held calls before a restart and has not contacted the
 	// node since.
 	loads   map[string]*load
 	pollers pollers
-	// fresh holds the families with calls that must be offered to the pollers at the next Dispatch. cancelled holds the workers with
-	// undelivered cancellations.
-	fresh     []*family
+	// cancelled holds the workers with undelivered cancellations.
 	cancelled []string
 	// order is the Queued.order of the newest call. running counts the leases.
 	order   uint64
 	running int
-	shares  shares
 	// asked counts the leases of the calls that ask a provider.
 	asked  map[string]int
-	limits limits
+	limits *limits
 	// wake is the earliest time for which a Wake is requested; zero for none.
 	wake time.Time
 	// batch is the number of the newest batch.
@@ -73,9 +69,10 @@ type Dispatcher struct {
 
 // New returns a dispatcher without calls and workers.
 func New(cfg Config) *Dispatcher {
+	lanes := newLanes(newLimits(cfg.Limits, cfg.Now))
 	return &Dispatcher{
-		cfg: cfg, families: map[Lane]*family{}, workers: map[string]*Worker{}, loads: map[string]*load{},
-		pollers: newPollers(), shares: shares{}, asked: map[string]int{}, limits: newLimits(cfg.Limits), batch: cfg.LastBatch,
+		cfg: cfg, lanes: lanes, workers: map[string]*Worker{}, loads: map[string]*load{},
+		pollers: newPollers(), asked: map[string]int{}, limits: lanes.limits, batch: cfg.LastBatch,
 	}
 }
 
@@ -84,11 +81,11 @@ func (d *Dispatcher) Enqueue(c *Calls, step string, attempt int, l Lane, priorit
 	d.Remove(c, step)
 	d.order++
 	t := &Queued{
-		Ref: work.Ref{Task: c.Task, Step: step, Attempt: attempt}, lane: d.keyLaneOf(l),
+		Ref: work.Ref{Task: c.Task, Step: step, Attempt: attempt}, lane: d.lanes.get(l),
 		calls: c, order: d.order, priority: work.Urgency(priority), created: created.UnixNano(),
 	}
 	t.lane.push(t)
-	d.markFresh(t.lane.family)
+	d.lanes.markFresh(t.lane.family)
 	c.Queued.put(t)
 	return t
 }
@@ -107,7 +104,7 @@ func (d *Dispatcher) remove(t *Queued) {
 	}
 	t.calls.Queued.remove(t.Step)
 	t.lane.remove(t)
-	d.dropUnused(t.lane)
+	d.lanes.dropUnused(t.lane)
 }
 
 // RemoveAll removes all calls of a task from their queues.
@@ -118,16 +115,7 @@ func (d *Dispatcher) RemoveAll(c *Calls) {
 }
 
 // Refresh offers the calls of all families to the waiting workers again at the next Dispatch.
-func (d *Dispatcher) Refresh() { d.refresh(func(*family) bool { return true }) }
-
-// refresh is Refresh for the families that selected accepts.
-func (d *Dispatcher) refresh(selected func(*family) bool) {
-	for _, f := range d.families {
-		if f.queued > 0 && selected(f) {
-			d.markFresh(f)
-		}
-	}
-}
+func (d *Dispatcher) Refresh() { d.lanes.refresh(func(*family) bool { return true }) }
 
 // dequeue removes up to p.Free calls from their queues and leases them to the worker.
 func (d *Dispatcher) dequeue(p work.Poll) []*Offer {
@@ -150,10 +138,10 @@ func (d *Dispatcher) dequeue(p work.Poll) []*Offer {
 
 // nextFor returns the first queued call that the worker of a poll may take, or nil if there is none.
 func (d *Dispatcher) nextFor(p work.Poll) *Queued {
-	d.releaseDue()
+	d.lanes.releaseDue()
 	var best *Queued
 	w := d.workers[p.Worker]
-	for _, f := range d.families {
+	for _, f := range d.lanes.families {
 		if f.queued == 0 || !d.able(f, p, w) {
 			continue
 		}
@@ -195,7 +183,7 @@ func (d *Dispatcher) Take(q *Queued, l *Lease) {
 // AddLease adds a lease of a call that a worker holds already. It removes the call from its queue, if it is queued.
 func (d *Dispatcher) AddLease(c *Calls, l *Lease, lane Lane) {
 	d.Remove(c, l.Step)
-	d.addLease(c, l, d.keyLaneOf(lane))
+	d.addLease(c, l, d.lanes.get(lane))
 }
 
 // addLease adds a lease of a call of a lane.
@@ -210,7 +198,7 @@ func (d *Dispatcher) addLease(c *Calls, l *Lease, w *keyLane) {
 	if provider := w.family.lane.Provider; provider != "" {
 		d.asked[provider]++
 	}
-	d.startLimited(w)
+	d.limits.start(w)
 	load := d.loadOf(l.Worker)
 	load.leases++
 	if strings.HasPrefix(l.Worker, events.AgentPrefix) {
@@ -234,7 +222,7 @@ func (d *Dispatcher) EndLease(c *Calls, step string) {
 	delete(load.calls, l.Ref)
 	if f.lane.Suspect {
 		load.suspects--
-		d.refresh(func(f *family) bool { return f.lane.Suspect })
+		d.lanes.refresh(func(f *family) bool { return f.lane.Suspect })
 	}
 	if w := d.workers[l.Worker]; w != nil && w.reserving {
 		w.reserving = false
@@ -242,11 +230,11 @@ func (d *Dispatcher) EndLease(c *Calls, step string) {
 	}
 	d.pruneLoad(l.Worker)
 	d.releaseProvider(f.lane.Provider)
-	d.endLimited(l.lane)
-	d.releaseShare(f.share)
+	d.lanes.endLimited(l.lane)
+	d.lanes.endShare(f.share)
 	d.running = max(d.running-1, 0)
 	l.lane.leases--
-	d.dropUnused(l.lane)
+	d.lanes.dropUnused(l.lane)
 }
 
 // Running returns the number of leased calls.
@@ -261,7 +249,7 @@ func (d *Dispatcher) QueuedIn(queue string) (n int) { return d.Lengths()[queue] 
 // Lengths returns the number of calls that wait in each queue.
 func (d *Dispatcher) Lengths() map[string]int {
 	lengths := map[string]int{}
-	for _, f := range d.families {
+	for _, f := range d.lanes.families {
 		if f.queued > 0 {
 			lengths[f.lane.Queue] += f.queued
 		}
@@ -279,7 +267,7 @@ type Wait struct {
 // Waits returns the calls that wait in each queue.
 func (d *Dispatcher) Waits() map[string]Wait {
 	waits := map[string]Wait{}
-	for _, f := range d.families {
+	for _, f := range d.lanes.families {
 		for lane := range f.lanes() {
 			w := waits[f.lane.Queue]
 			if next := lane.calls[0].Since; w.Calls == 0 || next.Before(w.Since) {
@@ -297,7 +285,7 @@ func (d *Dispatcher) Waits() map[string]Wait {
 func (d *Dispatcher) Unserved(atLeast time.Duration) iter.Seq[events.TaskID] {
 	before := d.cfg.Now().Add(-atLeast)
 	return func(yield func(events.TaskID) bool) {
-		for l, f := range d.families {
+		for l, f := range d.lanes.families {
 			if f.queued == 0 || l.Agents != "" || d.Missing(l) == NothingMissing || d.cfg.Owner.Paused(l) {
 				continue
 			}
@@ -316,6 +304,6 @@ func (d *Dispatcher) Unserved(atLeast time.Duration) iter.Seq[events.TaskID] {
 // a leak.
 func (d *Dispatcher) Leftovers() map[string]int {
 	return map[string]int{
-		"lanes": len(d.families), "loads": len(d.loads) - len(d.workers), "running": d.running, "asked": len(d.asked), "limited": d.limits.waiting(), "shares": len(d.shares),
+		"lanes": len(d.lanes.families), "loads": len(d.loads) - len(d.workers), "running": d.running, "asked": len(d.asked), "limited": d.limits.waiting(), "shares": len(d.lanes.shares),
 	}
 }

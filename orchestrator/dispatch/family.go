@@ -18,7 +18,7 @@ type family struct {
 	open   openLanes
 	// queued is the number of calls in all lanes.
 	queued int
-	// fresh is set while the family is in Dispatcher.fresh.
+	// fresh is set while the family is in lanes.fresh.
 	fresh bool
 	share *share
 }
@@ -134,49 +134,4 @@ func (o *openLanes) Pop() any {
 	(*o)[len(*o)-1] = nil
 	*o = (*o)[:len(*o)-1]
 	return last
-}
-
-// keyLaneOf returns the keyLane of a lane. It is made if it is missing. The caller adds a call or a lease to it.
-func (d *Dispatcher) keyLaneOf(l Lane) *keyLane {
-	f := d.familyOf(l.withoutKey())
-	if l.Key == "" {
-		return &f.single
-	}
-	w := f.byKey[l.Key]
-	if w == nil {
-		if f.byKey == nil {
-			f.byKey = map[string]*keyLane{}
-		}
-		w = &keyLane{family: f, key: l.Key, limits: d.limits.find(&l)}
-		f.byKey[l.Key] = w
-	}
-	return w
-}
-
-// familyOf returns the family of a lane without a limit key. It is made if it is missing.
-func (d *Dispatcher) familyOf(l Lane) *family {
-	f := d.families[l]
-	if f == nil {
-		f = &family{lane: l, share: d.shares.of(&l)}
-		f.share.families++
-		f.single = keyLane{family: f, limits: d.limits.find(&f.lane)}
-		d.families[l] = f
-	}
-	return f
-}
-
-// dropUnused removes a lane without calls and leases, and its family if it was the last lane.
-func (d *Dispatcher) dropUnused(w *keyLane) {
-	if w.used() {
-		return
-	}
-	d.limits.forget(w)
-	f := w.family
-	if w.key != "" {
-		delete(f.byKey, w.key)
-	}
-	if len(f.byKey) == 0 && !f.single.used() {
-		delete(d.families, f.lane)
-		d.shares.leave(f)
-	}
 }

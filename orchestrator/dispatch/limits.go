@@ -85,6 +85,7 @@ func fits(pattern, text string) bool {
 
 // limits counts the calls for which there are limits.
 type limits struct {
+	now   func() time.Time
 	rules []Limit
 	// keyed are the rules that ask for the limit keys of tasks.
 	keyed []Limit
@@ -121,13 +122,13 @@ func (c *count) hold(w *keyLane) {
 	c.held[w] = true
 }
 
-func newLimits(rules []Limit) limits {
+func newLimits(rules []Limit, now func() time.Time) *limits {
 	keyed := slices.DeleteFunc(slices.Clone(rules), func(l Limit) bool { return !l.OfKeys() })
 	var longest time.Duration
 	for _, l := range rules {
 		longest = max(longest, l.Window)
 	}
-	return limits{longest: longest, rules: rules, keyed: keyed, counts: map[countKey]*count{}}
+	return &limits{now: now, longest: longest, rules: rules, keyed: keyed, counts: map[countKey]*count{}}
 }
 
 // find returns which counts hold for a lane.
@@ -171,7 +172,8 @@ func (l *limits) waiting() int {
 const pruneEvery = 1024
 
 // prune removes the counts that have nothing left to count.
-func (l *limits) prune(now time.Time) {
+func (l *limits) prune() {
+	now := l.now()
 	for key, c := range l.counts {
 		if c.running == 0 && !c.recent(now) {
 			delete(l.counts, key)
@@ -217,16 +219,16 @@ func (c *count) start(now time.Time) {
 
 // limiting returns the count of the first limit that keeps the calls of a lane from starting now, of those with OfKeys and of the others as
 // selected, and when they may start; the zero time if another call has to end. It returns nil if there is none.
-func (d *Dispatcher) limiting(w *keyLane, selected func(Limit) bool) (by *count, at time.Time) {
+func (l *limits) limiting(w *keyLane, selected func(Limit) bool) (by *count, at time.Time) {
 	if len(w.limits) == 0 {
 		return nil, time.Time{}
 	}
-	now := d.cfg.Now()
+	now := l.now()
 	for _, key := range w.limits {
-		if !selected(d.limits.rules[key.rule]) {
+		if !selected(l.rules[key.rule]) {
 			continue
 		}
-		c := d.limits.counts[key]
+		c := l.counts[key]
 		if at, full := c.free(now); full || !at.IsZero() {
 			return c, at
 		}
@@ -234,9 +236,24 @@ func (d *Dispatcher) limiting(w *keyLane, selected func(Limit) bool) (by *count,
 	return nil, time.Time{}
 }
 
+// start counts a lease of a lane.
+func (l *limits) start(w *keyLane) {
+	for _, key := range w.limits {
+		c := l.counts[key]
+		if c == nil {
+			if len(l.counts)%pruneEvery == pruneEvery-1 {
+				l.prune()
+			}
+			c = &count{Limit: l.rules[key.rule]}
+			l.counts[key] = c
+		}
+		c.start(l.now())
+	}
+}
+
 // limited reports whether a limit keeps all calls of a family from starting now. It remembers when they may.
 func (d *Dispatcher) limited(f *family) bool {
-	by, at := d.limiting(&f.single, Limit.ofAll)
+	by, at := d.limits.limiting(&f.single, Limit.ofAll)
 	switch {
 	case by == nil:
 		return false
@@ -250,7 +267,7 @@ func (d *Dispatcher) limited(f *family) bool {
 
 // hold reports whether a limit of keys keeps the calls of a lane from starting now. If so it shuts the lane until they may.
 func (d *Dispatcher) hold(w *keyLane) bool {
-	by, at := d.limiting(w, Limit.OfKeys)
+	by, at := d.limits.limiting(w, Limit.OfKeys)
 	switch {
 	case by == nil:
 		return false
@@ -264,27 +281,6 @@ func (d *Dispatcher) hold(w *keyLane) bool {
 	return true
 }
 
-// release lets the calls of a lane that was held be taken.
-func (d *Dispatcher) release(w *keyLane) {
-	w.reopen()
-	d.markFresh(w.family)
-}
-
-// releaseDue releases the lanes whose time has come, and all if that is further away than any limit asks for: the clock was set back.
-func (d *Dispatcher) releaseDue() {
-	at, ok := d.limits.timed.next()
-	if !ok {
-		return
-	}
-	now := d.cfg.Now()
-	if at.Sub(now) > d.limits.longest {
-		now = at.Add(d.limits.longest)
-	}
-	for w := range d.limits.timed.due(now) {
-		d.release(w)
-	}
-}
-
 // wakeAt requests a Wake at a time, unless an earlier one was requested.
 func (d *Dispatcher) wakeAt(at time.Time) {
 	if d.wake.IsZero() || at.Before(d.wake) {
@@ -296,12 +292,12 @@ func (d *Dispatcher) wakeAt(at time.Time) {
 // Wake offers the calls that waited for a time. The owner calls it at the times that it was given by Config.WakeAt, or later.
 func (d *Dispatcher) Wake() {
 	d.wake = time.Time{}
-	d.limits.prune(d.cfg.Now())
-	d.releaseDue()
+	d.limits.prune()
+	d.lanes.releaseDue()
 	if at, ok := d.limits.timed.next(); ok {
 		d.wakeAt(at)
 	}
-	d.refresh(func(f *family) bool { return len(f.single.limits) > 0 })
+	d.lanes.refresh(func(f *family) bool { return len(f.single.limits) > 0 })
 	d.Dispatch()
 }
 
@@ -313,46 +309,13 @@ func (d *Dispatcher) WithKey(lane Lane, key string) Lane {
 	return lane
 }
 
-// startLimited counts a lease.
-func (d *Dispatcher) startLimited(w *keyLane) {
-	for _, key := range w.limits {
-		c := d.limits.counts[key]
-		if c == nil {
-			if len(d.limits.counts)%pruneEvery == pruneEvery-1 {
-				d.limits.prune(d.cfg.Now())
-			}
-			c = &count{Limit: d.limits.rules[key.rule]}
-			d.limits.counts[key] = c
-		}
-		c.start(d.cfg.Now())
-	}
-}
-
-// endLimited subtracts a lease. If calls waited for that, they are offered again.
-func (d *Dispatcher) endLimited(w *keyLane) {
-	for _, key := range w.limits {
-		c := d.limits.counts[key]
-		if c == nil {
-			continue
-		}
-		if c.running--; c.waiting {
-			c.waiting = false
-			d.refresh(func(f *family) bool { return c.matchesAnyKey(&f.lane) })
-		}
-		for held := range c.held {
-			d.release(held)
-		}
-		clear(c.held)
-	}
-}
-
 // LimitOf returns the limit that keeps a queued call from starting, and when it may start; the zero time if another call has to end.
 // It returns false if there is none.
 func (d *Dispatcher) LimitOf(q *Queued) (limit Limit, at time.Time, ok bool) {
 	if q == nil {
 		return Limit{}, time.Time{}, false
 	}
-	by, at := d.limiting(q.lane, func(Limit) bool { return true })
+	by, at := d.limits.limiting(q.lane, func(Limit) bool { return true })
 	if by == nil {
 		return Limit{}, time.Time{}, false
 	}

@@ -215,37 +215,21 @@ func (d *Dispatcher) Dispatch() {
 		}
 		at = next
 	}
-	d.unmarkFresh(func(*family) bool { return true })
-}
-
-// markFresh lets the calls of a family be offered to the pollers at the next Dispatch.
-func (d *Dispatcher) markFresh(f *family) {
-	if !f.fresh {
-		f.fresh = true
-		d.fresh = append(d.fresh, f)
-	}
-}
-
-// unmarkFresh removes the families from fresh that selected accepts.
-func (d *Dispatcher) unmarkFresh(selected func(*family) bool) {
-	d.fresh = slices.DeleteFunc(d.fresh, func(f *family) bool {
-		f.fresh = !selected(f)
-		return !f.fresh
-	})
+	d.lanes.unmarkFresh(func(*family) bool { return true })
 }
 
 // hasFreshCalls removes the families from fresh that no waiting worker can be served from, and reports whether any is left.
 func (d *Dispatcher) hasFreshCalls() bool {
-	d.unmarkFresh(func(f *family) bool {
+	d.lanes.unmarkFresh(func(f *family) bool {
 		return f.queued == 0 || d.pollers.serving[f.lane.Queue] == 0 || d.cfg.Owner.Halted() || d.cfg.Owner.Paused(f.lane)
 	})
-	return len(d.fresh) > 0
+	return len(d.lanes.fresh) > 0
 }
 
 // hasFreshFor reports whether the worker of a poll may take calls of a fresh family.
 func (d *Dispatcher) hasFreshFor(p work.Poll) bool {
 	w := d.workers[p.Worker]
-	return slices.ContainsFunc(d.fresh, func(f *family) bool { return d.able(f, p, w) && d.firstOf(f) != nil })
+	return slices.ContainsFunc(d.lanes.fresh, func(f *family) bool { return d.able(f, p, w) && d.firstOf(f) != nil })
 }
 
 // serve delivers to a poller if there is anything for it.

@@ -14,7 +14,7 @@ func (d *Dispatcher) Full(provider string) bool {
 
 // Asked returns how many calls ask a provider now, and how many wait for it.
 func (d *Dispatcher) Asked(provider string) (running, waiting int) {
-	for _, f := range d.families {
+	for _, f := range d.lanes.families {
 		if f.lane.Provider == provider {
 			waiting += f.queued
 		}
@@ -28,7 +28,7 @@ func (d *Dispatcher) releaseProvider(provider string) {
 		return
 	}
 	if d.Full(provider) {
-		d.refresh(func(f *family) bool { return f.lane.Provider == provider })
+		d.lanes.refresh(func(f *family) bool { return f.lane.Provider == provider })
 	}
 	if d.asked[provider]--; d.asked[provider] == 0 {
 		delete(d.asked, provider)

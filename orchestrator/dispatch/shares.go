@@ -27,12 +27,13 @@ type share struct {
 	urgent map[*family]bool
 }
 
-// of returns the share of a new family. It is made if it is missing.
-func (s shares) of(l *Lane) *share {
+// join returns the share of a new family. It is made if it is missing.
+func (s shares) join(l *Lane) *share {
 	key := l.shareKey()
 	if s[key] == nil {
 		s[key] = &share{}
 	}
+	s[key].families++
 	return s[key]
 }
 
@@ -97,17 +98,6 @@ func (f *family) addUrgent() {
 		f.share.urgent = map[*family]bool{}
 	}
 	f.share.urgent[f] = true
-}
-
-// releaseShare subtracts a running call of a share. If it was the last one, the families that waited for that are offered again.
-func (d *Dispatcher) releaseShare(s *share) {
-	if s.running--; s.running > 0 {
-		return
-	}
-	for f := range s.urgent {
-		d.markFresh(f)
-	}
-	s.urgent = nil
 }
 
 // ReservedBy returns a worker with a free slot that a queued call must not take because the slot is reserved; "" if there is
