@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"time"
 
@@ -93,6 +94,12 @@ type SubmitReply struct {
 // SubmitBatchRequest submits many tasks.
 type SubmitBatchRequest struct {
 	Tasks []SubmitRequest `json:"tasks"`
+}
+
+// Expect makes room for the tasks of an encoded request, so that they are not moved while it is decoded into r.
+func (r *SubmitBatchRequest) Expect(encoded []byte) {
+	const most = 10_000 // of a batch
+	r.Tasks = make([]SubmitRequest, 0, min(bytes.Count(encoded, []byte(`"plan":`)), most))
 }
 
 // SubmitBatchReply answers SubmitBatch.

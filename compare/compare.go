@@ -168,7 +168,7 @@ func encode(v any) json.RawMessage {
 
 // recorded compares two recorded values. Equal large values are not read.
 func (d *differ) recorded(part, path string, a, b Side, x, y events.Value) {
-	if x.Ref == "" || x.Ref != y.Ref {
+	if x.Ref() == "" || x.Ref() != y.Ref() {
 		d.values(part, path, a.Value(x), b.Value(y))
 	}
 }

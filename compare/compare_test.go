@@ -97,10 +97,10 @@ func TestTasks(t *testing.T) {
 // Equal large values are not read, and a reply is bounded.
 func TestTasksBounds(t *testing.T) {
 	t.Parallel()
-	large := func(x *statemachine.Task) { x.Steps["s"].Output = events.Value{Ref: "r"} }
+	large := func(x *statemachine.Task) { x.Steps["s"].Output = events.InBlobs("r", 1) }
 	read := 0
 	count := func(v events.Value) json.RawMessage {
-		if v.Ref != "" {
+		if v.Ref() != "" {
 			read++
 		}
 		return v.Raw

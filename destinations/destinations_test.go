@@ -116,7 +116,7 @@ func TestQuestions(t *testing.T) {
 		{Kind: events.QuestionAnswered, Data: &events.Answer{ID: "ASK_1", By: "user:ada", Action: "accept", Response: events.Inline([]byte(`{"content":{"pin":"4711"}}`))}},
 		{Kind: events.QuestionExpired, Data: &events.Unanswered{ID: "ASK_1", Reason: "late"}},
 		{Kind: events.QuestionAsked, Data: &events.Question{ID: "ASK_2", Kind: events.Sampling, Params: events.Inline([]byte(`{"message":"x","messages":[{"content":"4711"}]}`)), ExpiresAt: at}},
-		{Kind: events.QuestionAsked, Data: &events.Question{ID: "ASK_3", Kind: events.Elicitation, Params: events.Value{Ref: "sha256:0", Size: 70_000}, ExpiresAt: at}},
+		{Kind: events.QuestionAsked, Data: &events.Question{ID: "ASK_3", Kind: events.Elicitation, Params: events.InBlobs("sha256:0", 70_000), ExpiresAt: at}},
 	}}
 	redact := func(text string) string { return strings.ReplaceAll(text, "hunter2", "[hidden]") }
 	for i, want := range []string{

@@ -130,7 +130,7 @@ func (w *writer) valueIf(name string, v Value) {
 
 func (w *writer) value(name string, v Value) {
 	w.name(name)
-	if v.IsZero() || v.Ref != "" || looksLikeRef(v.Raw) {
+	if v.IsZero() || v.Ref() != "" || looksLikeRef(v.Raw) {
 		w.any(v)
 		return
 	}

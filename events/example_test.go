@@ -53,7 +53,7 @@ func ExampleValue() {
 	text, _ := json.Marshal(strings.Repeat("x", events.MaxInline))
 	fmt.Println(small.MustOffload(), events.Inline(text).MustOffload())
 	large := events.Offloaded(text)
-	fmt.Println(large.Ref[:7], large.Size, large.Raw == nil)
+	fmt.Println(large.Ref()[:7], large.Size(), large.Raw == nil)
 	// Output:
 	// false true
 	// sha256- 65538 true

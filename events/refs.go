@@ -29,7 +29,7 @@ func refsIn(v reflect.Value, yield func(string) bool) bool {
 		}
 	case reflect.Struct:
 		if value, ok := reflect.TypeAssert[Value](v); ok {
-			return value.Ref == "" || yield(value.Ref)
+			return value.Ref() == "" || yield(value.Ref())
 		}
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() && !refsIn(v.Field(i), yield) {

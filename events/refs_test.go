@@ -21,7 +21,7 @@ func TestRefs(t *testing.T) {
 		{Kind: "checkpoint.created", Data: &events.Checkpointed{ID: "CP_2", Name: "n", State: small, At: events.Time(time.Now())}},
 		{Kind: "checkpoint.created", Data: &events.Checkpointed{ID: "CP_3", Name: "n", State: b, At: events.Time(time.Now())}},
 	}}
-	want := []string{a.Ref, b.Ref}
+	want := []string{a.Ref(), b.Ref()}
 	assert.Equal(t, want, slices.Collect(c.Refs()))
 	data, err := events.Encode(c)
 	require.NoError(t, err)
@@ -29,7 +29,7 @@ func TestRefs(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, want, slices.Collect(decoded.Refs()), "also from the wire")
 	for ref := range c.Refs() {
-		assert.Equal(t, a.Ref, ref)
+		assert.Equal(t, a.Ref(), ref)
 		break
 	}
 }
@@ -40,5 +40,5 @@ func TestRefsInLists(t *testing.T) {
 	a := events.Offloaded(json.RawMessage(`"a"`))
 	list := &events.Expanded{Step: "s", Items: []events.Value{events.Inline(json.RawMessage(`1`)), a}}
 	c := &events.Commit{Events: []events.Event{{Kind: "step.expanded", Data: list}}}
-	assert.Equal(t, []string{a.Ref}, slices.Collect(c.Refs()))
+	assert.Equal(t, []string{a.Ref()}, slices.Collect(c.Refs()))
 }

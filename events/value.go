@@ -13,12 +13,27 @@ import (
 // Value is a JSON value inside an event. A large value is represented by its digest and size; its bytes are in the blob
 // store.
 type Value struct {
-	// Raw is the compact JSON text; nil when Ref is set, or when there is no value.
+	// Raw is the compact JSON text; nil if the text is in the blob store, or if there is no value.
 	Raw json.RawMessage
-	// Ref is "sha256-<hex>" of the JSON text in the blob store.
-	Ref string
-	// Size is the length of the JSON text in bytes; set with Ref.
-	Size int64
+
+	// blob is where the text is if it is in the blob store. Few values are, and there are several in each step in memory.
+	blob *blobRef
+}
+
+// Ref returns "sha256-<hex>" of the JSON text if that is in the blob store, otherwise "".
+func (v Value) Ref() string {
+	if v.blob == nil {
+		return ""
+	}
+	return v.blob.Blob
+}
+
+// Size returns the length in bytes of a JSON text in the blob store; 0 for one inside the event.
+func (v Value) Size() int64 {
+	if v.blob == nil {
+		return 0
+	}
+	return v.blob.Size
 }
 
 // MaxInline is the size in bytes from which a value is stored in the blob store.
@@ -28,20 +43,23 @@ const MaxInline = 64 << 10
 func Inline(raw json.RawMessage) Value { return Value{Raw: raw} }
 
 // IsZero reports whether there is no value.
-func (v Value) IsZero() bool { return v.Ref == "" && len(v.Raw) == 0 }
+func (v Value) IsZero() bool { return v.blob == nil && len(v.Raw) == 0 }
 
 // Offloaded returns a reference to raw. The caller must store raw in the blob store before the reference enters the
 // log.
 func Offloaded(raw json.RawMessage) Value {
 	sum := sha256.Sum256(raw)
-	return Value{Ref: refPrefix + hex.EncodeToString(sum[:]), Size: int64(len(raw))}
+	return InBlobs(refPrefix+hex.EncodeToString(sum[:]), int64(len(raw)))
 }
+
+// InBlobs returns a reference to a JSON text of a size in the blob store.
+func InBlobs(ref string, size int64) Value { return Value{blob: &blobRef{ref, size}} }
 
 const refPrefix = "sha256-"
 
 // MustOffload reports whether the value must be moved to the blob store before it is written.
 func (v Value) MustOffload() bool {
-	return v.Ref == "" && (len(v.Raw) >= MaxInline || looksLikeRef(v.Raw))
+	return v.blob == nil && (len(v.Raw) >= MaxInline || looksLikeRef(v.Raw))
 }
 
 // looksLikeRef reports whether JSON text is an object whose first key is $blob, the mark of a reference on the wire.
@@ -64,6 +82,7 @@ func isBlobRef(ref string) bool {
 	return ok && err == nil && len(raw) == sha256.Size
 }
 
+// blobRef is a reference on the wire.
 type blobRef struct {
 	Blob string `json:"$blob"`
 	Size int64  `json:"size"`
@@ -72,8 +91,8 @@ type blobRef struct {
 // MarshalJSON writes the value itself, or {"$blob":"sha256-…","size":n}.
 func (v Value) MarshalJSON() ([]byte, error) {
 	switch {
-	case v.Ref != "":
-		return json.Marshal(blobRef{v.Ref, v.Size})
+	case v.blob != nil:
+		return json.Marshal(v.blob)
 	case len(v.Raw) == 0:
 		return []byte("null"), nil
 	case looksLikeRef(v.Raw):
@@ -89,10 +108,10 @@ func (v *Value) UnmarshalJSON(data []byte) error {
 		*v = Value{Raw: bytes.Clone(data)}
 		return nil
 	}
-	var ref blobRef
-	if err := json.Unmarshal(data, &ref); err != nil || !isBlobRef(ref.Blob) || ref.Size < 0 {
+	ref := &blobRef{}
+	if err := json.Unmarshal(data, ref); err != nil || !isBlobRef(ref.Blob) || ref.Size < 0 {
 		return fault.New(fault.DataLoss, "a reference to a large value is damaged")
 	}
-	*v = Value{Ref: ref.Blob, Size: ref.Size}
+	*v = Value{blob: ref}
 	return nil
 }

@@ -47,7 +47,7 @@ func (h *history) large(text string) events.Value {
 		panic(err)
 	}
 	v := events.Offloaded(raw)
-	h.values[v.Ref] = raw
+	h.values[v.Ref()] = raw
 	return v
 }
 

@@ -190,7 +190,7 @@ func (f *file) commit(h header, body []byte) error {
 }
 
 func (f *file) value(h header, body []byte) error {
-	if h != (header{Record: kindValue, Digest: events.Offloaded(body).Ref, Size: h.Size}) {
+	if h != (header{Record: kindValue, Digest: events.Offloaded(body).Ref(), Size: h.Size}) {
 		return fault.New(fault.DataLoss, "its bytes do not have the digest %s", clip(h.Digest))
 	}
 	if err := f.all.addValue(h.Digest); err != nil {

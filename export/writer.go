@@ -93,7 +93,7 @@ func (w *Writer) addValue(c *events.Commit, digest string) error {
 	if err != nil {
 		return err
 	}
-	if events.Offloaded(data).Ref != digest {
+	if events.Offloaded(data).Ref() != digest {
 		return fault.New(fault.DataLoss, "the value %s is damaged", digest).WithHint("run: orch verify")
 	}
 	if len(data) > MaxValue {

@@ -155,9 +155,9 @@ func (cl *cleaner) stateIn(f *events.Event, values map[string]json.RawMessage) (
 		return nil, nil
 	}
 	raw := c.State.Raw
-	if c.State.Ref != "" {
-		if raw, ok = values[c.State.Ref]; !ok {
-			return nil, fault.New(fault.ValidationError, "the value %s is not among those of the outcome", decide.Clip(c.State.Ref)).WithField("facts")
+	if c.State.Ref() != "" {
+		if raw, ok = values[c.State.Ref()]; !ok {
+			return nil, fault.New(fault.ValidationError, "the value %s is not among those of the outcome", decide.Clip(c.State.Ref())).WithField("facts")
 		}
 	}
 	stateless := *c

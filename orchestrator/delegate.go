@@ -28,8 +28,11 @@ const (
 // boundsOf returns the bounds of a requested task: those in the request, and those of the call that the task is delegated for.
 // It returns FORBIDDEN if the actor does not hold that call.
 func (sm *submitter) boundsOf(ctx context.Context, r api.SubmitRequest) (*submitExtra, error) {
-	extra := &submitExtra{tools: r.Tools, within: r.Within}
 	call := sm.callFor(r)
+	if call == nil && len(r.Tools) == 0 && r.Within == nil {
+		return unbounded, nil
+	}
+	extra := &submitExtra{tools: r.Tools, within: r.Within}
 	if call == nil {
 		return extra, nil
 	}

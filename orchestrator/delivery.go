@@ -22,8 +22,8 @@ func (sm *submitter) deliveryOf(ctx context.Context, r api.SubmitRequest) (*even
 	if d.Body, err = sm.blobs.offload(ctx, body); err != nil {
 		return nil, err
 	}
-	if d.Body.Ref != "" {
-		sm.blobs.values.put(d.Body.Ref, body)
+	if d.Body.Ref() != "" {
+		sm.blobs.values.put(d.Body.Ref(), body)
 	}
 	return &d, nil
 }

@@ -98,7 +98,7 @@ func TestOnlyTheNamedCheckpoint(t *testing.T) {
 	o := work.Outcome{Ref: c.Ref, Worker: "w", Output: json.RawMessage(`{}`), Values: map[string]json.RawMessage{}}
 	for name, state := range states {
 		value := events.Offloaded(json.RawMessage(state))
-		o.Values[value.Ref] = json.RawMessage(state)
+		o.Values[value.Ref()] = json.RawMessage(state)
 		o.Facts = append(o.Facts, events.Event{Kind: events.CheckpointCreated, Data: &events.Checkpointed{ID: name, Name: name, State: value, At: time.Now().UTC()}})
 	}
 	require.NoError(t, n.Report(context.Background(), o))

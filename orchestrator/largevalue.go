@@ -113,7 +113,7 @@ func (bs *blobStore) large(ctx context.Context, ref string) (json.RawMessage, er
 	if raw, ok := bs.values.get(ref); ok {
 		return raw, nil
 	}
-	raw, err := bs.fetch(ctx, events.Value{Ref: ref})
+	raw, err := bs.fetch(ctx, events.InBlobs(ref, 0))
 	if err == nil {
 		bs.values.put(ref, raw)
 	}

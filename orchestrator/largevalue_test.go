@@ -24,7 +24,7 @@ func TestLargeValueInParts(t *testing.T) {
 	n.serve(func(work.Call) (string, *fault.Error) { return whole, nil })
 	id := n.submit(large)
 	n.result(id)
-	ref := events.Offloaded([]byte(whole)).Ref
+	ref := events.Offloaded([]byte(whole)).Ref()
 	history, err := n.History(n.ctx(), api.HistoryRequest{ID: id})
 	require.NoError(t, err)
 	refs := []string{}
@@ -68,7 +68,7 @@ func TestLargeValueOfAnotherTask(t *testing.T) {
 	})
 	owner := n.submit(large)
 	n.result(owner)
-	ref := events.Offloaded([]byte(whole)).Ref
+	ref := events.Offloaded([]byte(whole)).Ref()
 	other := n.submit("orch: v1\nsteps:\n  - {id: a, tool: READ, with: {text: " + ref + "}}\n")
 	n.result(other)
 	for name, c := range map[string]struct {

@@ -70,7 +70,7 @@ func TestLostValue(t *testing.T) {
 		Error *fault.Error `json:"error"`
 	}
 	require.NoError(t, json.Unmarshal(n.step(id, "a").Output, &shown))
-	assert.Equal(t, events.Offloaded(json.RawMessage(largeOutput())).Ref, shown.Blob)
+	assert.Equal(t, events.Offloaded(json.RawMessage(largeOutput())).Ref(), shown.Blob)
 	assert.Equal(t, len(largeOutput()), shown.Size)
 	assert.Equal(t, fault.DataLoss, shown.Error.Code)
 	n.checkIdle()
@@ -103,7 +103,7 @@ func TestLostArguments(t *testing.T) {
 	id := n.submit(readOf("${{ inputs.x }}"), big(t, "x", 100<<10))
 	n.stop()
 	inputs := events.Offloaded(json.RawMessage(`{"x":"` + strings.Repeat("x", 100<<10) + `"}`))
-	n = start(t, log, func(c *orchestrator.Config) { c.Blobs = &lossy{Log: log, kept: inputs.Ref} })
+	n = start(t, log, func(c *orchestrator.Config) { c.Blobs = &lossy{Log: log, kept: inputs.Ref()} })
 	n.none("w")
 	assert.Equal(t, statemachine.Failed, n.result(id).State)
 	assert.Equal(t, fault.DataLoss, n.step(id, "a").Error.Code)

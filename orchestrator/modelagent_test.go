@@ -144,7 +144,7 @@ func TestPartsOfAValueReadTheHistoryOnce(t *testing.T) {
 	id := n.submit(large)
 	n.result(id)
 	before := log.reads.Load()
-	r := api.ValueRequest{ID: id, Ref: events.Offloaded([]byte(whole)).Ref, Limit: 1000}
+	r := api.ValueRequest{ID: id, Ref: events.Offloaded([]byte(whole)).Ref(), Limit: 1000}
 	for parts := 0; ; parts++ {
 		part, err := n.Value(n.ctx(), r)
 		require.NoError(t, err)

@@ -161,7 +161,7 @@ func (bs *blobStore) share(ctx context.Context, p *events.Submitted, part *event
 
 // move moves a value to the blob store, unless it is small or there already.
 func (bs *blobStore) move(ctx context.Context, v *events.Value) error {
-	if v.Ref != "" || len(v.Raw) < maxCopied {
+	if v.Ref() != "" || len(v.Raw) < maxCopied {
 		return nil
 	}
 	raw := v.Raw
@@ -169,7 +169,7 @@ func (bs *blobStore) move(ctx context.Context, v *events.Value) error {
 	if err != nil {
 		return err
 	}
-	*v = events.Value{Ref: ref, Size: int64(len(raw))}
+	*v = events.InBlobs(ref, int64(len(raw)))
 	bs.values.put(ref, raw)
 	return nil
 }

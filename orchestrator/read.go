@@ -288,8 +288,8 @@ func (rd *reader) Result(ctx context.Context, r api.ResultRequest) (api.ResultRe
 	})
 	switch {
 	case err != nil || !reply.Ended:
-	case r.SizeOnly && output.Ref != "":
-		reply.Size = output.Size
+	case r.SizeOnly && output.Ref() != "":
+		reply.Size = output.Size()
 	default:
 		reply.Output, err = rd.engine.renderLater(ctx, output)
 	}

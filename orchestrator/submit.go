@@ -209,8 +209,8 @@ func (sm *submitter) prepare(ctx context.Context, r api.SubmitRequest, extra *su
 	if err != nil {
 		return nil, err
 	}
-	if p.Inputs.Ref != "" {
-		sm.blobs.values.put(p.Inputs.Ref, inputs)
+	if p.Inputs.Ref() != "" {
+		sm.blobs.values.put(p.Inputs.Ref(), inputs)
 	}
 	if p.Hook, err = sm.deliveryOf(ctx, r); err != nil {
 		return nil, err
@@ -393,7 +393,7 @@ func (sm *submitter) createOrFind(s *submission, actor string, extra *submitExtr
 
 // sameWork reports whether two submissions have the same plan and the same inputs.
 func sameWork(a, b *events.Submitted) bool {
-	return a.PlanSHA256 == b.PlanSHA256 && a.Inputs.Ref == b.Inputs.Ref && bytes.Equal(a.Inputs.Raw, b.Inputs.Raw)
+	return a.PlanSHA256 == b.PlanSHA256 && a.Inputs.Ref() == b.Inputs.Ref() && bytes.Equal(a.Inputs.Raw, b.Inputs.Raw)
 }
 
 // applyConcurrency applies the concurrency rule of a new task if the limit of its key is reached. With reject it returns

@@ -48,6 +48,9 @@ type submitExtra struct {
 	maxSteps int
 }
 
+// unbounded is the submitExtra of tasks for which there is nothing to say. It must not be changed.
+var unbounded = &submitExtra{}
+
 // trusted reports whether the node has checked the plan before, for an earlier task or for a call.
 func (x *submitExtra) trusted() bool {
 	return x.continues() || (x.parent != nil && x.parent.Agent != "")

@@ -81,9 +81,9 @@ func (bs *blobStore) fetchAll(ctx context.Context, wanted []events.Value) (map[s
 			return nil, err
 		}
 		if err == nil {
-			bs.values.put(v.Ref, raw)
+			bs.values.put(v.Ref(), raw)
 		}
-		results[v.Ref] = decide.Fetched{Raw: raw, Err: err}
+		results[v.Ref()] = decide.Fetched{Raw: raw, Err: err}
 	}
 	return results, nil
 }
@@ -167,33 +167,33 @@ func (en *engine) fetchMissing(ctx context.Context, e *entry, wanted []events.Va
 // render returns the JSON of a value. For a lost value it returns the reference and the error. A value that does not fit into
 // the answer is replaced by $omitted.
 func (t *viewer) render(v events.Value) json.RawMessage {
-	size := max(v.Size, int64(len(v.Raw)))
+	size := max(v.Size(), int64(len(v.Raw)))
 	if t.shown += size; t.shown > maxAnswer && size > maxAnswer/64 {
 		t.shown -= size
 		omitted := map[string]any{"$omitted": "the answer would be too large", "size": size}
-		if v.Ref != "" {
-			omitted["$blob"] = v.Ref
+		if v.Ref() != "" {
+			omitted["$blob"] = v.Ref()
 		}
 		return decide.MustJSON(omitted)
 	}
 	raw := t.Fetch(v)
 	if err := t.OutcomeOf(nil); err != nil {
-		return decide.MustJSON(map[string]any{"$blob": v.Ref, "size": v.Size, "error": err})
+		return decide.MustJSON(map[string]any{"$blob": v.Ref(), "size": v.Size(), "error": err})
 	}
 	return raw
 }
 
 // renderLater returns the JSON of a value like render, without its limit. It may read the value, so mu must not be held.
 func (en *engine) renderLater(ctx context.Context, v events.Value) (json.RawMessage, error) {
-	if v.Ref == "" {
+	if v.Ref() == "" {
 		return v.Raw, nil
 	}
-	if raw, ok := en.blobs.values.get(v.Ref); ok {
+	if raw, ok := en.blobs.values.get(v.Ref()); ok {
 		return raw, nil
 	}
 	raw, err := en.blobs.fetch(ctx, v)
 	if err != nil && lost(err) {
-		return decide.MustJSON(map[string]any{"$blob": v.Ref, "size": v.Size, "error": decide.Unreadable(err)}), nil
+		return decide.MustJSON(map[string]any{"$blob": v.Ref(), "size": v.Size(), "error": decide.Unreadable(err)}), nil
 	}
 	return raw, err
 }
@@ -206,12 +206,12 @@ func lost(err error) bool { return fault.Has(err, fault.NotFound) || fault.Has(e
 
 // fetch returns the JSON of a value. It reads large values from the blob store.
 func (bs *blobStore) fetch(ctx context.Context, v events.Value) (json.RawMessage, error) {
-	if v.Ref == "" {
+	if v.Ref() == "" {
 		return v.Raw, nil
 	}
 	ctx, stop := context.WithTimeout(ctx, blobTime)
 	defer stop()
-	return bs.cfg.Blobs.Get(ctx, v.Ref)
+	return bs.cfg.Blobs.Get(ctx, v.Ref())
 }
 
 // offload returns a value with the given JSON. If it is large, offload writes the JSON to the blob store, and the value
@@ -227,5 +227,5 @@ func (bs *blobStore) offload(ctx context.Context, raw json.RawMessage) (events.V
 	if err != nil {
 		return v, err
 	}
-	return events.Value{Ref: ref, Size: int64(len(raw))}, nil
+	return events.InBlobs(ref, int64(len(raw))), nil
 }

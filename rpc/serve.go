@@ -431,6 +431,9 @@ func handle[In, Out any](ctx context.Context, request []byte, fn func(context.Co
 // answer calls do with a function that decodes the request into a value, and encodes the result of do.
 func answer[Out any](ctx context.Context, request []byte, do func(context.Context, func(any) error) (Out, error)) (out Out, data []byte, err error) {
 	decode := func(in any) error {
+		if large, ok := in.(expecter); ok {
+			large.Expect(request)
+		}
 		if len(request) > 0 {
 			if err := decodeStrict(request, in); err != nil {
 				return err
@@ -446,6 +449,9 @@ func answer[Out any](ctx context.Context, request []byte, do func(context.Contex
 	}
 	return out, data, nil
 }
+
+// expecter is a request that makes room for what its encoded form contains.
+type expecter interface{ Expect(encoded []byte) }
 
 // lenient are options to accept everything that encoding/json writes, because clients pass on texts of tools unchanged.
 var lenient = jsonv2.JoinOptions(

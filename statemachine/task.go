@@ -35,20 +35,22 @@ type Task struct {
 	// questions, or with its note, counts once.
 	Calls int `json:"calls,omitempty"`
 	// Spawned counts the children that calls requested.
-	Spawned int `json:"spawned,omitempty"`
+	Spawned int32 `json:"spawned,omitempty"`
+
+	Paused bool `json:"paused,omitempty"`
+	// Cancelling is true while the task runs only its `always` steps before it is cancelled.
+	Cancelling bool `json:"cancelling,omitempty"`
+	// Ending is true while the task runs only its `always` steps before it ends.
+	Ending bool `json:"ending,omitempty"`
+	// PauseReason is set with Paused, CancelReason with Cancelling.
+	PauseReason  string `json:"pause_reason,omitempty"`
+	CancelReason string `json:"cancel_reason,omitempty"`
+
 	// Children maps the child tasks whose costs Charged may not contain to the steps that they were started for. Charged is what the
 	// models have cost that the other children have asked.
 	Children map[events.TaskID]string `json:"children,omitempty"`
 	Charged  events.Spent             `json:"charged,omitzero"`
 
-	Paused bool `json:"paused,omitempty"`
-	// PauseReason is set with Paused.
-	PauseReason string `json:"pause_reason,omitempty"`
-	// Cancelling is true while the task runs only its `always` steps before it is cancelled.
-	Cancelling   bool   `json:"cancelling,omitempty"`
-	CancelReason string `json:"cancel_reason,omitempty"`
-	// Ending is true while the task runs only its `always` steps before it ends.
-	Ending bool `json:"ending,omitempty"`
 	// Signals are the received signals that no step has consumed yet.
 	Signals []events.Signal `json:"signals,omitempty"`
 	// SignalKeys are the keys of the last signals with one, at most MaxSignalKeys.

@@ -342,7 +342,7 @@ func TestLargeFactsAreSetAside(t *testing.T) {
 			assert.Empty(t, got.Values)
 			continue
 		}
-		assert.Equal(t, tc.state, string(got.Values[point.State.Ref]))
+		assert.Equal(t, tc.state, string(got.Values[point.State.Ref()]))
 	}
 }
 

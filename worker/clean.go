@@ -153,7 +153,7 @@ func (cl *cleaner) setAside(a *attempt, res *result, i int) int {
 	if res.values == nil {
 		res.values = map[string]json.RawMessage{}
 	}
-	res.values[light.State.Ref] = raw
+	res.values[light.State.Ref()] = raw
 	res.facts[i].Data = &light
 	return len(raw)
 }

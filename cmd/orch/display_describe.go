@@ -234,8 +234,8 @@ func valueText(e events.Event) string {
 		v = d.Output
 	}
 	switch {
-	case v.Ref != "":
-		return fmt.Sprintf(" (%d bytes)", v.Size)
+	case v.Ref() != "":
+		return fmt.Sprintf(" (%d bytes)", v.Size())
 	case v.IsZero(), string(v.Raw) == "{}", string(v.Raw) == "null":
 		return ""
 	default:

@@ -131,10 +131,10 @@ func (c *readCommands) side(ctx context.Context, o *offline, s session, arg stri
 
 // digestOf returns a value, or the digest of a large one.
 func digestOf(v events.Value) json.RawMessage {
-	if v.Ref == "" {
+	if v.Ref() == "" {
 		return v.Raw
 	}
-	return json.RawMessage(`{"$sha256":"` + v.Ref + `"}`)
+	return json.RawMessage(`{"$sha256":"` + v.Ref() + `"}`)
 }
 
 func (c *readCommands) showDiff(r api.DiffReply) error {

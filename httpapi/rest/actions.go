@@ -114,8 +114,8 @@ func (s *Server) writePlan(x *exchange, in any) error {
 		return fault.New(fault.NotFound, "the history of the task has no plan")
 	}
 	text := plan.Raw
-	if plan.Ref != "" {
-		if text, err = s.cfg.Blob(x.r.Context(), plan.Ref); err != nil {
+	if plan.Ref() != "" {
+		if text, err = s.cfg.Blob(x.r.Context(), plan.Ref()); err != nil {
 			return err
 		}
 	}

@@ -57,8 +57,8 @@ func (t Attempts) Report(r *work.Outcome, in Received) (late bool) {
 	s := t.Task.Steps[r.Step]
 	switch {
 	case t.Holds(r.Ref, r.Worker), failpoint.On(failpoint.SkipFence) && s != nil && s.State == statemachine.StepRunning:
-		if in.Output.Ref != "" {
-			t.Facts.CacheValue(in.Output.Ref, r.Output)
+		if in.Output.Ref() != "" {
+			t.Facts.CacheValue(in.Output.Ref(), r.Output)
 		}
 		t.recordOutcome(s, r, in)
 	case s != nil && isRepeat(s, r) && (!IsAgent(r.Worker) || sameOutcome(s, r, in)):
@@ -102,7 +102,7 @@ func isRepeat(s *statemachine.Step, r *work.Outcome) bool {
 func sameOutcome(s *statemachine.Step, r *work.Outcome, in Received) bool {
 	switch {
 	case s.State == statemachine.StepSucceeded:
-		return s.Output.Ref == in.Output.Ref && bytes.Equal(s.Output.Raw, in.Output.Raw)
+		return s.Output.Ref() == in.Output.Ref() && bytes.Equal(s.Output.Raw, in.Output.Raw)
 	case s.State == statemachine.StepInDoubt:
 		return r.Error.Message == s.Reason
 	case r.Error == nil || s.Error == nil || interrupted(r.Class):
@@ -180,7 +180,7 @@ func (t Attempts) recordOutcome(s *statemachine.Step, r *work.Outcome, in Receiv
 func (t Attempts) Succeeded(s *statemachine.Step, output events.Value, raw json.RawMessage, took time.Duration) {
 	if n := t.NodeByKey(s.Key); n != nil && s.Purpose == "" {
 		if err := n.Expected(raw); err != nil {
-			t.unexpected, t.refused = raw, output
+			t.unexpected = &unexpectedResult{raw, output}
 			t.Failed(s, fault.From(t.Rules.redacted(err)), classOfResult(err), took)
 			return
 		}
@@ -289,7 +289,7 @@ func (t Attempts) callIn(details json.RawMessage) (tool, digest string) {
 // spawnChild continues a call as a child task, within the limit of child tasks.
 func (t Attempts) spawnChild(s *statemachine.Step, requested *events.Spawned, took time.Duration) {
 	err := t.steps().checkDepth()
-	if limit := t.Rules.MaxSpawned; err == nil && t.Task.Spawned >= limit {
+	if limit := t.Rules.MaxSpawned; err == nil && int(t.Task.Spawned) >= limit {
 		err = fault.New(fault.QuotaExceeded, "the calls of a task start at most %d child tasks", limit).
 			WithHint("let a child start some of them, or give several prompts to one")
 	}

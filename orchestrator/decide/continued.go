@@ -237,7 +237,7 @@ func (t *Turn) heardAgain(messages []events.Message) (all []events.Message) {
 
 // again returns a value of another commit as one of this commit, whose size is limited.
 func (t *Turn) again(v events.Value) events.Value {
-	if v.Ref != "" || v.IsZero() {
+	if v.Ref() != "" || v.IsZero() {
 		return v
 	}
 	return t.value(v.Raw)

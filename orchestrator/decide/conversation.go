@@ -227,8 +227,8 @@ func (t *Reading) Exchange(s *statemachine.Step, turn int) Exchange {
 		made := t.Task.Steps[c.Key]
 		switch {
 		case made == nil && turn == len(s.Agent.Turns) && i < s.Agent.Turns[turn-1].Answered.Calls, made != nil && !made.State.Terminal():
-		case made != nil && made.Output.Size > maxRead:
-			c.Result = &models.Result{Content: fmt.Sprintf("[%d bytes are not shown]", made.Output.Size)}
+		case made != nil && made.Output.Size() > maxRead:
+			c.Result = &models.Result{Content: fmt.Sprintf("[%d bytes are not shown]", made.Output.Size())}
 		default:
 			c.Result = said.shownResult(c.Key, call, longestResult(limit, len(calls)))
 		}

@@ -50,7 +50,7 @@ func TestExchangeDoesNotReadHugeResults(t *testing.T) {
 	w.wake()
 	w.hears(1, says("", "FILE_READ {}"))
 	w.calls(1, 1, work.Outcome{Output: []byte(`{}`)})
-	w.task.Steps["a.t1.c1"].Output = events.Value{Ref: "huge", Size: 2 << 20}
+	w.task.Steps["a.t1.c1"].Output = events.InBlobs("huge", 2<<20)
 	r := w.reading()
 	x := r.Exchange(w.task.Steps["a"], 1)
 	assert.Equal(t, "[2097152 bytes are not shown]", x.Calls[0].Result.Content)

@@ -106,7 +106,7 @@ func (c conversation) readable(first, last int) int {
 		if answered := c.step.Agent.Turns[n-1].Answered; answered != nil {
 			for call := range answered.Calls {
 				if s := c.Task.Steps[statemachine.CallKey(c.step.Key, n, call+1)]; s != nil {
-					left -= s.Output.Size
+					left -= s.Output.Size()
 				}
 			}
 		}
@@ -127,8 +127,8 @@ func (c conversation) turnExcerpts(turn int, read bool) (all []passage) {
 		key := statemachine.CallKey(c.step.Key, turn, i+1)
 		_, short := statemachine.SplitCall(key)
 		all = append(all, passage{fmt.Sprintf("You call %s (%s):", call.Name, short), call.Args})
-		if result := c.Task.Steps[key]; !read && result != nil && result.Output.Size > 0 {
-			all = append(all, passage{fmt.Sprintf("Its result has %d bytes.", result.Output.Size), ""})
+		if result := c.Task.Steps[key]; !read && result != nil && result.Output.Size() > 0 {
+			all = append(all, passage{fmt.Sprintf("Its result has %d bytes.", result.Output.Size()), ""})
 			continue
 		}
 		content := c.shownResult(key, call, maxShown).Content

@@ -39,13 +39,13 @@ func (t Attempts) Failed(s *statemachine.Step, err *fault.Error, class string, t
 		if err.RetryAt.After(at) {
 			at = events.Time(err.RetryAt)
 		}
-		t.Emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Counts: true, Error: err, Class: class, Duration: took, At: at, KeepsGrant: t.keepsGrant(s, class), Output: t.refused})
+		t.Emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Counts: true, Error: err, Class: class, Duration: took, At: at, KeepsGrant: t.keepsGrant(s, class), Output: t.unexpected.value()})
 		return
 	}
 	if interrupted(class) {
 		err = errOutOfDeliveries(s, class, err)
 	}
-	t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took, Output: t.refused})
+	t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took, Output: t.unexpected.value()})
 }
 
 // ruleFor returns the retry rule of a call: the rule of the plan, or else the rule that the agent has requested, if the call
@@ -97,7 +97,7 @@ func (t Attempts) nextAttempt(s *statemachine.Step, err *fault.Error, class stri
 	if end := t.Task.Submitted.Deadline; class == fault.ClassRateLimited && end != nil && err.RetryAt.After(*end) {
 		return time.Time{}, false // the rate limit lasts beyond the end of the task
 	}
-	attempt := plan.Attempt{Number: failures, Class: class, Code: string(err.Code), Message: err.Message, Output: t.unexpected}
+	attempt := plan.Attempt{Number: failures, Class: class, Code: string(err.Code), Message: err.Message, Output: t.unexpected.text()}
 	if !rule.Allows(class, failures, effect) || !n.RetryWhen(attempt) {
 		return time.Time{}, false
 	}

@@ -32,10 +32,10 @@ type frontier struct {
 	unended int
 }
 
-func newFrontier(nodes []*plan.Node, task *statemachine.Task) frontier {
+func newFrontier(nodes []*plan.Node, task *statemachine.Task) *frontier {
 	n := len(nodes)
 	space := make([]int, 3*n)
-	f := frontier{nodes: nodes, waits: space[:n:n], open: space[n : n : 2*n], due: space[2*n : 2*n]}
+	f := &frontier{nodes: nodes, waits: space[:n:n], open: space[n : n : 2*n], due: space[2*n : 2*n]}
 	for _, node := range nodes {
 		if !task.StepState(node.ID).Terminal() {
 			f.unended++
@@ -99,11 +99,10 @@ func (b *begunItems) forget(item int) {
 
 // frontierOf returns the frontier of a section that runs nodes.
 func (p *Plan) frontierOf(s section, nodes []*plan.Node, task *statemachine.Task) *frontier {
-	f := &p.frontiers[s]
-	if f.nodes == nil {
-		*f = newFrontier(nodes, task)
+	if p.frontiers[s] == nil {
+		p.frontiers[s] = newFrontier(nodes, task)
 	}
-	return f
+	return p.frontiers[s]
 }
 
 // touch records that an event has changed a step.
@@ -123,9 +122,8 @@ func (p *Plan) touch(task *statemachine.Task, key string) {
 			each.due.add(i)
 		}
 	}
-	for i := range p.frontiers {
-		f := &p.frontiers[i]
-		if n.Position >= len(f.nodes) || f.nodes[n.Position] != n {
+	for _, f := range p.frontiers {
+		if f == nil || n.Position >= len(f.nodes) || f.nodes[n.Position] != n {
 			continue
 		}
 		f.touch(n.Position)
@@ -137,9 +135,10 @@ func (p *Plan) touch(task *statemachine.Task, key string) {
 
 // touchAll lets the next pass visit every step that has not ended: time has passed, or something outside the task has changed.
 func (p *Plan) touchAll() {
-	for i := range p.frontiers {
-		f := &p.frontiers[i]
-		f.due = append(f.due[:0], f.open...)
+	for _, f := range p.frontiers {
+		if f != nil {
+			f.due = append(f.due[:0], f.open...)
+		}
 	}
 	for _, each := range p.items {
 		each.due = append(each.due[:0], each.open...)

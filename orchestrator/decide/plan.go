@@ -16,8 +16,8 @@ type Plan struct {
 	// Unusable is why the plan cannot be read; nil if it can.
 	Unusable *fault.Error
 
-	// frontiers are empty for sections that have not begun. items are the items under way of each for_each that has begun.
-	frontiers [sections]frontier
+	// frontiers are nil for sections that have not begun. items are the items under way of each for_each that has begun.
+	frontiers [sections]*frontier
 	items     map[string]*begunItems
 }
 

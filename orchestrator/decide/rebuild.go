@@ -36,9 +36,9 @@ func (t *Reading) SaidUpTo(key string, said Said) (next Said, more bool) {
 
 // sizeBefore returns how many bytes the large values have that the messages of a turn have more than those of the turn before.
 func (c conversation) sizeBefore(turn *events.Turn) int64 {
-	size := turn.Added.Size
+	size := turn.Added.Size()
 	for _, m := range turn.Heard {
-		size += m.Text.Size
+		size += m.Text.Size()
 	}
 	before := c.step.Agent.Turns[turn.Turn-2]
 	if before.Answered == nil {
@@ -54,7 +54,7 @@ func (c conversation) sizeBefore(turn *events.Turn) int64 {
 // outputSize returns the size of the output of a step if it is a large value.
 func (c conversation) outputSize(key string) int64 {
 	if s := c.Task.Steps[key]; s != nil {
-		return s.Output.Size
+		return s.Output.Size()
 	}
 	return 0
 }

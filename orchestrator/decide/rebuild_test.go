@@ -18,10 +18,11 @@ import (
 func (w *world) callsLarge(turn int, size int64) {
 	w.t.Helper()
 	key := statemachine.CallKey("a", turn, 1)
-	v := events.Offloaded(decide.MustJSON(fmt.Sprintf("result %d", turn)))
-	w.values[v.Ref], v.Size = decide.MustJSON(fmt.Sprintf("result %d", turn)), size
+	output := decide.MustJSON(fmt.Sprintf("result %d", turn))
+	v := events.InBlobs(events.Offloaded(output).Ref(), size)
+	w.values[v.Ref()] = output
 	w.begin(key)
-	o := work.Outcome{Ref: work.Ref{Task: w.task.ID, Step: key, Attempt: 1}, Worker: "ada", Output: w.values[v.Ref]}
+	o := work.Outcome{Ref: work.Ref{Task: w.task.ID, Step: key, Attempt: 1}, Worker: "ada", Output: output}
 	w.decide(func(t *decide.Turn) error {
 		require.False(w.t, t.Attempts().Report(&o, decide.Received{Output: v}))
 		return nil

@@ -33,13 +33,13 @@ type Turn struct {
 	Blobs []json.RawMessage
 	// Late is set if the turn took so long that its rest is left to the next turn.
 	Late bool
+	// local is set if the turn can only move steps that its own events touch, and steps that need them.
+	local bool
 	// MayRun is until when the failed call may still run; zero if it has certainly ended.
 	MayRun time.Time
 
 	// ledgers are the budgets of the node, see drawLedgers.
 	ledgers drawnLedgers
-	// local is set if the turn can only move steps that its own events touch, and steps that need them.
-	local bool
 	// eventBuffer is the initial buffer of Events; most turns need no more.
 	eventBuffer [4]events.Event
 	// err is the error of the first event that the state machine refused. The turn is then void.
@@ -48,10 +48,29 @@ type Turn struct {
 	inline int
 	// requestedRetry is the retry rule that the agent requests for the failed call; nil for none.
 	requestedRetry *work.Retry
-	// unexpected is the result of a call that failed because the plan does not expect this result.
-	unexpected json.RawMessage
-	// refused is the same result as the event of the failure records it.
-	refused events.Value
+	// unexpected is the result of a call that failed because the plan does not expect this result; nil for none.
+	unexpected *unexpectedResult
+}
+
+// unexpectedResult is a result that the plan does not expect; nil stands for none.
+type unexpectedResult struct {
+	raw json.RawMessage
+	// recorded is the result as the event of the failure records it.
+	recorded events.Value
+}
+
+func (u *unexpectedResult) text() json.RawMessage {
+	if u == nil {
+		return nil
+	}
+	return u.raw
+}
+
+func (u *unexpectedResult) value() events.Value {
+	if u == nil {
+		return events.Value{}
+	}
+	return u.recorded
 }
 
 // Decide calls fn, which emits the events of a command or report, and then emits everything that follows from the resulting

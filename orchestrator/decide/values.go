@@ -33,12 +33,12 @@ func bytesOf(values map[string]Fetched) (n int64) {
 // Fetch returns the JSON of a value. If the value is not in memory, Fetch adds it to t.Missing, which stops the turn, and
 // returns nil. If the value is lost, Fetch sets t.lost and returns nil.
 func (t *Reading) Fetch(v events.Value) json.RawMessage {
-	if v.Ref == "" {
+	if v.Ref() == "" {
 		return v.Raw
 	}
-	got, ok := t.Values[v.Ref]
+	got, ok := t.Values[v.Ref()]
 	if !ok {
-		got.Raw, ok = t.Facts.CachedValue(v.Ref)
+		got.Raw, ok = t.Facts.CachedValue(v.Ref())
 	}
 	switch {
 	case ok && got.Err == nil:
@@ -46,11 +46,11 @@ func (t *Reading) Fetch(v events.Value) json.RawMessage {
 	case ok && t.lost == nil:
 		t.lost = Unreadable(got.Err)
 	case ok:
-	case t.needed+v.Size+bytesOf(t.Values) > maxNeeded:
+	case t.needed+v.Size()+bytesOf(t.Values) > maxNeeded:
 		t.lost = fault.New(fault.ValidationError, "this needs large values of more than %d MiB in all", maxNeeded>>20).
 			WithReason("SIZE_LIMIT_EXCEEDED").WithHint("let a tool put them into files, and pass on the paths")
 	default:
-		t.needed += v.Size
+		t.needed += v.Size()
 		t.Missing = append(t.Missing, v)
 	}
 	return nil
@@ -101,7 +101,7 @@ func (t *Turn) offload(raw json.RawMessage) events.Value {
 	v := events.Offloaded(raw)
 	if !t.stopped() {
 		t.Blobs = append(t.Blobs, raw)
-		t.Facts.CacheValue(v.Ref, raw)
+		t.Facts.CacheValue(v.Ref(), raw)
 	}
 	return v
 }

@@ -188,7 +188,7 @@ func (r *run) agent(ctx context.Context, id events.TaskID) (string, error) {
 func (r *run) call(c Call, args events.Value) {
 	r.report.Calls++
 	tool, ok := r.Catalogue.Get(c.Tool)
-	if !ok || args.Ref != "" {
+	if !ok || args.Ref() != "" {
 		r.report.Unjudged++
 		return
 	}

@@ -104,7 +104,7 @@ func testLog() pastLog {
 		}},
 		{parent, []api.CommitView{
 			commit(noon, "user:ada", &events.Submitted{}, ready("s", "ONE")),
-			commit(noon.Add(3*time.Minute), "", ready("u", "UNKNOWN"), &events.Ready{Step: "l", Tool: "ONE", Args: events.Value{Ref: "sha256:1"}}),
+			commit(noon.Add(3*time.Minute), "", ready("u", "UNKNOWN"), &events.Ready{Step: "l", Tool: "ONE", Args: events.InBlobs("sha256:1", 1)}),
 		}},
 	}
 }
