@@ -74,7 +74,10 @@ func (ws *workSource) offer(e *entry, s *statemachine.Step) *dispatch.Offer {
 	if e.task.Part != nil {
 		call.Home = decide.HomeOf(e.task)
 	}
-	of := &dispatch.Offer{Call: call, Args: s.Args, Handed: s.Handed, Answers: answersOf(e.task, s.Key)}
+	of := &dispatch.Offer{Call: call, Args: s.Args, Answers: answersOf(e.task, s.Key)}
+	if s.Handed != nil {
+		of.Handed = *s.Handed
+	}
 	tool, ok := ws.cfg.Catalogue.Get(s.Tool)
 	if !ok {
 		return of

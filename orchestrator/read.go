@@ -252,8 +252,8 @@ func (t *viewer) stepView(key string, n *plan.Node) api.StepView {
 		return v
 	}
 	v.Output = t.render(s.Output)
-	if s.Output.IsZero() {
-		v.Output = t.render(s.Refused)
+	if s.Output.IsZero() && s.Refused != nil {
+		v.Output = t.render(*s.Refused)
 	}
 	return v
 }

@@ -104,8 +104,8 @@ type Step struct {
 	Args    events.Value   `json:"args,omitzero"`
 	Worker  string         `json:"worker,omitempty"`
 	Output  events.Value   `json:"output,omitzero"`
-	// Refused is the result of the newest attempt that the plan did not expect. Expressions do not see it.
-	Refused events.Value `json:"refused,omitzero"`
+	// Refused is the result of the newest attempt that the plan did not expect; nil for none. Expressions do not see it.
+	Refused *events.Value `json:"refused,omitempty"`
 	// Reads are the files that the step has read, in order.
 	Reads   []events.Read `json:"reads,omitempty"`
 	Error   *fault.Error  `json:"error,omitempty"`
@@ -119,9 +119,9 @@ type Step struct {
 	// Approval is the approval that the step waits for, or that permitted its newest attempt.
 	Approval string `json:"approval,omitempty"`
 	// Handover names the agent that last handed the call over, and its reason. Handed is the newest data that an agent
-	// handed over with it.
-	Handover string       `json:"handover,omitempty"`
-	Handed   events.Value `json:"handed,omitzero"`
+	// handed over with it; nil for none.
+	Handover string        `json:"handover,omitempty"`
+	Handed   *events.Value `json:"handed,omitempty"`
 	// Questions are the questions that the step waits for. Rounds counts how often its call asked questions or stored a
 	// note.
 	Questions []string `json:"questions,omitempty"`
@@ -214,15 +214,15 @@ func (s *Step) apply(at time.Time, p events.Payload) {
 			s.Tool, s.Args, s.Purpose = d.Tool, d.Args, d.Purpose
 		}
 		s.finish(events.Value{}, d.Error, d.Class, d.Duration)
-		s.Refused = d.Output
+		s.Refused = unlessZero(d.Output)
 		s.countLost(d.Class)
 	case *events.Retrying:
 		s.Error, s.Class, s.Due, s.Duration = d.Error, d.Class, d.At, d.Duration
 		s.For = cmp.Or(d.For, s.For)
 		s.handOver(d)
-		s.Refused = events.Value{}
+		s.Refused = nil
 		if d.Round == 0 {
-			s.Refused = d.Output
+			s.Refused = unlessZero(d.Output)
 		}
 		if d.Round > 0 {
 			s.Repeats, s.Failures = d.Round, 0
@@ -305,7 +305,7 @@ func (s *Step) countLost(class string) {
 
 func (s *Step) finish(output events.Value, err *fault.Error, class string, took time.Duration) {
 	s.Output, s.Error, s.Class, s.Duration, s.Due = output, err, class, took, time.Time{}
-	s.Handover, s.Handed, s.Refused = "", events.Value{}, events.Value{}
+	s.Handover, s.Handed, s.Refused = "", nil, nil
 	s.dropNote()
 }
 
@@ -316,9 +316,17 @@ func (s *Step) handOver(d *events.Retrying) {
 		return
 	}
 	s.Handover = d.Error.Message
-	if !d.Handed.IsZero() {
-		s.Handed = d.Handed
+	if data := unlessZero(d.Handed); data != nil {
+		s.Handed = data
 	}
+}
+
+// unlessZero returns a pointer to a value, or nil if there is none.
+func unlessZero(v events.Value) *events.Value {
+	if v.IsZero() {
+		return nil
+	}
+	return &v
 }
 
 func (s *Step) resolve(at time.Time, d *events.Resolved) {
