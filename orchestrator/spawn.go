@@ -103,6 +103,9 @@ func toolsFor(p *plan.Plan, above []string) ([]string, error) {
 			return nil, fault.New(fault.Forbidden, "none of the tools in `limits.tools` is one that the task above may call").WithField("plan")
 		}
 	}
+	if len(allowed) == 0 {
+		return nil, nil // any tool
+	}
 	for _, name := range p.Tools() {
 		if !decide.MayCall(allowed, name) {
 			return nil, fault.New(fault.Forbidden, "the plan calls %s, which is not among the tools that the task may call", name).

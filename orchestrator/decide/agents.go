@@ -38,10 +38,10 @@ func (t Attempts) release() {
 
 // MayHandOn returns an error if an agent must not hand its call to the agents in r.HandTo. The agent then keeps the call.
 func (t Attempts) MayHandOn(r *work.Outcome) error {
-	s := t.Task.Steps[r.Step]
-	if r.HandTo == nil || isEmpty(r.HandTo) || s == nil || !t.Holds(r.Ref, r.Worker) {
+	if r.HandTo == nil || isEmpty(r.HandTo) || !t.Holds(r.Ref, r.Worker) {
 		return nil
 	}
+	s := t.Task.Steps[r.Step]
 	if s.For == nil {
 		return fault.New(fault.ValidationError, "the call is for no agents").WithField("hand_to").WithHint("give it back")
 	}
