@@ -63,17 +63,22 @@ func (a *appender) onAck(m *nats.Msg) {
 	if err != nil {
 		return
 	}
-	p := a.acknowledged(id, time.Now())
+	ack, err := readAck(m.Data)
+	if err != nil || ack.Error != nil {
+		ack.Seq = 0
+	}
+	p := a.acknowledged(id, ack.Seq, time.Now())
 	if p == nil {
 		return
 	}
-	ack, err := readAck(m.Data)
 	switch {
 	case err != nil: // the answer is not from a stream that stores the message
 		a.resolveLater(p)
 	case ack.Error == nil:
 		failpoint.Pass(failpoint.Written)
 		a.enqueueVerdict(verdict{p: p, seq: ack.Seq})
+	case p.expected.onLog && isConflictCode(ack.Error.ErrorCode): // the log has another message; the task may be unchanged
+		a.transmit(p)
 	case p.tries > 1: // an earlier message may have been stored
 		a.resolveLater(p)
 	default:

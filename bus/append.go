@@ -40,6 +40,8 @@ type pending struct {
 	sent  time.Time // of the last message
 	// incarnation is the incarnation of the embedded server that the last message was sent to.
 	incarnation uint64
+	// expected is what order expects of the last message.
+	expected expectation
 }
 
 // verdict is the outcome of an append. The caller gets a verdict once the commits that it relies on are durable.
@@ -70,6 +72,7 @@ type appender struct {
 	stop          chan struct{}
 	loops         sync.WaitGroup
 
+	sending    sync.Mutex // held while a message gets its number and is sent, so that the server receives them in this order
 	mu         sync.Mutex // guards the fields below
 	draining   bool
 	terminated bool // no goroutine is left to report verdicts: finish appends at once
@@ -80,6 +83,7 @@ type appender struct {
 	verdicts   []verdict           // waiting for the barrier
 	lost       []*pending          // appends with a lost acknowledgement, to be resolved by reading the log
 	newest     head                // the newest acknowledged commit
+	order      order
 }
 
 func (s *Store) openAppender(ctx context.Context) error {
@@ -93,6 +97,7 @@ func (s *Store) openAppender(ctx context.Context) error {
 		stop:       make(chan struct{}),
 		inFlight:   map[uint64]*pending{},
 		lease:      s.cfg.Lease,
+		order:      newOrder(s.cfg.Lease == nil && s.conn.target.server != nil),
 	}
 	if s.epoch > 0 {
 		a.root, a.epoch = inputRootOf(s.epoch), strconv.FormatUint(s.epoch, 10)
@@ -198,9 +203,21 @@ func (a *appender) send(p *pending) {
 		a.finish(p, 0, stopping())
 		return
 	}
+	a.mu.Unlock()
+	a.transmit(p)
+}
+
+// transmit sends a message for an append.
+func (a *appender) transmit(p *pending) {
+	a.sending.Lock()
+	a.mu.Lock()
 	id := a.track(p)
 	a.mu.Unlock()
-	a.publish(id, p)
+	err := a.publish(id, p)
+	a.sending.Unlock()
+	if err != nil {
+		a.sendFailed(id, err)
+	}
 }
 
 // track registers a message that is about to be sent. a.mu must be held.
@@ -210,61 +227,83 @@ func (a *appender) track(p *pending) uint64 {
 	p.tries++
 	p.sent = time.Now()
 	p.incarnation = a.conn.incarnation()
+	p.expected = a.order.sent(&p.record)
 	return a.lastID
 }
 
-// untrack unregisters a message and returns its append, or nil if it was unregistered before.
+// untrack unregisters a message that was not sent, and returns its append, or nil if it was unregistered before.
 func (a *appender) untrack(id uint64) *pending {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.order.wrong(a.lastID)
 	p := a.inFlight[id]
 	delete(a.inFlight, id)
 	return p
 }
 
-// acknowledged is untrack for a message that was acknowledged.
-func (a *appender) acknowledged(id uint64, now time.Time) *pending {
+// acknowledged unregisters a message that was stored at seq, or not stored if seq is 0, like untrack.
+func (a *appender) acknowledged(id, seq uint64, now time.Time) *pending {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p := a.inFlight[id]
 	delete(a.inFlight, id)
 	a.acked, a.ackedAt = max(a.acked, id), now
+	if p == nil || seq == 0 {
+		a.order.wrong(a.lastID)
+	} else {
+		a.order.stored(p, seq, id, a.lastID)
+	}
 	return p
 }
 
+// forget lets the server check that a later append follows the newest commit of its task in the log.
+func (a *appender) forget(task events.TaskID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.order.forget(task)
+}
+
 // publish sends an append. If the lease is not held, it does not send the append but parks it.
-func (a *appender) publish(id uint64, p *pending) {
+func (a *appender) publish(id uint64, p *pending) error {
 	if a.lease != nil && !a.lease.Held() {
 		if p = a.untrack(id); p != nil {
 			a.park(p)
 		}
-		return
+		return nil
 	}
 	m := a.messages.Get().(*message) //nolint:forcetypeassert // nothing else is put there
 	m.Subject, m.Reply, m.Data = a.subject(p.record.Task), a.reply(id), p.record.Data
-	m.expect[0], m.head[0] = strconv.FormatUint(p.record.After, 10), encodeHead(&p.record.Head)
+	m.setHeader(p)
 	err := a.conn.nc.PublishMsg(&m.Msg)
 	m.Data = nil
 	a.messages.Put(m)
-	if err != nil {
-		a.sendFailed(id, err)
-	}
+	return err
 }
 
 // message is a message for one append after the other: PublishMsg has encoded it when it returns.
 type message struct {
 	nats.Msg
 
-	expect, head []string // the values in the header
+	ofTask, ofLog nats.Header // conditional on the task, on the log
+	expect, head  []string    // the values in both
 }
 
 func newMessage(epoch string) *message {
 	m := &message{expect: make([]string, 1), head: make([]string, 1)}
-	m.Header = nats.Header{expectHeader: m.expect, headHeader: m.head}
+	m.ofTask = nats.Header{taskHeader: m.expect, headHeader: m.head}
+	m.ofLog = nats.Header{logHeader: m.expect, headHeader: m.head}
 	if epoch != "" {
-		m.Header[epochHeader] = []string{epoch}
+		m.ofTask[epochHeader] = []string{epoch}
 	}
 	return m
+}
+
+func (m *message) setHeader(p *pending) {
+	m.head[0] = encodeHead(&p.record.Head)
+	m.Header, m.expect[0] = m.ofTask, strconv.FormatUint(p.record.After, 10)
+	if p.expected.onLog {
+		m.Header, m.expect[0] = m.ofLog, strconv.FormatUint(p.expected.position-1, 10)
+	}
 }
 
 // subject returns the subject to which commits of a task are published.
@@ -275,9 +314,6 @@ func (a *appender) subject(task events.TaskID) string {
 	}
 	return a.root + strings.TrimPrefix(stored, liveRoot)
 }
-
-// expectHeader makes an append conditional on the position of the newest commit of its task.
-const expectHeader = "Nats-Expected-Last-Subject-Sequence"
 
 // sendFailed handles an error of publishing a message. If the client was not connected, the message is certainly not in
 // the log; after any other error the log must be read.
@@ -345,6 +381,7 @@ func (a *appender) expire(now time.Time, patience time.Duration) {
 	moving := patience > 0 && now.Sub(a.ackedAt) < patience
 	for id, p := range a.inFlight {
 		if now.Sub(p.sent) >= patience && (id < a.acked || !moving) {
+			a.order.wrong(a.lastID)
 			delete(a.inFlight, id)
 			a.lost = append(a.lost, p)
 		}

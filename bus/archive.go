@@ -85,6 +85,7 @@ func (ar *archive) copyToArchive(ctx context.Context, task events.TaskID) (upTo 
 // removes the first commit before the rest: the server removes whole files before it records other removals, and a
 // history that has lost its end but not its beginning would look like an open task.
 func (ar *archive) removeLive(ctx context.Context, task events.TaskID, upTo uint64) error {
+	ar.appender.forget(task)
 	subject := liveSubject(task)
 	first, err := ar.conn.page(ctx, liveStream, subject, 1, 1)
 	if err != nil || len(first) == 0 {

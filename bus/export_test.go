@@ -84,7 +84,7 @@ func Expired(sent []time.Duration, acked uint64, at, patience time.Duration) (lo
 		a.inFlight[uint64(i)+1] = &pending{sent: now.Add(-before)}
 	}
 	if acked > 0 {
-		a.acknowledged(acked, now.Add(-at))
+		a.acknowledged(acked, 1, now.Add(-at))
 	}
 	all := maps.Clone(a.inFlight)
 	a.expire(now, patience)
@@ -108,3 +108,6 @@ func Denied(err error) (act, subject string, ok bool) {
 	d, ok := parseDenial(err)
 	return d.act, d.subject, ok
 }
+
+// LiveSubject is liveSubject.
+func LiveSubject(task events.TaskID) string { return liveSubject(task) }

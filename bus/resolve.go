@@ -64,7 +64,7 @@ func (s *Store) resolve(ctx context.Context, p *pending) bool {
 		if full := s.abandonedFault(p); full != nil {
 			s.appender.finish(p, 0, full)
 		} else {
-			s.appender.resend(p)
+			s.appender.transmit(p)
 		}
 	}
 	return true
@@ -81,14 +81,6 @@ func (s *Store) abandonedFault(p *pending) *fault.Error {
 		return r.err
 	}
 	return nil
-}
-
-// resend sends an append that is not in the log again.
-func (a *appender) resend(p *pending) {
-	a.mu.Lock()
-	id := a.track(p)
-	a.mu.Unlock()
-	a.publish(id, p)
 }
 
 func unknownOutcome(p *pending) error {

@@ -1,0 +1,153 @@
+package bus_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/events/eventstest"
+	"github.com/orch-dev/orch/fault"
+)
+
+const (
+	ofTask = "Nats-Expected-Last-Subject-Sequence"
+	ofLog  = "Nats-Expected-Last-Sequence"
+)
+
+// conditions returns the headers with the conditions of the messages of a task in the log.
+func conditions(t *testing.T, n *bustest.Node, task events.TaskID) (all []string) {
+	t.Helper()
+	js, err := jetstream.New(n.Conn.NATS())
+	require.NoError(t, err)
+	stream, err := js.Stream(t.Context(), "ORCH_EVENTS")
+	require.NoError(t, err)
+	for _, s := range eventstest.History(t, n, task, 1) {
+		m, err := stream.GetMsg(t.Context(), s.Seq)
+		require.NoError(t, err)
+		for _, header := range []string{ofTask, ofLog} {
+			if value := m.Header.Get(header); value != "" {
+				all = append(all, header+" "+value)
+			}
+		}
+	}
+	return all
+}
+
+// intrude lets somebody else write a commit into the log.
+func intrude(t *testing.T, n *bustest.Node, r events.Record) {
+	t.Helper()
+	m := nats.NewMsg(bus.LiveSubject(r.Task))
+	m.Data = r.Data
+	m.Header.Set("Orch", fmt.Sprintf("%d IN_PROGRESS %d %d - intruder", r.Rev, r.At.UnixMicro(), r.At.UnixMicro()))
+	js, err := jetstream.New(n.Conn.NATS())
+	require.NoError(t, err)
+	_, err = js.PublishMsg(t.Context(), m)
+	require.NoError(t, err)
+}
+
+// The second commit of a task and those after it are conditional on the whole log, until somebody else writes.
+func TestConditionOnTheLog(t *testing.T) {
+	t.Parallel()
+	n := bustest.NewNode(t, bus.ServerConfig{Durability: bus.Relaxed})
+	eventstest.NewChain().Grow(t, n, 1)
+	c := eventstest.NewChain()
+	c.Grow(t, n, 3)
+	assert.Equal(t, []string{ofTask + " 0", ofLog + " 2", ofLog + " 3"}, conditions(t, n, c.Task))
+
+	intrude(t, n, eventstest.NewChain().Next(t, "intruder"))
+	c.Grow(t, n, 4)
+	assert.Equal(t, []string{ofTask + " 4", ofTask + " 6", ofLog + " 7", ofLog + " 8"}, conditions(t, n, c.Task)[3:])
+}
+
+// An append that does not follow the newest commit of its task is refused, whatever the appender knows about the log.
+func TestStaleAppends(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(t *testing.T, n *bustest.Node, c *eventstest.Chain) events.Record{
+		"again": func(t *testing.T, n *bustest.Node, c *eventstest.Chain) events.Record {
+			t.Helper()
+			stale := c.Next(t, "stale")
+			c.Grow(t, n, 2)
+			return stale
+		},
+		"after somebody else": func(t *testing.T, n *bustest.Node, c *eventstest.Chain) events.Record {
+			t.Helper()
+			intrude(t, n, c.Next(t, "intruder"))
+			return c.Next(t, "stale")
+		},
+		"after somebody else, and others": func(t *testing.T, n *bustest.Node, c *eventstest.Chain) events.Record {
+			t.Helper()
+			intrude(t, n, c.Next(t, "intruder"))
+			eventstest.NewChain().Grow(t, n, 10)
+			return c.Next(t, "stale")
+		},
+		"after somebody else, while nothing is predicted": func(t *testing.T, n *bustest.Node, c *eventstest.Chain) events.Record {
+			t.Helper()
+			intrude(t, n, eventstest.NewChain().Next(t, "intruder"))
+			other := eventstest.NewChain()
+			other.Grow(t, n, 1) // makes the appender notice it
+			c.Grow(t, n, 1)
+			intrude(t, n, c.Next(t, "intruder"))
+			other.Grow(t, n, 10)
+			return c.Next(t, "stale")
+		},
+		"archived": func(t *testing.T, n *bustest.Node, c *eventstest.Chain) events.Record {
+			t.Helper()
+			require.NoError(t, n.Archive(t.Context(), c.Task))
+			return c.Next(t, "stale")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := bustest.NewNode(t, bus.ServerConfig{Durability: bus.Relaxed})
+			c := &eventstest.Chain{Task: events.NewTaskID(time.Now().Add(-24 * time.Hour))}
+			c.Grow(t, n, 3)
+			stale := prepare(t, n, c)
+			before := eventstest.History(t, n, c.Task, 1)
+			_, err := eventstest.Append(n, stale)
+			assert.Equal(t, fault.Conflict, fault.CodeOf(err), "%v", err)
+			assert.Equal(t, before, eventstest.History(t, n, c.Task, 1))
+		})
+	}
+}
+
+// Appends of many tasks at a time succeed once each, though somebody else writes between them.
+func TestAppendsBesideAnother(t *testing.T) {
+	t.Parallel()
+	for _, level := range []bus.Durability{bus.Fsync, bus.Relaxed} {
+		t.Run(string(level), func(t *testing.T) {
+			t.Parallel()
+			n := bustest.NewNode(t, bus.ServerConfig{Durability: level})
+			chains := make([]*eventstest.Chain, 100)
+			var group sync.WaitGroup
+			for i := range chains {
+				chains[i] = eventstest.NewChain()
+				group.Go(func() { chains[i].Grow(t, n, 20) })
+			}
+			for range 50 {
+				intrude(t, n, eventstest.NewChain().Next(t, "intruder"))
+			}
+			group.Wait()
+			onLog := 0
+			for _, c := range chains {
+				require.Len(t, eventstest.History(t, n, c.Task, 1), 20)
+			}
+			last := chains[0]
+			last.Grow(t, n, 3)
+			for _, condition := range conditions(t, n, last.Task) {
+				if condition[:len(ofLog)] == ofLog {
+					onLog++
+				}
+			}
+			assert.Positive(t, onLog)
+		})
+	}
+}
