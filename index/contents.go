@@ -22,7 +22,7 @@ type contents struct {
 	journal journal
 }
 
-func (x *contents) change(c change) {
+func (x *contents) change(c *change) {
 	if x.pending.add(c) && x.applying.CompareAndSwap(false, true) {
 		go func() {
 			x.lock()

@@ -54,11 +54,11 @@ func (x *Index) Complete() bool { return x.complete.Load() }
 func (x *Index) SetComplete() { x.complete.Store(true) }
 
 // Put sets the summary of a task after the commit at position seq. It does not block.
-func (x *Index) Put(line api.Summary, seq uint64) { x.change(change{line: line, seq: seq}) }
+func (x *Index) Put(line api.Summary, seq uint64) { x.change(&change{line: line, seq: seq}) }
 
 // MarkArchived marks a task as archived. It does not block.
 func (x *Index) MarkArchived(id events.TaskID) {
-	x.change(change{line: api.Summary{ID: id}, archived: true})
+	x.change(&change{line: api.Summary{ID: id}, archived: true})
 }
 
 // Add sets the summary of a finished task that was read from the log, unless the index has a newer one.

@@ -31,14 +31,14 @@ type pending struct {
 }
 
 // add adds a change, and reports whether there are enough to apply them.
-func (p *pending) add(c change) bool {
+func (p *pending) add(c *change) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.changes) >= max(p.limit, maxRepeated) {
 		p.changes = newestOfEach(p.changes)
 		p.limit = 2 * len(p.changes)
 	}
-	p.changes = append(p.changes, c)
+	p.changes = append(p.changes, *c)
 	return len(p.changes) >= maxPending
 }
 

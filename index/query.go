@@ -365,6 +365,15 @@ func (q *queries) last(requestor string) (events.TaskID, bool) {
 	return "", false
 }
 
+// head returns what the index has of the head of a task.
+func (q *queries) head(row uint32) events.Head {
+	c, i := q.rows.at(row)
+	return events.Head{
+		Task: c.id[i].task(), State: string(stateByCode[c.state[i]]), Parent: taskOfText(q.texts.bytes(c.parent[i])),
+		Created: time.UnixMicro(c.created[i]).UTC(), At: time.UnixMicro(c.updated[i]).UTC(), Imported: c.flags[i]&flagImported != 0,
+	}
+}
+
 // headsPart is how many rows Heads reads before it lets others use the index.
 const headsPart = 4096
 
@@ -379,10 +388,7 @@ func (q *queries) heads(archived bool, after key, limit int64) (part []events.He
 			return part, after, false
 		}
 		if c.ended(i) && (c.flags[i]&flagArchived != 0) == archived && c.updated[i] < limit {
-			part = append(part, events.Head{
-				Task: c.id[i].task(), State: string(stateByCode[c.state[i]]), Parent: taskOfText(q.texts.bytes(c.parent[i])),
-				Created: time.UnixMicro(c.created[i]).UTC(), At: time.UnixMicro(c.updated[i]).UTC(), Imported: c.flags[i]&flagImported != 0,
-			})
+			part = append(part, q.head(row))
 		}
 		after = q.order.keyOf(row)
 		if seen++; seen == headsPart {

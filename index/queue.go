@@ -136,3 +136,18 @@ func (q *queries) oldest(f *queueFilter) *time.Time {
 	}
 	return oldest
 }
+
+// openPart returns the next open tasks of a priority after a key, the key of the last row that it has seen, and whether there are more.
+func (q *queries) openPart(priority int, after key) (rows []uint32, last key, more bool) {
+	seen := 0
+	for row := range q.open[priority].after(after) {
+		if c, i := q.rows.at(row); c.flags[i]&flagImported == 0 {
+			rows = append(rows, row)
+		}
+		after = q.order.keyOf(row)
+		if seen++; seen == headsPart {
+			return rows, after, true
+		}
+	}
+	return rows, after, false
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/work"
 )
 
 // List returns the newest tasks that match a valid request, at most r.Limit, and whether there are more. They come after the task
@@ -68,6 +69,50 @@ func (x *Index) Finished() int {
 		}
 	}
 	return n
+}
+
+// Open returns the number of open tasks.
+func (x *Index) Open() int {
+	x.lock()
+	defer x.mu.Unlock()
+	n := -x.table.imported
+	for code := range stateByCode {
+		if queueStatuses[code] != "" {
+			n += x.table.states[code]
+		}
+	}
+	return n
+}
+
+// OpenHeads yields what the index has of the heads of the open tasks. Other requests are answered meanwhile: a task that is open all
+// the time is yielded once.
+func (x *Index) OpenHeads() iter.Seq[events.Head] { return eachOpen(x, x.queries.head) }
+
+// OpenLines is OpenHeads for the summaries.
+func (x *Index) OpenLines() iter.Seq[api.Summary] { return eachOpen(x, x.queries.line) }
+
+// eachOpen yields what read returns for the rows of the open tasks.
+func eachOpen[T any](x *Index, read func(row uint32) T) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for priority := range work.Priorities {
+			at := key{created: -1 << 63}
+			for more := true; more; {
+				var part []T
+				var rows []uint32
+				x.lock()
+				rows, at, more = x.queries.openPart(priority, at)
+				for _, row := range rows {
+					part = append(part, read(row))
+				}
+				x.mu.Unlock()
+				for _, one := range part {
+					if !yield(one) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 // Heads yields what the index has of the heads of the finished tasks, archived or not, the oldest first. With before, it yields

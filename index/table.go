@@ -22,6 +22,8 @@ type table struct {
 	open  [work.Priorities]order
 	// states counts the rows by the code of their state, own those of the tasks of orch itself.
 	states, own [maxStates]int
+	// imported counts the imported tasks that were open when they were exported.
+	imported int
 	// since is the sum of the creation times of the tasks that the queue counts as pending. It may overflow; see queueStats.
 	since uint64
 }
@@ -98,6 +100,9 @@ func (t *table) count(row uint32, by int) {
 	state, outside := c.state[i], c.flags[i]&outOfQueue != 0
 	t.states[state] += by
 	c.states[state] += int32(by) //nolint:gosec // 1 or -1
+	if queueStatuses[state] != "" && c.flags[i]&flagImported != 0 {
+		t.imported += by
+	}
 	switch {
 	case outside:
 		t.own[state] += by

@@ -355,7 +355,7 @@ func (ar *archiver) archivable(ctx context.Context, before time.Time, limit int)
 		if err != nil || len(ids) == limit {
 			return ids, err
 		}
-		if statemachine.State(h.State).Terminal() && !seen[h.Task] && !ar.listed(h.Task) {
+		if statemachine.State(h.State).Terminal() && !seen[h.Task] && !ar.listedOrUsed(h.Task) {
 			seen[h.Task] = true
 			ids = append(ids, h.Task)
 		}
@@ -389,15 +389,20 @@ func (ar *archiver) mayArchive(id events.TaskID, before time.Time) bool {
 	if line == nil || line.Archived || !line.UpdatedAt.Before(before) {
 		return false
 	}
-	e := ar.engine.tasks[id]
-	return e == nil || e.task != nil && e.idle()
+	return !ar.inUse(id)
 }
 
-// listed reports whether a task is in the list.
-func (ar *archiver) listed(id events.TaskID) bool {
+// inUse reports whether a task is in memory for something other than lists. mu must be held.
+func (ar *archiver) inUse(id events.TaskID) bool {
+	e := ar.engine.tasks[id]
+	return e != nil && (e.task == nil || !e.idle())
+}
+
+// listedOrUsed reports whether a task is in the list or in use.
+func (ar *archiver) listedOrUsed(id events.TaskID) bool {
 	ar.lock()
 	defer ar.unlock()
-	return ar.engine.listed.lines[id] != nil
+	return ar.engine.listed.lines[id] != nil || ar.inUse(id)
 }
 
 // oldHeads yields the heads of the live log that are older than a time, at least those of finished tasks. Indexes yields heads in

@@ -28,16 +28,16 @@ type sleeper struct {
 
 // sleeperOf returns the index entry of a dormant task (see dormant). It returns nil for any other task,
 // and for a task that has changed after position seq. mu must be held.
-func (en *engine) sleeperOf(line *api.Summary, seq uint64) *sleeper {
-	if a := en.asleep[line.ID]; a != nil {
+func (en *engine) sleeperOf(id events.TaskID, seq uint64) *sleeper {
+	if a := en.asleep[id]; a != nil {
 		return a
 	}
-	e := en.tasks[line.ID]
+	e := en.tasks[id]
 	if e == nil || e.seq > seq || !e.dormant() {
 		return nil
 	}
 	return &sleeper{
-		Line: *line, Share: e.task.Submitted.Share, Wake: en.timers.next(line.ID),
+		Line: lineOfTask(e.task), Share: e.task.Submitted.Share, Wake: en.timers.next(id),
 		Approvals: len(e.task.Approvals) > 0, Undecided: e.task.HasPendingApproval(), Unanswered: e.task.HasOpenQuestion(),
 	}
 }
@@ -110,16 +110,4 @@ func (rd *reader) loadSleepers(ctx context.Context, ids []events.TaskID) {
 			return
 		}
 	}
-}
-
-// addOpen adds the summary of an open task.
-func (l *listing) addOpen(line *api.Summary) {
-	if l.lines == nil {
-		l.lines = map[events.TaskID]*api.Summary{}
-	}
-	if l.open == nil {
-		l.open = map[events.TaskID]*api.Summary{}
-	}
-	l.lines[line.ID], l.open[line.ID] = line, line
-	l.index.Put(*line, 0)
 }

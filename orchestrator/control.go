@@ -124,10 +124,10 @@ func (op *operations) controlReply(ctx context.Context, id events.TaskID) (api.C
 // Status implements api.Tasks.
 func (op *operations) Status(context.Context, api.StatusRequest) (api.StatusReply, error) {
 	finished, counted := op.countFinished()
-	memory := memoryMiB()
+	open, memory := op.cfg.Lists.Open(), memoryMiB()
 	op.lock()
 	reply := api.StatusReply{
-		Ready: op.serving() == nil, Open: len(op.engine.listed.open), Finished: len(op.engine.listed.lines) - len(op.engine.listed.open),
+		Ready: op.serving() == nil, Open: open, Finished: len(op.engine.listed.lines),
 		Queued: op.engine.queue.dispatcher.Lengths(), Running: op.engine.queue.dispatcher.Running(), Workers: []api.WorkerView{}, Paused: slices.Clone(op.pauses.list),
 		Store: "ok", StartedAt: op.started, MemoryMiB: memory,
 	}

@@ -56,10 +56,12 @@ const maxStuck = 10_000
 
 // stuck returns the lines of the tasks that api.ListRequest.Stuck selects. Those that are blocked are in the dead letter.
 func (d deadLetter) stuck() (lines []api.Summary) {
-	d.eachStuck(func(line *api.Summary) bool {
-		lines = append(lines, *line)
-		return len(lines) < maxStuck
-	})
+	for _, id := range d.unserved(maxStuck) {
+		line, ok := d.cfg.Lists.Line(id)
+		if ok && !line.State.Terminal() && line.State != statemachine.Blocked {
+			lines = append(lines, line)
+		}
+	}
 	return lines
 }
 
@@ -68,30 +70,27 @@ const maxCounted = 1000
 
 // CountStuck returns the number of tasks that api.ListRequest.Stuck selects, at most 1,000. It is cheap as long as no task is stuck: it looks
 // at each queue once.
-func (op *operations) CountStuck() (n int) {
+func (op *operations) CountStuck() int {
 	if op.serving() != nil {
 		return 0
 	}
-	deadLetter{op.reader}.eachStuck(func(*api.Summary) bool {
-		n++
-		return n < maxCounted
-	})
-	return n
+	return len(deadLetter{op.reader}.unserved(maxCounted))
 }
 
-// eachStuck calls a function with the line of each stuck task until it returns false. It holds the lock.
-func (d deadLetter) eachStuck(do func(*api.Summary) bool) {
+// unserved returns the tasks with calls that no worker takes, except blocked ones, at most limit.
+func (d deadLetter) unserved(limit int) (ids []events.TaskID) {
 	d.lock()
 	defer d.unlock()
 	found := map[events.TaskID]bool{}
 	for id := range d.engine.queue.dispatcher.Unserved(stuckAfter) {
-		line := d.engine.listed.open[id]
-		if line == nil || found[id] || line.State == statemachine.Blocked {
+		e := d.engine.tasks[id]
+		if e == nil || !e.open || found[id] || e.task != nil && e.task.State == statemachine.Blocked {
 			continue
 		}
 		found[id] = true
-		if !do(line) {
-			return
+		if ids = append(ids, id); len(ids) == limit {
+			break
 		}
 	}
+	return ids
 }

@@ -44,6 +44,8 @@ type entry struct {
 	paid events.Spent
 	// calls are the queued and the leased calls of the task.
 	calls dispatch.Calls
+	// changedAt is when the newest commit was made that is in the log.
+	changedAt time.Time
 	// progress maps the keys of running steps to their progress. version counts changes that watchers can see.
 	progress map[string]work.Progress
 	// output is the output of running calls, nil while nobody watches it.
@@ -328,7 +330,7 @@ func (en *engine) revive(e *entry) {
 		en.finished.add(e)
 		return
 	}
-	en.listed.update(e)
+	en.listed.loaded(e)
 	en.people.update(e)
 	en.ledgers.settle(e)
 	en.queue.reviveLeases(e)

@@ -50,7 +50,7 @@ func (op *operations) Figures() Figures {
 	op.lock()
 	defer op.unlock()
 	if f.Finished = finished; !counted {
-		f.Finished = len(op.engine.listed.lines) - len(op.engine.listed.open)
+		f.Finished = len(op.engine.listed.lines)
 	}
 	d := op.engine.queue.dispatcher
 	f.Waits, f.Running = d.Waits(), d.Running()

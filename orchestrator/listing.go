@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"math"
 	"path"
 	"slices"
 	"strconv"
@@ -17,19 +18,20 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// listing holds the summaries of tasks for lists. This package calls a summary a line. There is a line for every open task and
-// for the newest finished tasks. The lines of older finished tasks are read from the log.
+// listing tells the index of lists what changes. As long as the index lacks finished tasks, it also holds the summaries of the newest
+// ones; this package calls a summary a line. The lines of older finished tasks are read from the log. Only the index has the lines of
+// open tasks.
 type listing struct {
-	// keep is the maximum number of finished tasks with a line.
+	// keep is the maximum number of lines.
 	keep  int
 	lines map[events.TaskID]*api.Summary
-	// open holds the lines of open tasks.
-	open map[events.TaskID]*api.Summary
-	// ended holds finished tasks in the order of their end.
+	// ended holds the tasks with lines in the order of their end.
 	ended []events.TaskID
 	// forgottenUntil is a time limit: every finished task without a line, live or archived, was submitted and ended at this time
 	// or earlier. It is zero if there is no such task.
 	forgottenUntil time.Time
+	// indexed is set when the index has all finished tasks. Then there are no lines.
+	indexed bool
 	// index receives every change of a line.
 	index Lists
 }
@@ -41,6 +43,12 @@ func (l *listing) raiseForgotten(at time.Time) {
 	}
 }
 
+// leaveToIndex removes all lines, because the index has them.
+func (l *listing) leaveToIndex() {
+	endOfTime := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+	l.indexed, l.lines, l.ended, l.forgottenUntil = true, nil, nil, endOfTime
+}
+
 func (l *listing) markArchived(id events.TaskID) {
 	if line := l.lines[id]; line != nil {
 		line.Archived = true
@@ -48,44 +56,62 @@ func (l *listing) markArchived(id events.TaskID) {
 	l.index.MarkArchived(id)
 }
 
-// update updates the line of a task.
+// committed updates the line of a task after a commit, if the commit has changed it. The time of an open task is only in its entry,
+// where addReasons finds it.
+func (l *listing) committed(e *entry, list []events.Event) {
+	e.changedAt = e.task.UpdatedAt
+	if e.task.State.Terminal() || slices.ContainsFunc(list, changesLine) {
+		l.update(e)
+	}
+}
+
+// changesLine reports whether an event may change the line of its task, except for its time.
+func changesLine(e events.Event) bool {
+	switch e.Data.(type) {
+	case *events.Submitted, *events.Moved, *events.Paused:
+		return true
+	default:
+		return false
+	}
+}
+
+// loaded updates the line of a task that was read from the log. An old task that was read on request is where lists find it.
+func (l *listing) loaded(e *entry) {
+	e.changedAt = e.task.UpdatedAt
+	if e.task.State.Terminal() && !e.open && !e.unsynced && l.isForgotten(e.task) {
+		return
+	}
+	l.update(e)
+}
+
 func (l *listing) update(e *entry) {
-	t := e.task
-	line := l.lines[e.id]
-	if line == nil {
-		if t.State.Terminal() && !e.open && l.isForgotten(t) {
-			return // a line for this task would evict the line of a newer task
-		}
-		if l.lines == nil {
-			l.lines = map[events.TaskID]*api.Summary{}
-		}
-		line = new(lineOfTask(t))
-		line.State = "" // it is set below
-		l.lines[e.id] = line
-		if !t.State.Terminal() {
-			if l.open == nil {
-				l.open = map[events.TaskID]*api.Summary{}
-			}
-			l.open[e.id] = line
-		}
+	line := lineOfTask(e.task)
+	line.Archived = e.archived
+	l.index.Put(line, e.seq)
+	if line.State.Terminal() && !l.indexed {
+		l.addFinished(e, line)
 	}
-	if line.Priority == "" { // it is from the log's index
-		copyOrigin(line, lineOfTask(t))
+}
+
+// addFinished sets the line of a finished task. A task that was evicted gets none, because it would evict a newer one.
+func (l *listing) addFinished(e *entry, line api.Summary) {
+	known := l.lines[e.id]
+	if known != nil {
+		line.Archived = line.Archived || known.Archived
+		*known = line
+		return
 	}
-	switch {
-	case !t.State.Terminal() || line.State.Terminal():
-	case line.State != "":
-		delete(l.open, e.id)
-		l.addEnded(e.id)
-	default: // an old task that was read on request
+	if e.open || !l.isForgotten(e.task) {
+		l.setLine(&line)
 		l.addEnded(e.id)
 	}
-	changed := line.State != t.State || line.Reason != t.Reason || line.Block != t.Block || line.Paused != t.Paused
-	line.State, line.Reason, line.Block, line.Paused, line.UpdatedAt = t.State, t.Reason, t.Block, t.Paused, t.UpdatedAt
-	line.Archived = line.Archived || e.archived
-	if changed || t.State.Terminal() { // addReasons knows the times of open tasks
-		l.index.Put(*line, e.seq)
+}
+
+func (l *listing) setLine(line *api.Summary) {
+	if l.lines == nil {
+		l.lines = map[events.TaskID]*api.Summary{}
 	}
+	l.lines[line.ID] = line
 }
 
 // copyOrigin copies the fields of a line that never change and that the log's index does not contain.
@@ -114,11 +140,8 @@ func (l *listing) isForgotten(t *statemachine.Task) bool {
 
 // addHead adds the line of a finished task from its entry in the log's index.
 func (l *listing) addHead(h events.Head) {
-	if l.lines == nil {
-		l.lines = map[events.TaskID]*api.Summary{}
-	}
 	_, known := l.lines[h.Task]
-	l.lines[h.Task] = new(lineOf(h))
+	l.setLine(new(lineOf(h)))
 	if !known {
 		l.addEnded(h.Task)
 	}
@@ -170,7 +193,10 @@ func (rd *reader) listIndexed(ctx context.Context, lists Lists, r api.ListReques
 	reply, more := api.ListReply{}, false
 	switch {
 	case r.Tree != "" && r.Dead:
-		return rd.listHeads(ctx, r)
+		all := api.ListRequest{Dead: true, Limit: math.MaxInt}
+		dead, _ := lists.List(all, nil, deadLetter{rd}.has)
+		dead, _ = rd.withUnreadable(lists, all, nil, dead, false)
+		return rd.tree(ctx, r, dead)
 	case r.Tree != "":
 		reply.Tasks, reply.Omitted = lists.Tree(r.Tree, r.Limit, maxParents)
 	default:
@@ -187,7 +213,7 @@ func (rd *reader) listIndexed(ctx context.Context, lists Lists, r api.ListReques
 	return reply, nil
 }
 
-// listHeads answers from the lines in memory. It reads the log's index only if a task that was evicted from memory may belong to
+// listHeads answers from the lines of the open tasks and those in memory. It reads the log's index only if a task that was evicted from memory may belong to
 // the page.
 func (rd *reader) listHeads(ctx context.Context, r api.ListRequest) (api.ListReply, error) {
 	lines, forgotten, err := rd.remembered()
@@ -204,7 +230,7 @@ func (rd *reader) listHeads(ctx context.Context, r api.ListRequest) (api.ListRep
 	return rd.page(ctx, r, lines)
 }
 
-// openOnly reports whether a request selects open tasks only. All open tasks are in memory.
+// openOnly reports whether a request selects open tasks only. The index of lists has all of them.
 func openOnly(r api.ListRequest) bool {
 	return len(r.States) > 0 && !slices.ContainsFunc(r.States, statemachine.State.Terminal)
 }
@@ -223,33 +249,38 @@ func (rd *reader) lines(ctx context.Context) ([]api.Summary, error) {
 	return rd.addForgotten(ctx, lines)
 }
 
-// remembered returns the lines in memory, and listing.forgottenUntil.
+// remembered returns the lines of the open tasks and those of the finished tasks in memory, and listing.forgottenUntil. It reads the
+// open ones first, so that it misses no task that ends meanwhile.
 func (rd *reader) remembered() ([]api.Summary, time.Time, error) {
 	if err := rd.serving(); err != nil {
 		return nil, time.Time{}, err
 	}
+	lines := slices.Collect(rd.cfg.Lists.OpenLines())
 	rd.lock()
 	defer rd.unlock()
-	lines := make([]api.Summary, 0, len(rd.engine.listed.lines))
-	for _, line := range rd.engine.listed.lines {
+	finished := rd.engine.listed.lines
+	lines = slices.DeleteFunc(lines, func(line api.Summary) bool { return finished[line.ID] != nil })
+	lines = slices.Grow(lines, len(finished))
+	for _, line := range finished {
 		lines = append(lines, *line)
 	}
 	return rd.markUnreadable(lines), rd.engine.listed.forgottenUntil, nil
 }
 
-// markUnreadable marks the lines of open tasks whose histories cannot be read, and adds the missing lines of such tasks. mu
-// must be held.
+// markUnreadable marks the lines of tasks whose histories cannot be read, and adds the missing lines of such tasks. mu must be held.
 func (rd *reader) markUnreadable(lines []api.Summary) []api.Summary {
 	if len(rd.engine.concurrencyKeys.unread) == 0 {
 		return lines
 	}
+	marked := map[events.TaskID]bool{}
 	for i := range lines {
 		if u, ok := rd.engine.concurrencyKeys.unread[lines[i].ID]; ok && unreadableHistory(u.err) {
 			lines[i].Unreadable, lines[i].Reason = u.err.Code, u.err.Message
+			marked[lines[i].ID] = true
 		}
 	}
 	for id, u := range rd.engine.concurrencyKeys.unread {
-		if unreadableHistory(u.err) && rd.engine.listed.lines[id] == nil {
+		if unreadableHistory(u.err) && !marked[id] {
 			lines = append(lines, unreadableLine(id, u.err))
 		}
 	}
@@ -384,11 +415,15 @@ func (rd *reader) addReasons(ctx context.Context, page []api.Summary) {
 	defer rd.unlock()
 	for i := range page {
 		line := &page[i]
-		if known := rd.engine.listed.open[line.ID]; known != nil && !line.State.Terminal() {
-			line.UpdatedAt = known.UpdatedAt
+		e := rd.engine.tasks[line.ID]
+		if e == nil || line.State.Terminal() {
+			continue
 		}
-		if line.Reason == "" && !line.State.Terminal() {
-			line.Reason = rd.waitsFor(rd.engine.tasks[line.ID])
+		if e.open && !e.changedAt.IsZero() {
+			line.UpdatedAt = e.changedAt
+		}
+		if line.Reason == "" {
+			line.Reason = rd.waitsFor(e)
 		}
 	}
 }

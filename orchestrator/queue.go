@@ -66,9 +66,9 @@ func (rd *reader) appendQueued(tasks []api.QueuedTask, r api.QueueRequest, lines
 	rd.lock()
 	defer rd.unlock()
 	for i := range lines {
-		line := rd.engine.listed.open[lines[i].ID]
-		if line == nil || len(tasks) == r.Limit {
-			continue // it has ended since, or is not needed
+		line := &lines[i]
+		if len(tasks) == r.Limit || !rd.engine.renew(line) {
+			continue // it is not needed, or has ended since
 		}
 		view := statemachine.ViewOf(line.State, line.Block)
 		if q := rd.queuedTask(line, view); matchesStatus(r, view) && matchesAgent(r, q) {
@@ -77,6 +77,18 @@ func (rd *reader) appendQueued(tasks []api.QueuedTask, r api.QueueRequest, lines
 		}
 	}
 	return tasks
+}
+
+// renew brings the line of a task that was open a moment ago up to date. It returns false if the task has ended since. mu must be held.
+func (en *engine) renew(line *api.Summary) bool {
+	e := en.tasks[line.ID]
+	if e == nil {
+		return en.asleep[line.ID] != nil || en.concurrencyKeys.isUnread(line.ID)
+	}
+	if t := e.task; t != nil && !e.busy { // else the task may be ahead of the log
+		line.State, line.Reason, line.Block, line.Paused = t.State, t.Reason, t.Block, t.Paused
+	}
+	return e.open
 }
 
 // matchesStatus reports whether a task matches the status of a request, which may have changed since the index was asked.

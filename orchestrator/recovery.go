@@ -150,21 +150,8 @@ func (rc *recovery) indexLoop(ctx context.Context) {
 // saveIndex writes the index for position seq of the log. Later changes may be in the index as well.
 func (rc *recovery) saveIndex(ctx context.Context, seq uint64) {
 	index := events.Index{Seq: seq}
-	rc.lock()
-	ids, partial := rc.engine.listed.ids(), !rc.engine.listed.forgottenUntil.IsZero()
-	index.Heads = make([]events.Head, 0, len(rc.engine.concurrencyKeys.unread)+len(ids))
-	for id := range rc.engine.concurrencyKeys.unread {
-		index.Heads = append(index.Heads, events.Head{Task: id})
-	}
-	rc.unlock()
-	index.Partial = partial
-	for part := range slices.Chunk(ids, indexChunk) { // the next start reads changes made meanwhile, because they come after seq
-		rc.lock()
-		for _, id := range part {
-			rc.indexTask(id, &index)
-		}
-		rc.unlock()
-	}
+	rc.indexOpen(&index)
+	rc.indexFinished(&index) // after the open ones: a later head replaces an earlier one
 	if err := rc.cfg.Indexes.SaveIndex(ctx, index); err != nil {
 		rc.cfg.Logger.WarnContext(ctx, "index_not_written", slog.Any("error", err))
 	}
@@ -173,30 +160,55 @@ func (rc *recovery) saveIndex(ctx context.Context, seq uint64) {
 // indexChunk is how many tasks are processed before mu is released for other goroutines.
 const indexChunk = 250
 
-// indexTask adds a task in memory to an index. mu must be held.
-func (rc *recovery) indexTask(id events.TaskID, index *events.Index) {
-	s := rc.engine.listed.lines[id]
-	if s == nil || s.Archived {
-		return
+// indexOpen adds the ids of the open tasks to an index, and the sleepers among them. The next start reads changes made meanwhile,
+// because they come after the position of the index.
+func (rc *recovery) indexOpen(index *events.Index) {
+	index.Heads = make([]events.Head, 0, rc.cfg.Lists.Open())
+	rc.lock()
+	for id := range rc.engine.concurrencyKeys.unread { // before the others, so that it misses none that is read meanwhile
+		index.Heads = append(index.Heads, events.Head{Task: id})
 	}
-	index.Heads = append(index.Heads, events.Head{
-		Task: s.ID, State: string(s.State), At: s.UpdatedAt, Name: s.Name, Parent: s.Parent, Created: s.CreatedAt,
-	})
-	if s.State.Terminal() {
-		return
+	rc.unlock()
+	for h := range rc.cfg.Lists.OpenHeads() {
+		index.Heads = append(index.Heads, events.Head{Task: h.Task})
 	}
-	if a := rc.engine.sleeperOf(s, index.Seq); a != nil {
-		index.Asleep = append(index.Asleep, events.Sleeper{Task: id, Note: decide.MustJSON(a)})
+	for part := range slices.Chunk(index.Heads, indexChunk) {
+		for _, a := range rc.sleepersOf(part, index.Seq) {
+			index.Asleep = append(index.Asleep, events.Sleeper{Task: a.Line.ID, Note: decide.MustJSON(a)})
+		}
 	}
 }
 
-// ids returns the open tasks and, in the order of their end, the finished ones.
-func (l *listing) ids() []events.TaskID {
-	ids := make([]events.TaskID, 0, len(l.open)+len(l.ended))
-	for id := range l.open {
-		ids = append(ids, id)
+// sleepersOf returns the sleepers among open tasks.
+func (rc *recovery) sleepersOf(part []events.Head, seq uint64) (all []*sleeper) {
+	rc.lock()
+	defer rc.unlock()
+	for i := range part {
+		if a := rc.engine.sleeperOf(part[i].Task, seq); a != nil {
+			all = append(all, a)
+		}
 	}
-	return append(ids, l.ended...)
+	return all
+}
+
+// indexFinished adds the lines of finished tasks to an index, in the order of their end. There are none if the index of lists has all
+// finished tasks, which the next start reads from its file.
+func (rc *recovery) indexFinished(index *events.Index) {
+	rc.lock()
+	ended := slices.Clone(rc.engine.listed.ended)
+	index.Partial = !rc.engine.listed.forgottenUntil.IsZero()
+	rc.unlock()
+	for part := range slices.Chunk(ended, indexChunk) {
+		rc.lock()
+		for _, id := range part {
+			if s := rc.engine.listed.lines[id]; s != nil && !s.Archived {
+				index.Heads = append(index.Heads, events.Head{
+					Task: s.ID, State: string(s.State), At: s.UpdatedAt, Name: s.Name, Parent: s.Parent, Created: s.CreatedAt,
+				})
+			}
+		}
+		rc.unlock()
+	}
 }
 
 // restoreSleepers adds the sleepers of an index that have not changed since, so that their histories are not read now. mu must
@@ -209,7 +221,7 @@ func (rc *recovery) restoreSleepers(all []events.Sleeper, f *recoveryScan) {
 		}
 		delete(f.open, s.Task)
 		rc.engine.asleep[s.Task] = a
-		rc.engine.listed.addOpen(&a.Line)
+		rc.cfg.Lists.Put(a.Line, 0)
 		rc.engine.people.sleeps(a)
 		rc.quota.add(a.share())
 		rc.timers.setMaybe(a.Wake, s.Task)

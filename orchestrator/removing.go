@@ -139,8 +139,7 @@ func (ar *archiver) removeSome(ctx context.Context, part []dueTask) (int, error)
 	part = slices.DeleteFunc(slices.Clone(part), func(t dueTask) bool { return ar.cfg.Holds.Held(t.family) })
 	ar.lock()
 	ids := slices.DeleteFunc(idsOf(part), func(id events.TaskID) bool {
-		e := ar.engine.tasks[id]
-		return e != nil && (e.task == nil || !e.idle())
+		return ar.inUse(id)
 	})
 	ar.unlock()
 	if len(ids) == 0 {
@@ -205,6 +204,7 @@ func familiesOf(due []dueTask, size int) iter.Seq[[]dueTask] {
 func (ar *archiver) dueTasks(ctx context.Context) (due []dueTask, counts kept, err error) {
 	now, rules, held := ar.now(), ar.cfg.Limits.Retention.times(), ar.cfg.Holds.Tasks()
 	shortest, f := rules.Shortest(), newFamilies()
+	ar.addLive(&f) // before the archived ones, so that it misses no task that is archived meanwhile
 	for h, err := range ar.archivedHeads(ctx) {
 		if err != nil {
 			return nil, counts, err
@@ -221,16 +221,29 @@ func (ar *archiver) dueTasks(ctx context.Context) (due []dueTask, counts kept, e
 		}
 		f.add(h.Task, entry, isDue)
 	}
+	due, err = f.due(func(id events.TaskID) (bool, error) { return ar.exists(ctx, id) })
+	counts.withFamily = len(f.entries) - len(due)
+	return due, counts, err
+}
+
+// addLive adds the tasks that are not archived.
+func (ar *archiver) addLive(f *families) {
+	for h := range ar.cfg.Lists.OpenHeads() {
+		f.add(h.Task, dueHead{parent: h.Parent}, false)
+	}
+	if ar.cfg.Lists.Complete() {
+		for h := range ar.cfg.Lists.Heads(false, time.Time{}) {
+			f.add(h.Task, dueHead{parent: h.Parent}, false)
+		}
+		return
+	}
 	ar.lock()
+	defer ar.unlock()
 	for id, line := range ar.engine.listed.lines {
 		if !line.Archived {
 			f.add(id, dueHead{parent: line.Parent}, false)
 		}
 	}
-	ar.unlock()
-	due, err = f.due(func(id events.TaskID) (bool, error) { return ar.exists(ctx, id) })
-	counts.withFamily = len(f.entries) - len(due)
-	return due, counts, err
 }
 
 // kept counts tasks that are due but stay.

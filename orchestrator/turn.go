@@ -231,7 +231,7 @@ func (en *engine) discard(e *entry, err error, done func(error)) {
 
 // followUp applies the consequences of a durable commit. mu must be held.
 func (en *engine) followUp(e *entry, t *decide.Turn) {
-	en.listed.update(e)
+	en.listed.committed(e, t.Events)
 	en.people.committed(e, t.Events)
 	en.quota.countSteps(e)
 	for _, event := range t.Events {
