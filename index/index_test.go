@@ -172,6 +172,7 @@ func (w *world) checkAll() {
 		w.checkQueue()
 	}
 	w.checkHeads()
+	w.checkOpen()
 	finished := 0
 	for id, s := range w.lines {
 		if s.State.Terminal() {

@@ -66,3 +66,10 @@ func dueTasksOf(ids []events.TaskID) []dueTask {
 	}
 	return due
 }
+
+// Lines returns the number of finished tasks whose summaries are kept beside the index of lists.
+func (o *Orchestrator) Lines() int {
+	o.lock()
+	defer o.unlock()
+	return len(o.listed.lines)
+}
