@@ -24,11 +24,17 @@ type contents struct {
 
 func (x *contents) change(c *change) {
 	if x.pending.add(c) && x.applying.CompareAndSwap(false, true) {
-		go func() {
-			x.lock()
-			x.mu.Unlock()
-			x.applying.Store(false)
-		}()
+		go x.applyPending()
+	}
+}
+
+// applyPending applies the pending changes, also those that come while it ends and start no other goroutine.
+func (x *contents) applyPending() {
+	for mine := true; mine; {
+		x.lock()
+		x.mu.Unlock()
+		x.applying.Store(false)
+		mine = x.pending.full() && x.applying.CompareAndSwap(false, true)
 	}
 }
 

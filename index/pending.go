@@ -42,6 +42,13 @@ func (p *pending) add(c *change) bool {
 	return len(p.changes) >= maxPending
 }
 
+// full reports whether there are enough changes to apply them.
+func (p *pending) full() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.changes) >= maxPending
+}
+
 // take removes and returns the changes. They are valid until free.
 func (p *pending) take() []change {
 	p.mu.Lock()
