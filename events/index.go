@@ -5,13 +5,13 @@ import (
 	"iter"
 )
 
-// Index is a snapshot of all tasks at a position of the log, so that after a restart the owner reads only the heads of
+// Index is a snapshot of the tasks at a position of the log, so that after a restart the owner reads only the heads of
 // later commits. It is derived data: without an index the owner reads every head.
 type Index struct {
 	// Seq is the position up to which the index includes every commit. It may include later commits.
 	Seq uint64
-	// Heads are the heads of all open tasks and of the newest finished ones. Only Task, State, At, Name, Parent and
-	// Created are set. An empty State marks an open task; only its id is known.
+	// Heads are all open tasks, and then the heads of the newest finished ones, as far as no other index has them. An empty State
+	// marks an open task; only its id is set. Of the others, Task, State, At, Name, Parent and Created are set.
 	Heads []Head
 	// Partial is true when Heads lacks some finished tasks.
 	Partial bool

@@ -159,7 +159,8 @@ type Limits struct {
 	// MaxWaiting limits the requests that wait for a change. Default 12,000.
 	MaxWaiting int
 	// KeepOpen is how many finished tasks stay in memory completely, as long as they have at most KeepOpenSteps steps together.
-	// KeepListed is how many stay as a summary for lists. Default 4,096, 8,192 and 50,000; 10,000 if Lists has all finished tasks.
+	// KeepListed is how many stay as a summary for lists as long as Lists does not have all finished tasks. Default 4,096, 8,192 and
+	// 10,000; 50,000 if Lists never has them.
 	// Older tasks are read from the log on request, also after Shed.
 	KeepOpen, KeepOpenSteps, KeepListed int
 	// ArchiveAfter is how long after its end a task moves to the archive. Default 1 h.

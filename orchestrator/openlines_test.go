@@ -2,7 +2,9 @@ package orchestrator_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,4 +115,46 @@ func TestListsKnowTheNewestCommit(t *testing.T) {
 		line := n.list(api.ListRequest{})[0]
 		assert.Equal(t, time.Second, line.UpdatedAt.Sub(line.CreatedAt))
 	})
+}
+
+// Before the index of lists is complete, lists equal those after.
+func TestListsEqualBeforeTheIndexIsComplete(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(4) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(seed, 3))
+			log := &indexed{Log: memlog.New(memlog.Config{})}
+			var ids []events.TaskID
+			for range 3 {
+				late := &lateLists{Lists: index.New("", ""), read: make(chan struct{})}
+				n := start(t, log.Log, func(c *orchestrator.Config) {
+					c.Log, c.Indexes, c.Lists, c.Limits.KeepListed, c.Limits.KeepOpen = log, log, late, 5, 5
+				})
+				for range 40 {
+					ids = act(t, n, r, ids)
+				}
+				settle(t, n, ids)
+				requests, before := make([]api.ListRequest, 40), make([]string, 40)
+				for i := range requests {
+					requests[i] = request(r, ids)
+					before[i] = pageOf(t, n, requests[i])
+				}
+				assert.False(t, late.Complete())
+				close(late.read)
+				require.Eventually(t, late.Complete, time.Minute, time.Millisecond)
+				for i := range requests {
+					assert.Equal(t, before[i], pageOf(t, n, requests[i]), "%+v", requests[i])
+				}
+				n.stop()
+			}
+		})
+	}
+}
+
+func pageOf(t *testing.T, n *node, r api.ListRequest) string {
+	t.Helper()
+	page, err := n.List(t.Context(), r)
+	require.NoError(t, err)
+	return asJSON(t, page)
 }

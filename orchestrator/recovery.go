@@ -26,8 +26,8 @@ type recovery struct {
 }
 
 // A restart must find the open tasks among all tasks in the log. To avoid reading the head of every task, an index of the open
-// and the newest finished tasks is written next to the log, from time to time and at the end. A restart reads only the index
-// and the heads of later commits.
+// tasks, and of the newest finished ones as long as Lists lacks some, is written next to the log, from time to time and at the end. A
+// restart reads only the index and the heads of later commits.
 
 // An index is written every indexEvery if the log has grown by indexGrowth commits since the last one.
 const (
