@@ -41,7 +41,7 @@ func putOpen(x *index.Index, tasks int) []events.TaskID {
 	for i := range tasks {
 		at := began.Add(time.Duration(i) * time.Microsecond)
 		line := api.Summary{ID: events.NewTaskID(at), State: statemachine.NeedsAction, Priority: []string{"critical", "high", "normal", "low"}[i%4], CreatedAt: at, UpdatedAt: at}
-		x.Put(line, uint64(i)) //nolint:gosec // not negative
+		x.Put(line, uint64(i))
 		ids = append(ids, line.ID)
 	}
 	return ids

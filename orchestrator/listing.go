@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"maps"
 	"math"
 	"path"
 	"slices"
@@ -255,36 +256,45 @@ func (rd *reader) remembered() ([]api.Summary, time.Time, error) {
 	if err := rd.serving(); err != nil {
 		return nil, time.Time{}, err
 	}
-	lines := slices.Collect(rd.cfg.Lists.OpenLines())
-	rd.lock()
-	defer rd.unlock()
-	finished := rd.engine.listed.lines
-	lines = slices.DeleteFunc(lines, func(line api.Summary) bool { return finished[line.ID] != nil })
-	lines = slices.Grow(lines, len(finished))
-	for _, line := range finished {
-		lines = append(lines, *line)
+	open := slices.Collect(rd.cfg.Lists.OpenLines())
+	lines, forgotten := rd.finishedLines()
+	ended := make(map[events.TaskID]bool, len(lines))
+	for i := range lines {
+		ended[lines[i].ID] = true
 	}
-	return rd.markUnreadable(lines), rd.engine.listed.forgottenUntil, nil
+	lines = slices.Grow(lines, len(open))
+	for i := range open {
+		if !ended[open[i].ID] {
+			lines = append(lines, open[i])
+		}
+	}
+	return rd.markUnreadable(lines), forgotten, nil
 }
 
-// markUnreadable marks the lines of tasks whose histories cannot be read, and adds the missing lines of such tasks. mu must be held.
+// finishedLines returns the lines of the finished tasks in memory, and listing.forgottenUntil.
+func (rd *reader) finishedLines() ([]api.Summary, time.Time) {
+	rd.lock()
+	defer rd.unlock()
+	lines := make([]api.Summary, 0, len(rd.engine.listed.lines))
+	for _, line := range rd.engine.listed.lines {
+		lines = append(lines, *line)
+	}
+	return lines, rd.engine.listed.forgottenUntil
+}
+
+// markUnreadable marks the lines of tasks whose histories cannot be read, and adds the missing lines of such tasks.
 func (rd *reader) markUnreadable(lines []api.Summary) []api.Summary {
-	if len(rd.engine.concurrencyKeys.unread) == 0 {
+	unreadable := rd.unreadable()
+	if len(unreadable) == 0 {
 		return lines
 	}
-	marked := map[events.TaskID]bool{}
 	for i := range lines {
-		if u, ok := rd.engine.concurrencyKeys.unread[lines[i].ID]; ok && unreadableHistory(u.err) {
-			lines[i].Unreadable, lines[i].Reason = u.err.Code, u.err.Message
-			marked[lines[i].ID] = true
+		if u, ok := unreadable[lines[i].ID]; ok {
+			lines[i].Unreadable, lines[i].Reason = u.Unreadable, u.Reason
+			delete(unreadable, lines[i].ID)
 		}
 	}
-	for id, u := range rd.engine.concurrencyKeys.unread {
-		if unreadableHistory(u.err) && !marked[id] {
-			lines = append(lines, unreadableLine(id, u.err))
-		}
-	}
-	return lines
+	return slices.AppendSeq(lines, maps.Values(unreadable))
 }
 
 // checkList validates a request and fills in the defaults.
