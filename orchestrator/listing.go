@@ -115,6 +115,15 @@ func (l *listing) setLine(line *api.Summary) {
 	l.lines[line.ID] = line
 }
 
+// finished returns copies of the lines of the finished tasks.
+func (l *listing) finished() []api.Summary {
+	lines := make([]api.Summary, 0, len(l.lines))
+	for _, line := range l.lines {
+		lines = append(lines, *line)
+	}
+	return lines
+}
+
 // copyOrigin copies the fields of a line that never change and that the log's index does not contain.
 func copyOrigin(to *api.Summary, from api.Summary) {
 	to.Labels, to.Priority, to.Requestor, to.Via, to.Session = from.Labels, from.Priority, from.Requestor, from.Via, from.Session
@@ -257,7 +266,9 @@ func (rd *reader) remembered() ([]api.Summary, time.Time, error) {
 		return nil, time.Time{}, err
 	}
 	open := slices.Collect(rd.cfg.Lists.OpenLines())
-	lines, forgotten := rd.finishedLines()
+	rd.lock()
+	lines, forgotten := rd.engine.listed.finished(), rd.engine.listed.forgottenUntil
+	rd.unlock()
 	ended := make(map[events.TaskID]bool, len(lines))
 	for i := range lines {
 		ended[lines[i].ID] = true
@@ -269,17 +280,6 @@ func (rd *reader) remembered() ([]api.Summary, time.Time, error) {
 		}
 	}
 	return rd.markUnreadable(lines), forgotten, nil
-}
-
-// finishedLines returns the lines of the finished tasks in memory, and listing.forgottenUntil.
-func (rd *reader) finishedLines() ([]api.Summary, time.Time) {
-	rd.lock()
-	defer rd.unlock()
-	lines := make([]api.Summary, 0, len(rd.engine.listed.lines))
-	for _, line := range rd.engine.listed.lines {
-		lines = append(lines, *line)
-	}
-	return lines, rd.engine.listed.forgottenUntil
 }
 
 // markUnreadable marks the lines of tasks whose histories cannot be read, and adds the missing lines of such tasks.

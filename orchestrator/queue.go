@@ -67,7 +67,7 @@ func (rd *reader) appendQueued(tasks []api.QueuedTask, r api.QueueRequest, lines
 	defer rd.unlock()
 	for i := range lines {
 		line := &lines[i]
-		if len(tasks) == r.Limit || !rd.renew(line) {
+		if len(tasks) == r.Limit || !renew(line, rd.engine) {
 			continue // it is not needed, or has ended since
 		}
 		view := statemachine.ViewOf(line.State, line.Block)
@@ -80,10 +80,10 @@ func (rd *reader) appendQueued(tasks []api.QueuedTask, r api.QueueRequest, lines
 }
 
 // renew brings the line of a task that was open a moment ago up to date. It returns false if the task has ended since. mu must be held.
-func (rd *reader) renew(line *api.Summary) bool {
-	e := rd.engine.tasks[line.ID]
+func renew(line *api.Summary, en *engine) bool {
+	e := en.tasks[line.ID]
 	if e == nil {
-		return rd.engine.asleep[line.ID] != nil || rd.engine.concurrencyKeys.isUnread(line.ID)
+		return en.asleep[line.ID] != nil || en.concurrencyKeys.isUnread(line.ID)
 	}
 	if t := e.task; t != nil && !e.busy { // else the task may be ahead of the log
 		line.State, line.Reason, line.Block, line.Paused = t.State, t.Reason, t.Block, t.Paused
