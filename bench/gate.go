@@ -105,6 +105,10 @@ func (b *gateBench) measure(ctx context.Context, g gatedCall, n int) (checked, b
 		Task: call.Task, State: statemachine.InProgress, Root: b.root, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 		Progress: func(float64, float64, string) {}, Record: func(events.Kind, events.Payload) {},
 	}
+	args, err := tool.Check(call.Args) // with the defaults, which the worker fills in
+	if err != nil {
+		return 0, 0, err
+	}
 	with, without := make([]float64, n), make([]float64, n)
 	for i := range n {
 		began := time.Now()
@@ -112,7 +116,7 @@ func (b *gateBench) measure(ctx context.Context, g gatedCall, n int) (checked, b
 			return 0, 0, out.Error
 		}
 		between := time.Now()
-		if _, err := tool.Call(ctx, env, call.Args); err != nil {
+		if _, err := tool.Call(ctx, env, args); err != nil {
 			return 0, 0, err
 		}
 		with[i], without[i] = micros(between.Sub(began)), micros(time.Since(between))

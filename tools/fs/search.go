@@ -215,7 +215,7 @@ func (h *hits) add(line []byte) {
 	}
 	text, cut := clip(line, maxLine)
 	if h.reserve(len(h.out.Matches), len(h.file)+len(text)) {
-		h.out.Matches = append(h.out.Matches, grepMatch{h.file, h.line, text})
+		h.out.Matches = append(h.out.Matches, grepMatch{h.file, h.line, string(text)})
 		h.out.Truncated = h.out.Truncated || cut
 	}
 }

@@ -85,12 +85,14 @@ func (v *view) add(line []byte, hasBreak bool) {
 		body = []byte(tools.HiddenLine)
 	}
 	text, cut := clip(body, maxLine)
-	number := strconv.FormatInt(v.lines, 10)
-	if v.text.Len()+len(number)+len(text)+2 > maxText {
+	var room [24]byte
+	number := append(strconv.AppendInt(room[:0], v.lines, 10), '\t')
+	if v.text.Len()+len(number)+len(text)+1 > maxText {
 		v.limit = v.shown
 		return
 	}
-	v.text.WriteString(number + "\t" + text)
+	v.text.Write(number)
+	v.text.Write(text)
 	if hasBreak {
 		v.text.WriteByte('\n')
 	}
@@ -101,12 +103,15 @@ func (v *view) add(line []byte, hasBreak bool) {
 func (v *view) sha256() string { return hex.EncodeToString(v.hash.Sum(nil)) }
 
 // clip returns at most limit characters of line as valid UTF-8, and whether it dropped any.
-func clip(line []byte, limit int) (string, bool) {
-	text := strings.ToValidUTF8(string(line), string(utf8.RuneError))
+func clip(line []byte, limit int) ([]byte, bool) {
+	text := line
+	if !utf8.Valid(text) {
+		text = bytes.ToValidUTF8(text, []byte(string(utf8.RuneError)))
+	}
 	if len(text) <= limit {
 		return text, false
 	}
-	for i := range text {
+	for i := range string(text) {
 		if limit == 0 {
 			return text[:i], true
 		}
