@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -72,7 +71,7 @@ func (p *Policy) askFor(c *Call) *Ask {
 
 // askOutside asks for an approval of paths that the call writes outside of the task's workspace (S0-034).
 func (p *Policy) askOutside(c *Call) *Ask {
-	for _, field := range slices.Sorted(maps.Keys(c.Paths)) {
+	for _, field := range c.pathFields() {
 		name := filepath.Clean(c.Paths[field])
 		if access(c.Spec, field) == tools.ReadPath || c.mayWrite(name) || c.allowed(func(a Allow) bool { return p.deliverable(name, a.Paths) }) {
 			continue

@@ -96,8 +96,11 @@ func (p *Policy) Admit(c *Call) error {
 //  8. the policy file: FORBIDDEN with the reason POLICY_DENIED; no approval lifts it
 //  9. the approval rule of the tool (S0-004), to which the policy file may add its own
 func (p *Policy) Decide(c *Call) (*Ask, error) {
-	for _, check := range []func(*Call) error{p.checkState, p.checkReadOnly, p.checkRate, p.checkRoots, p.checkProtected, p.checkSecrets, p.checkInteractive, p.checkForced, p.checkRules} {
-		if err := check(c); err != nil {
+	for _, check := range [...]func(*Policy, *Call) error{
+		(*Policy).checkState, (*Policy).checkReadOnly, (*Policy).checkRate, (*Policy).checkRoots, (*Policy).checkProtected,
+		(*Policy).checkSecrets, (*Policy).checkInteractive, (*Policy).checkForced, (*Policy).checkRules,
+	} {
+		if err := check(p, c); err != nil {
 			return nil, err
 		}
 	}
@@ -157,7 +160,7 @@ func (p *Policy) checkRoots(c *Call) error {
 	if len(c.Roots) == 0 {
 		return nil
 	}
-	for _, field := range slices.Sorted(maps.Keys(c.Paths)) {
+	for _, field := range c.pathFields() {
 		name := c.Paths[field]
 		if !shell.Within(name, c.Workspace) && !slices.ContainsFunc(c.Roots, func(root string) bool { return shell.Within(name, root) }) {
 			return fault.New(fault.OutsideRoot, "%s lies outside of the roots of the client", name).WithField(field)
@@ -207,13 +210,21 @@ type pathAccess struct {
 // accesses lists the paths of a call: those of its inputs, sorted by name, then those of its intent.
 func (c *Call) accesses() []pathAccess {
 	var all []pathAccess
-	for _, field := range slices.Sorted(maps.Keys(c.Paths)) {
+	for _, field := range c.pathFields() {
 		all = append(all, pathAccess{field, filepath.Clean(c.Paths[field]), access(c.Spec, field)})
 	}
 	for _, f := range c.Intent.Files {
 		all = append(all, pathAccess{f.Field, filepath.Clean(f.Path), f.Access})
 	}
 	return all
+}
+
+// pathFields returns the names in Paths, sorted.
+func (c *Call) pathFields() []string {
+	if len(c.Paths) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(c.Paths))
 }
 
 // whyForeign returns why a call may not change a path in the workspace of another task, or "" if it may. It does not

@@ -62,12 +62,15 @@ func (s *shape) value(field string, rule *jsonschema.Schema, v json.RawMessage) 
 // typeFor returns the JSON Schema type of the rule that matches the kind of a value, "" if the rule permits every type.
 // If no type matches, it returns the names of the permitted kinds, joined by "or", and false.
 func typeFor(rule *jsonschema.Schema, kind string) (string, bool) {
-	types := rule.Types
-	if len(types) == 0 {
-		types = []string{rule.Type}
+	if len(rule.Types) == 0 {
+		name := kindNamed(rule.Type)
+		if name == "" || name == kind {
+			return rule.Type, true
+		}
+		return name, false
 	}
-	names := make([]string, 0, len(types))
-	for _, typ := range types {
+	names := make([]string, 0, len(rule.Types))
+	for _, typ := range rule.Types {
 		name := kindNamed(typ)
 		if name == "" || name == kind {
 			return typ, true
@@ -275,6 +278,10 @@ func kindNamed(typ string) string {
 		return "a number"
 	case "array":
 		return "a list"
+	case "string":
+		return "a string"
+	case "boolean":
+		return "a boolean"
 	case "", "null":
 		return typ
 	default:

@@ -102,7 +102,7 @@ func (cl *cleaner) cleanResult(a *attempt, output json.RawMessage) (result, erro
 
 // cleanFact removes the secrets from a fact and returns its size in bytes.
 func (cl *cleaner) cleanFact(a *attempt, fact *events.Event) (int, error) {
-	data, err := json.Marshal(fact)
+	data, err := fact.MarshalJSON() // json.Marshal would only copy it
 	if err != nil {
 		return 0, fault.Wrap(fault.Internal, err, "the tool recorded invalid JSON")
 	}

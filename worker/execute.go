@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -59,8 +60,13 @@ const maxFacts = 10_000
 // serve executes a call and concludes it. It runs in the goroutine of the call.
 func (x *executor) serve(ctx context.Context, a *attempt) {
 	a.startedAt = x.cfg.Clock()
-	res, err := result{}, error(fault.Wrap(fault.Internal, errNoReturn, "the tool failed unexpectedly"))
-	defer func() { x.concludeOnce(ctx, a, res, err) }() // deferred, in case the tool ends the goroutine (runtime.Goexit)
+	res, err := result{}, errNoReturn
+	defer func() { // deferred, in case the tool ends the goroutine (runtime.Goexit)
+		if errors.Is(err, errNoReturn) {
+			err = fault.Wrap(fault.Internal, errNoReturn, "the tool failed unexpectedly")
+		}
+		x.concludeOnce(ctx, a, res, err)
+	}()
 	res, err = x.runChain(ctx, a)
 }
 

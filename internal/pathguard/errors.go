@@ -20,7 +20,10 @@ func (r *Root) outside() error {
 
 // fail converts the error of an operation on rel to a coded error. It returns nil for nil.
 func (r *Root) fail(rel string, err error) error {
-	if err != nil && errors.Is(err, r.escape) {
+	switch {
+	case err == nil:
+		return nil // without the cost of a message
+	case errors.Is(err, r.escape):
 		return r.outside()
 	}
 	return describe(r.Abs(rel), err)
