@@ -40,3 +40,27 @@ func TestEncodedCommitsCanBeDecoded(t *testing.T) {
 	}
 	assert.Equal(t, 3, written)
 }
+
+// Valid and encoding/json, with which outputs are decoded, agree on every text.
+func FuzzValid(f *testing.F) {
+	for _, seed := range []string{
+		``, ` `, `null`, ` true `, `nul`, `01`, `-0`, `-`, `1.`, `1e5`, `1E+05`, `.5`, `""`, `"\ud800"`, `"\udc00\ud800"`, `"\u12"`, `"\x"`, "\"\xff\"", "\"\x00\"", "\"\x7f\"",
+		"\"\u2028\"", `[]`, `[1,]`, `[,]`, `{}`, `{"a":1,"a":2}`, `{"a":1,}`, `{a:1}`, `{"a"}`, `{"a":}`, `{} {}`, "\ufeff{}", "\v1", `{"\ud800":1,"\ud801":2}`, `'a'`, "[\x85]", "[\u00a0]",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		require.Equal(t, json.Valid([]byte(text)), events.Valid([]byte(text)), "%q", text)
+	})
+}
+
+func TestValidToTheSameDepth(t *testing.T) {
+	t.Parallel()
+	for _, depth := range []int{9_999, 10_000, 10_001, 20_000} {
+		for _, text := range []string{
+			strings.Repeat("[", depth) + strings.Repeat("]", depth), strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth),
+		} {
+			assert.Equal(t, json.Valid([]byte(text)), events.Valid([]byte(text)), depth)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/orch-dev/orch/classify/secrets"
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 )
 
@@ -28,7 +29,7 @@ func (s *shape) check(args json.RawMessage) (json.RawMessage, error) {
 	if len(args) == 0 || string(args) == "null" {
 		args = json.RawMessage("{}")
 	}
-	if !utf8.Valid(args) || !json.Valid(args) {
+	if !utf8.Valid(args) || !events.Valid(args) {
 		return nil, fault.New(fault.InvalidFormat, "the arguments are not valid JSON in UTF-8")
 	}
 	if args[0] != '{' {
@@ -87,23 +88,21 @@ func (s *shape) object(field string, rule *jsonschema.Schema, v json.RawMessage)
 	if rule.Properties == nil && rule.AdditionalProperties == nil {
 		return v, nil // a free object
 	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(v, &fields); err != nil {
-		return nil, fault.Wrap(fault.InvalidFormat, err, "is not a valid object").WithField(field)
-	}
+	var room [8]member
+	members := appendMembers(room[:0], v)
 	if rule.Properties == nil {
-		return s.mapping(field, rule, fields)
+		return s.mapping(field, rule, members)
 	}
-	if err := rejectUnknown(field, rule, fields); err != nil {
+	if err := rejectUnknown(field, rule, members); err != nil {
 		return nil, err
 	}
 	out := make([]byte, 0, len(v)+32)
 	for _, name := range rule.PropertyOrder {
-		value, ok := fields[name]
+		value := valueOf(members, name)
 		required := slices.Contains(rule.Required, name)
-		if !ok || string(value) == "null" && (!required || !acceptsNull(rule.Properties[name])) {
+		if value == nil || string(value) == "null" && (!required || !acceptsNull(rule.Properties[name])) {
 			if required {
-				return nil, missing(join(field, name), ok)
+				return nil, missing(join(field, name), value != nil)
 			}
 			value = rule.Properties[name].Default
 			if value == nil {
@@ -128,7 +127,11 @@ func acceptsNull(rule *jsonschema.Schema) bool {
 
 // mapping checks an object with free keys and values of one type. It writes each key once, in order, so that people
 // who review the arguments see the value that is used.
-func (s *shape) mapping(field string, rule *jsonschema.Schema, fields map[string]json.RawMessage) (json.RawMessage, error) {
+func (s *shape) mapping(field string, rule *jsonschema.Schema, members []member) (json.RawMessage, error) {
+	fields := make(map[string]json.RawMessage, len(members))
+	for _, m := range members {
+		fields[string(m.name)] = m.value
+	}
 	var out []byte
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		value, err := s.value(join(field, echo(key)), rule.AdditionalProperties, fields[key])
@@ -211,11 +214,11 @@ func numeric(field, typ string, rule *jsonschema.Schema, v json.RawMessage) (jso
 }
 
 // rejectUnknown returns VALIDATION_ERROR for a field that the schema does not name, with the closest field as a hint.
-func rejectUnknown(field string, rule *jsonschema.Schema, fields map[string]json.RawMessage) error {
+func rejectUnknown(field string, rule *jsonschema.Schema, members []member) error {
 	var unknown []string
-	for name := range fields {
-		if rule.Properties[name] == nil {
-			unknown = append(unknown, name)
+	for _, m := range members {
+		if rule.Properties[string(m.name)] == nil {
+			unknown = append(unknown, string(m.name))
 		}
 	}
 	if len(unknown) == 0 {

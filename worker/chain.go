@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/internal/pause"
@@ -95,13 +96,12 @@ func (x *executor) resolve(_ context.Context, a *attempt) error {
 	if len(a.spec.Paths) == 0 {
 		return nil
 	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(a.args, &fields); err != nil {
-		return fault.Wrap(fault.InvalidFormat, err, "the arguments are not valid JSON")
+	if !events.Valid(a.args) {
+		return fault.New(fault.InvalidFormat, "the arguments are not valid JSON")
 	}
 	a.paths = make(map[string]string, len(a.spec.Paths))
 	for _, p := range a.spec.Paths {
-		for field, path := range pathsOf(p.Field, fields[p.Field]) {
+		for field, path := range pathsOf(p.Field, tools.Member(a.args, p.Field)) {
 			rel, err := confine(a.root, p.Access, path)
 			if err != nil {
 				return fault.From(err).WithField(field)
@@ -117,8 +117,7 @@ func (x *executor) resolve(_ context.Context, a *attempt) error {
 // or empty field yields nothing.
 func pathsOf(field string, value json.RawMessage) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
-		var path string
-		if json.Unmarshal(value, &path) == nil {
+		if path, ok := tools.Text(value); ok {
 			if path != "" {
 				yield(field, path)
 			}

@@ -42,7 +42,7 @@ func (cl *cleaner) vet(a *attempt, output json.RawMessage) (json.RawMessage, err
 	if clean, found := cl.redact(a, output); found {
 		output = clean
 	}
-	if len(output) > 0 && !json.Valid(output) {
+	if len(output) > 0 && !events.Valid(output) {
 		return nil, fault.New(fault.Internal, "the tool returned invalid JSON")
 	}
 	if events.Nesting(output) > maxDepth {
