@@ -18,7 +18,8 @@ import (
 
 // Call is one tool call to decide about.
 type Call struct {
-	Spec  tools.Spec
+	// Spec is the contract of the tool. It is not changed.
+	Spec  *tools.Spec
 	State statemachine.State
 	// Args are the checked arguments, a JSON object.
 	Args json.RawMessage
@@ -239,7 +240,7 @@ func (p *Policy) whyForeign(c *Call, t pathAccess) string {
 }
 
 // access returns how the tool accesses the path in a field; ReadPath if its Spec does not declare that.
-func access(s tools.Spec, field string) tools.Access {
+func access(s *tools.Spec, field string) tools.Access {
 	name, _, _ := strings.Cut(field, "[")
 	for _, path := range s.Paths {
 		if path.Field == name {

@@ -52,14 +52,14 @@ func bashSpec() tools.Spec {
 func writeCall(path, content string) *policy.Call {
 	args, _ := json.Marshal(map[string]string{"file_path": path, "content": content})
 	return &policy.Call{
-		Spec: writeSpec(), State: statemachine.InProgress, Args: args, Task: task, Workspace: workspace,
+		Spec: new(writeSpec()), State: statemachine.InProgress, Args: args, Task: task, Workspace: workspace,
 		Paths: map[string]string{"file_path": path},
 	}
 }
 
 func bashCall(command string) *policy.Call {
 	args, _ := json.Marshal(map[string]string{"command": command})
-	return &policy.Call{Spec: bashSpec(), State: statemachine.InProgress, Args: args, Task: task, Workspace: workspace}
+	return &policy.Call{Spec: new(bashSpec()), State: statemachine.InProgress, Args: args, Task: task, Workspace: workspace}
 }
 
 // verdict is a decision as an error.
@@ -76,7 +76,7 @@ func TestGate(t *testing.T) {
 	p := newPolicy(t, policy.Config{})
 	for _, gate := range []tools.Gate{tools.AnyState, tools.InProgress, tools.AwaitingApproval, tools.BlockedOrActive} {
 		for _, state := range statemachine.States() {
-			err := verdict(p, &policy.Call{Spec: tools.Spec{Name: "X", Gate: gate, Effect: tools.Read, Approval: tools.NoApproval}, State: state})
+			err := verdict(p, &policy.Call{Spec: &tools.Spec{Name: "X", Gate: gate, Effect: tools.Read, Approval: tools.NoApproval}, State: state})
 			if slices.Contains(gate.States(), state) {
 				require.NoError(t, err, "%s %s", gate, state)
 			} else {
@@ -95,7 +95,7 @@ func TestReadOnly(t *testing.T) {
 	for effect, code := range map[tools.Effect]fault.Code{
 		tools.Read: "", tools.Idempotent: fault.ReadOnly, tools.Write: fault.ReadOnly, tools.Destructive: fault.ReadOnly,
 	} {
-		err := verdict(p, &policy.Call{Spec: tools.Spec{Effect: effect, Gate: tools.AnyState, Approval: tools.NoApproval}, State: statemachine.Done})
+		err := verdict(p, &policy.Call{Spec: &tools.Spec{Effect: effect, Gate: tools.AnyState, Approval: tools.NoApproval}, State: statemachine.Done})
 		assert.Equal(t, code, fault.CodeOf(err), effect)
 	}
 }
@@ -106,7 +106,7 @@ func TestReadOnlyLetsTheLogBeWritten(t *testing.T) {
 	p := newPolicy(t, policy.Config{ReadOnly: true})
 	spec := tools.Spec{Effect: tools.Idempotent, Gate: tools.AnyState, Approval: tools.NoApproval, LogOnly: true}
 	for _, state := range statemachine.States() {
-		require.NoError(t, verdict(p, &policy.Call{Spec: spec, State: state}))
+		require.NoError(t, verdict(p, &policy.Call{Spec: &spec, State: state}))
 	}
 }
 
@@ -245,7 +245,7 @@ func TestReadsAreFreeButForTheDataDirectory(t *testing.T) {
 	for path, code := range map[string]fault.Code{
 		"/root/go.mod": "", "/root/.git/config": "", "/root": "", "/root/data/token": fault.ProtectedPath, "/root/database": "",
 	} {
-		err := verdict(p, &policy.Call{Spec: spec, State: statemachine.Done, Paths: map[string]string{"file_path": path}, Workspace: workspace})
+		err := verdict(p, &policy.Call{Spec: &spec, State: statemachine.Done, Paths: map[string]string{"file_path": path}, Workspace: workspace})
 		assert.Equal(t, code, fault.CodeOf(err), path)
 	}
 }
@@ -254,7 +254,7 @@ func TestElementsOfListsAreChecked(t *testing.T) {
 	t.Parallel()
 	spec := tools.Spec{Name: "X", Effect: tools.Write, Gate: tools.AnyState, Approval: tools.OutsideWorkspace, Paths: []tools.Path{{Field: "file_paths", Access: tools.WritePath}}}
 	err := verdict(newPolicy(t, policy.Config{}), &policy.Call{
-		Spec: spec, State: statemachine.Done, Workspace: workspace,
+		Spec: &spec, State: statemachine.Done, Workspace: workspace,
 		Paths: map[string]string{"file_paths[0]": workspace + "/a", "file_paths[1]": "/root/b"},
 	})
 	assert.Equal(t, fault.ApprovalRequired, fault.CodeOf(err))
@@ -311,7 +311,7 @@ func TestApprovalAlwaysAndUnknown(t *testing.T) {
 	t.Parallel()
 	p := newPolicy(t, policy.Config{})
 	for _, rule := range []tools.Approval{tools.Always, "unheard-of", ""} {
-		err := verdict(p, &policy.Call{Spec: tools.Spec{Name: "FILE_DELETE", Gate: tools.AnyState, Approval: rule}, State: statemachine.Done})
+		err := verdict(p, &policy.Call{Spec: &tools.Spec{Name: "FILE_DELETE", Gate: tools.AnyState, Approval: rule}, State: statemachine.Done})
 		assert.Equal(t, fault.ApprovalRequired, fault.CodeOf(err), rule)
 	}
 }
@@ -334,7 +334,7 @@ func TestApprovalByEffect(t *testing.T) {
 		"an unknown effect":           {spec: tools.Destructive, intent: "nothing", asks: true},
 	} {
 		call := policy.Call{
-			Spec:  tools.Spec{Name: "PROJECT_UNDO", Effect: c.spec, Gate: tools.InProgress, Approval: tools.ByEffect},
+			Spec:  &tools.Spec{Name: "PROJECT_UNDO", Effect: c.spec, Gate: tools.InProgress, Approval: tools.ByEffect},
 			State: statemachine.InProgress, Args: json.RawMessage(`{"dry_run":true}`), Intent: tools.Intent{Effect: c.intent},
 		}
 		ask, err := p.Decide(&call)
@@ -350,7 +350,7 @@ func TestOrder(t *testing.T) {
 	spec := writeSpec()
 	spec.Command = "command"
 	c := writeCall("/root/.git/x", secret)
-	c.Spec, c.State = spec, statemachine.Done
+	c.Spec, c.State = &spec, statemachine.Done
 	c.Args = json.RawMessage(`{"content":"` + secret + `","command":"vi"}`)
 	readOnly, p := newPolicy(t, policy.Config{ReadOnly: true}), newPolicy(t, policy.Config{})
 	assert.Equal(t, fault.StateNotAllowed, fault.CodeOf(verdict(readOnly, c)))

@@ -14,7 +14,7 @@ import (
 // reach is a call that reaches one target.
 func reach(kind tools.TargetKind, name string, allow policy.Allow) *policy.Call {
 	return &policy.Call{
-		Spec:  tools.Spec{Name: "HTTP_REQUEST", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.ByIntent},
+		Spec:  &tools.Spec{Name: "HTTP_REQUEST", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.ByIntent},
 		State: statemachine.InProgress, Args: []byte(`{}`), Task: task, Workspace: workspace, Allow: allow,
 		Intent: tools.Intent{Effect: tools.Read, Targets: []tools.Target{{Kind: kind, Name: name}}},
 	}

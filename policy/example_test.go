@@ -18,7 +18,7 @@ func ExamplePolicy_Decide() {
 	call := func(command string) *policy.Call {
 		args, _ := json.Marshal(map[string]string{"command": command})
 		return &policy.Call{
-			Spec: tools.Spec{
+			Spec: &tools.Spec{
 				Name: "BASH_EXECUTE", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.IfDestructive, Command: "command",
 			},
 			State: statemachine.InProgress, Args: args, Task: "TASK_01JD0000000000000000000000", Workspace: "/src/Working/TASK_01JD0000000000000000000000",
@@ -54,7 +54,7 @@ rules:
 	}
 	for _, command := range []string{"kubectl apply -f shop.yaml", "git status"} {
 		args, _ := json.Marshal(map[string]string{"command": command})
-		v := p.EvaluateRules(&policy.Call{Spec: tools.Spec{Name: "BASH_EXECUTE", Command: "command"}, Args: args})
+		v := p.EvaluateRules(&policy.Call{Spec: &tools.Spec{Name: "BASH_EXECUTE", Command: "command"}, Args: args})
 		fmt.Println(v.Action, v.Rule, v.Reason)
 	}
 	// Output:

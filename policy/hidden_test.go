@@ -29,7 +29,7 @@ func TestVeil(t *testing.T) {
   - {name: f, action: deny, effects: [destructive], paths: ["kept/**"]}
 `)
 	require.NoError(t, err)
-	bash := policy.Call{Spec: tools.Spec{Name: "BASH_EXECUTE", Effect: tools.Write}, Agent: "agent:y"}
+	bash := policy.Call{Spec: &tools.Spec{Name: "BASH_EXECUTE", Effect: tools.Write}, Agent: "agent:y"}
 	veil := p.HiddenPaths(&bash)
 	for path, hidden := range map[string]bool{
 		"/root": false, "/root/secret": true, "/root/secret/a/b": true, "/root/secrets": false, "/root/a.pem": true, "/root/d/x.pem/y": true, "/other/a.pem": false,
@@ -47,7 +47,7 @@ func TestVeil(t *testing.T) {
 	assert.True(t, p.HiddenPaths(&bash).Hides("/root/x/y"), "it might be anybody")
 	bash.Spec.Effect = tools.Destructive
 	assert.True(t, p.HiddenPaths(&bash).Hides("/root/kept/y"))
-	reads := policy.Call{Spec: tools.Spec{Name: "FILE_READ", Effect: tools.Read}, Paths: map[string]string{"path": "/root/asked/a"}}
+	reads := policy.Call{Spec: &tools.Spec{Name: "FILE_READ", Effect: tools.Read}, Paths: map[string]string{"path": "/root/asked/a"}}
 	assert.True(t, p.HiddenPaths(&reads).Hides("/root/read/y"))
 	assert.False(t, p.HiddenPaths(&reads).Hides("/root/asked/a"), "the call names such a path, so somebody was asked")
 	assert.True(t, p.HiddenPaths(&reads).Hides("/root/b.asked"), "which is another one")

@@ -59,7 +59,7 @@ func TestEveryToolInEveryState(t *testing.T) {
 		assert.NotEmpty(t, want[spec.Name], "%s is not in the registry", spec.Name)
 		for _, state := range statemachine.States() {
 			cells++
-			ask, err := p.Decide(&policy.Call{Spec: spec, State: state, Args: []byte(`{}`), Workspace: workspace})
+			ask, err := p.Decide(&policy.Call{Spec: &spec, State: state, Args: []byte(`{}`), Workspace: workspace})
 			parks := want[spec.Name] == "AA" && statemachine.Check(state, "task.approval_requested") == nil
 			switch {
 			case slices.Contains(allowed, state):

@@ -38,7 +38,7 @@ func TestVersionsOfPackages(t *testing.T) {
 		{target: pkg("", ""), scope: "package npm:demo@2.0.0", asks: "npm:demo", granted: "package npm:demo"},
 	} {
 		c := policy.Call{
-			Spec: tools.Spec{Name: "PACKAGE_INSTALL", Effect: tools.Idempotent, Gate: tools.InProgress, Approval: tools.ByIntent}, State: statemachine.InProgress,
+			Spec: &tools.Spec{Name: "PACKAGE_INSTALL", Effect: tools.Idempotent, Gate: tools.InProgress, Approval: tools.ByIntent}, State: statemachine.InProgress,
 			Intent: tools.Intent{Targets: []tools.Target{tc.target}},
 		}
 		if tc.allow != "" {

@@ -23,7 +23,7 @@ func scriptCall(t *testing.T, command string, env ...string) *policy.Call {
 	args, err := json.Marshal(map[string]any{"command": command, "env": values})
 	require.NoError(t, err)
 	return &policy.Call{
-		Spec: tools.Spec{
+		Spec: &tools.Spec{
 			Name: "BASH_EXECUTE", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.IfDestructive, Command: "command", Environment: "env",
 			Paths: []tools.Path{{Field: "working_directory", Access: tools.ReadPath}},
 		},

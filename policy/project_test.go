@@ -38,7 +38,7 @@ func TestWritesInTheProject(t *testing.T) {
 		"no session, no offer":   {path: "/project/src/a.go", asks: true, outOfASession: true},
 	} {
 		c := policy.Call{
-			Spec: write, State: statemachine.InProgress, Args: []byte(`{}`), Paths: map[string]string{"path": filepath.Clean(tc.path)},
+			Spec: &write, State: statemachine.InProgress, Args: []byte(`{}`), Paths: map[string]string{"path": filepath.Clean(tc.path)},
 			Workspace: "/project/Working/TASK_1", Project: []string{"/project"}, Start: "/project", Writes: tc.writes, Scopes: tc.scopes,
 		}
 		if tc.outOfASession {
@@ -72,7 +72,7 @@ func TestCommandsInTheProject(t *testing.T) {
 	} {
 		for i, writes := range []string{policy.WritesAsk, policy.WritesSession, policy.WritesAllow} {
 			ask, err := p.Decide(&policy.Call{
-				Spec: run, State: statemachine.InProgress, Args: []byte(`{"command":"` + command + `"}`), Paths: map[string]string{},
+				Spec: &run, State: statemachine.InProgress, Args: []byte(`{"command":"` + command + `"}`), Paths: map[string]string{},
 				Workspace: "/project/Working/TASK_1", Project: []string{"/project"}, Start: "/project", Writes: writes,
 			})
 			require.NoError(t, err)
@@ -99,7 +99,7 @@ func TestAnAllowLeavesTheGates(t *testing.T) {
 		"path":    {spec: write, file: "paths: [/project/a.go]", want: "outside_workspace"},
 		"command": {spec: run, file: `commands: ["./score.sh*"]`, want: "destructive"},
 	} {
-		c := policy.Call{Spec: tc.spec, State: statemachine.InProgress, Workspace: "/project/Working/TASK_1", Project: []string{"/project"}, Start: "/project"}
+		c := policy.Call{Spec: &tc.spec, State: statemachine.InProgress, Workspace: "/project/Working/TASK_1", Project: []string{"/project"}, Start: "/project"}
 		c.Args, c.Paths = []byte(`{"command":"./score.sh a"}`), map[string]string{}
 		if tc.spec.Command == "" {
 			c.Args, c.Paths["path"] = []byte(`{}`), "/project/a.go"

@@ -99,7 +99,7 @@ func (p *Policy) tryExample(r *Rule, e Example, want bool, catalogue *tools.Cata
 // that uses the network, the targets are the URLs in its arguments.
 func (p *Policy) CallFromLog(spec tools.Spec, task events.TaskID, args json.RawMessage, agent string) *Call {
 	c := &Call{
-		Spec: spec, State: statemachine.InProgress, Args: args, Agent: agent, Task: task,
+		Spec: &spec, State: statemachine.InProgress, Args: args, Agent: agent, Task: task,
 		Paths: map[string]string{}, Workspace: filepath.Join(p.working, string(task)),
 	}
 	var fields map[string]any

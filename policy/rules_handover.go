@@ -32,8 +32,8 @@ func (p *Policy) CheckHandover(h Handover) error {
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the selection cannot be encoded")
 	}
-	original := p.EvaluateRules(&Call{Spec: h.Spec, Args: args, Agent: h.Requester})
-	verdicts := []Verdict{original, p.EvaluateRules(&Call{Spec: h.Spec, Args: args, Agent: h.By})}
+	original := p.EvaluateRules(&Call{Spec: &h.Spec, Args: args, Agent: h.Requester})
+	verdicts := []Verdict{original, p.EvaluateRules(&Call{Spec: &h.Spec, Args: args, Agent: h.By})}
 	for _, v := range verdicts {
 		if err := v.denial(h.Spec.Name); err != nil {
 			return fault.From(err).WithField("hand_to")

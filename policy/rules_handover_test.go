@@ -12,7 +12,7 @@ import (
 )
 
 func handOn(from, to events.Agents) policy.Handover {
-	return policy.Handover{Spec: agentCall(`{}`).Spec, Requester: "user:mia", By: "agent:ada", From: from, To: to}
+	return policy.Handover{Spec: *agentCall(`{}`).Spec, Requester: "user:mia", By: "agent:ada", From: from, To: to}
 }
 
 // A handover is evaluated like the original call for the new agents; a repeated ask that was already granted is

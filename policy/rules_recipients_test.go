@@ -13,14 +13,14 @@ import (
 
 func messageCall(args string) *policy.Call {
 	return &policy.Call{
-		Spec:  tools.Spec{Name: "MESSAGE_SEND", Effect: tools.Idempotent, Gate: tools.InProgress, Approval: tools.NoApproval, Recipients: "to"},
+		Spec:  &tools.Spec{Name: "MESSAGE_SEND", Effect: tools.Idempotent, Gate: tools.InProgress, Approval: tools.NoApproval, Recipients: "to"},
 		State: statemachine.InProgress, Args: json.RawMessage(args),
 	}
 }
 
 func agentCall(args string) *policy.Call {
 	return &policy.Call{
-		Spec:  tools.Spec{Name: "AGENT_TASK", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.NoApproval, ForAgents: true},
+		Spec:  &tools.Spec{Name: "AGENT_TASK", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.NoApproval, ForAgents: true},
 		State: statemachine.InProgress, Args: json.RawMessage(args),
 	}
 }

@@ -29,7 +29,7 @@ func one(action, criterion, pattern string) string {
 }
 
 func hostCall(targets ...string) *policy.Call {
-	c := policy.Call{Spec: tools.Spec{Name: "HTTP_REQUEST", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.ByIntent, OpenWorld: true}, State: statemachine.InProgress}
+	c := policy.Call{Spec: &tools.Spec{Name: "HTTP_REQUEST", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.ByIntent, OpenWorld: true}, State: statemachine.InProgress}
 	for _, name := range targets {
 		kind := tools.Endpoint
 		if strings.HasPrefix(name, "postgres") || strings.HasPrefix(name, "sqlite") {
@@ -42,7 +42,7 @@ func hostCall(targets ...string) *policy.Call {
 
 func pathCall(access tools.Access, paths ...string) *policy.Call {
 	c := policy.Call{
-		Spec:  tools.Spec{Name: "X", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.NoApproval, Paths: []tools.Path{{Field: "path", Access: access}}},
+		Spec:  &tools.Spec{Name: "X", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.NoApproval, Paths: []tools.Path{{Field: "path", Access: access}}},
 		State: statemachine.InProgress, Workspace: workspace, Paths: map[string]string{},
 	}
 	for i, path := range paths {
@@ -440,7 +440,7 @@ func TestRulesOfArguments(t *testing.T) {
 		`{"command":"cat"}`:                    "allow",
 		`{}`:                                   "allow",
 	} {
-		c := policy.Call{Spec: tools.Spec{Name: "shell_exec"}, Args: json.RawMessage(args)}
+		c := policy.Call{Spec: &tools.Spec{Name: "shell_exec"}, Args: json.RawMessage(args)}
 		assert.Equal(t, want, p.EvaluateRules(&c).Action, args)
 	}
 }

@@ -22,6 +22,7 @@ type Catalogue struct {
 // selection is the content of a catalogue at one moment. It is immutable.
 type selection struct {
 	tools map[string]Tool
+	specs map[string]*Spec
 	// names are the listed tools, unlisted those with Spec.Unlisted; both are sorted.
 	names, unlisted []string
 	// replaced is closed when Offer replaces the selection.
@@ -58,9 +59,11 @@ func collect(into map[string]Tool, all []Tool) error {
 
 // selectionOf returns the selection of a set of tools.
 func selectionOf(all map[string]Tool) *selection {
-	s := &selection{tools: all, replaced: make(chan struct{})}
+	s := &selection{tools: all, specs: make(map[string]*Spec, len(all)), replaced: make(chan struct{})}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		switch spec := all[name].Spec(); {
+		spec := all[name].Spec()
+		s.specs[name] = &spec
+		switch {
 		case spec.Internal:
 		case spec.Unlisted:
 			s.unlisted = append(s.unlisted, name)
@@ -89,15 +92,21 @@ func (c *Catalogue) Replaced() <-chan struct{} { return c.current.Load().replace
 // Get returns the tool with exactly this name. It also accepts SERVER.TOOL for a tool of an external MCP server, for
 // which the canonical name is the one in its Spec.
 func (c *Catalogue) Get(name string) (Tool, bool) {
-	all := c.current.Load().tools
-	t, ok := all[name]
-	if ok {
-		return t, true
+	t, _ := c.Lookup(name)
+	return t, t != nil
+}
+
+// Lookup is Get with the contract of the tool, which the caller must not change. Both are nil if there is no such tool.
+func (c *Catalogue) Lookup(name string) (Tool, *Spec) {
+	all := c.current.Load()
+	if t := all.tools[name]; t != nil {
+		return t, all.specs[name]
 	}
 	if server, tool, dotted := strings.Cut(name, "."); dotted {
-		t, ok = all[OutsideName(server, tool)]
+		name = OutsideName(server, tool)
+		return all.tools[name], all.specs[name]
 	}
-	return t, ok
+	return nil, nil
 }
 
 // OutsideName returns the name in a catalogue of a tool of an external MCP server. Names of servers contain no

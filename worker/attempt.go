@@ -26,7 +26,7 @@ import (
 type attempt struct {
 	*work.Call
 	tool tools.Tool
-	spec *tools.Spec // that of policyCall
+	spec *tools.Spec
 	args json.RawMessage
 	// secrets are the secrets of the call, nil for none. argsWithSecrets are the arguments with their values, nil without secrets.
 	secrets         atomic.Pointer[secret.Set]

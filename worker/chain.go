@@ -63,16 +63,15 @@ func (x *executor) runChain(ctx context.Context, a *attempt) (res result, err er
 
 // lookup finds the tool.
 func (x *executor) lookup(_ context.Context, a *attempt) error {
-	tool, ok := x.catalogue.Get(a.Tool)
-	if !ok {
+	tool, spec := x.catalogue.Lookup(a.Tool)
+	if tool == nil {
 		err := fault.Wrap(fault.NotFound, errNoTool, fmt.Sprintf("there is no tool %q", truncate(a.Tool, maxName)))
 		if near := x.catalogue.Suggest(a.Tool); near != "" {
 			return err.WithHint("did you mean %s?", near)
 		}
 		return err
 	}
-	a.tool, a.policyCall.Spec = tool, tool.Spec()
-	a.spec = &a.policyCall.Spec
+	a.tool, a.spec = tool, spec
 	if n, enough := x.attempts.hangs(a.spec.Name); enough {
 		return fault.New(fault.ToolUnavailable, "%d calls of %s still run here although they were ended", n, a.spec.Name).
 			WithHint("restart the worker, and mend the tool")
@@ -146,7 +145,7 @@ func confine(root *pathguard.Root, access tools.Access, path string) (string, er
 // the gate of the task state and the read-only mode of the node.
 func (x *executor) admit(_ context.Context, a *attempt) error {
 	a.policyCall = policy.Call{
-		Task: a.Task, Spec: *a.spec, State: a.env.State, Args: a.args,
+		Task: a.Task, Spec: a.spec, State: a.env.State, Args: a.args,
 		Agent:     a.Requester,
 		Writes:    a.Writes,
 		Workspace: x.workspaces.Path(a.Context()), Recent: a.Recent, RetryAfter: a.RetryAfter,

@@ -25,7 +25,7 @@ func decide(t *testing.T, cfg policy.Config, name, path, text string) error {
 	tool, ok := catalogue.Get(name)
 	require.True(t, ok, name)
 	c := policy.Call{
-		Spec: tool.Spec(), State: statemachine.InProgress, Task: "TASK_01JD0000000000000000000000",
+		Spec: new(tool.Spec()), State: statemachine.InProgress, Task: "TASK_01JD0000000000000000000000",
 		Workspace: ownWorkspace, Paths: map[string]string{}, Allow: policy.Allow{Paths: []string{"/root/docs"}},
 	}
 	if c.Spec.Gate == tools.AwaitingApproval {

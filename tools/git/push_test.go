@@ -122,7 +122,7 @@ func TestPushToProtectedBranch(t *testing.T) {
 			}
 		}
 		c := policy.Call{
-			Task: b.env.Task, Spec: spec, State: statemachine.InProgress, Workspace: b.env.Workspace,
+			Task: b.env.Task, Spec: &spec, State: statemachine.InProgress, Workspace: b.env.Workspace,
 			Intent: intent, Args: []byte(`{}`),
 		}
 		ask, err := rules.Decide(&c)
