@@ -116,12 +116,12 @@ func (r *Root) resolve(abs string, followLast bool) (string, error) {
 		return "", invalid("the path is longer than 4096 bytes")
 	}
 	at, rest := "/", abs
-	if below, ok := strings.CutPrefix(abs, r.name+"/"); ok {
-		at, rest = r.name, below // it is real, and is the opened directory
+	if below, ok := strings.CutPrefix(abs, r.name); ok && strings.HasPrefix(below, "/") {
+		at, rest = r.name, below[1:] // it is real, and is the opened directory
 	}
 	target, err := realPath(at, rest, followLast)
-	rel, relErr := filepath.Rel(r.name, target)
-	if relErr != nil || !filepath.IsLocal(rel) {
+	rel, inside := r.relative(target)
+	if !inside {
 		return "", r.outside()
 	}
 	if err != nil {
@@ -131,6 +131,15 @@ func (r *Root) resolve(abs string, followLast bool) (string, error) {
 		return "", fault.New(fault.ProtectedPath, "%s belongs to the node itself", target)
 	}
 	return rel, r.checkPresent(rel)
+}
+
+// relative returns a clean absolute path relative to the root. It returns false if the path is not inside of the root.
+func (r *Root) relative(target string) (string, bool) {
+	if below, ok := strings.CutPrefix(target, r.name); ok && len(below) > 1 && below[0] == '/' {
+		return below[1:], true
+	}
+	rel, err := filepath.Rel(r.name, target)
+	return rel, err == nil && filepath.IsLocal(rel)
 }
 
 // ExistingDir returns the real absolute path of an existing directory inside the root, for use as the

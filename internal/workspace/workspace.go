@@ -92,11 +92,16 @@ func (t *Tree) Path(task events.TaskID) string { return t.name + separator + str
 // headings of the notes. Ensure returns INVALID_FORMAT for an invalid task id, and OUTSIDE_ROOT if the folder is a link
 // or a file.
 func (t *Tree) Ensure(task events.TaskID, name string) (string, error) {
-	switch exists, err := t.hasFolder(task); {
-	case err != nil:
+	if t.isKnown(task) {
+		switch exists, err := t.isFolder(task); {
+		case err != nil:
+			return "", err
+		case exists:
+			return t.Path(task), nil
+		}
+	}
+	if _, err := t.hasFolder(task); err != nil {
 		return "", err
-	case exists && t.isKnown(task):
-		return t.Path(task), nil
 	}
 	if err := t.build(task, name); err != nil {
 		return "", err
@@ -201,6 +206,11 @@ func (t *Tree) hasFolder(task events.TaskID) (bool, error) {
 	if errors.Is(syscall.Lstat(t.Path(task), &usual), fs.ErrNotExist) {
 		return false, nil
 	}
+	return t.isFolder(task)
+}
+
+// isFolder is hasFolder for a valid task id.
+func (t *Tree) isFolder(task events.TaskID) (bool, error) {
 	info, err := t.root.Lstat(t.at(task))
 	switch {
 	case fault.Has(err, fault.NotFound):

@@ -53,6 +53,9 @@ func (v *view) scan(ctx context.Context, r io.Reader) error {
 			return err
 		}
 		part, err := in.ReadSlice('\n')
+		if v.lines == 0 && v.text.Cap() == 0 { // most files fit into the first buffer
+			v.text.Grow((len(part) + in.Buffered()) * 5 / 4)
+		}
 		v.hash.Write(part)
 		line = append(line, part[:min(maxShown-len(line), len(part))]...)
 		started = started || len(part) > 0
