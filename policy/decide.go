@@ -225,7 +225,9 @@ func (c *Call) pathFields() []string {
 	if len(c.Paths) == 0 {
 		return nil
 	}
-	return slices.Sorted(maps.Keys(c.Paths))
+	names := slices.AppendSeq(make([]string, 0, len(c.Paths)), maps.Keys(c.Paths))
+	slices.Sort(names)
+	return names
 }
 
 // whyForeign returns why a call may not change a path in the workspace of another task, or "" if it may. It does not
