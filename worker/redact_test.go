@@ -2,13 +2,16 @@ package worker_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
 	"github.com/orch-dev/orch/worker"
@@ -32,4 +35,21 @@ func TestToolsLogNoSecrets(t *testing.T) {
 	assert.Contains(t, said, `"text":"x [REDACTED:github_token]","number":7`)
 	assert.Contains(t, said, `"deep":"[REDACTED:github_token]"`)
 	assert.Contains(t, said, `"tool":"TELL"`)
+}
+
+// An output may be nested 256 deep, whatever the number of its brackets.
+func TestNestedOutputs(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, worker.Config{})
+	nested := func(depth int) json.RawMessage {
+		return json.RawMessage(strings.Repeat("[", depth-1) + "{}" + strings.Repeat("]", depth-1))
+	}
+	flat := json.RawMessage("[" + strings.Repeat(`{},"[",`, 500) + "[]]")
+	for _, output := range []json.RawMessage{nested(256), flat, json.RawMessage(`"` + strings.Repeat("[{", 500) + `"`)} {
+		clean, err := b.Vet(output)
+		require.NoError(t, err)
+		assert.Equal(t, output, clean)
+	}
+	_, err := b.Vet(nested(257))
+	assert.Equal(t, "SIZE_LIMIT_EXCEEDED", fault.From(err).Reason)
 }
