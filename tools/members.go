@@ -3,6 +3,7 @@ package tools
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -41,9 +42,9 @@ func Member(object json.RawMessage, name string) json.RawMessage {
 
 // valueOf returns the value of the last member with this name, or nil.
 func valueOf(list []member, name string) json.RawMessage {
-	for i := len(list) - 1; i >= 0; i-- {
-		if string(list[i].name) == name {
-			return list[i].value
+	for _, m := range slices.Backward(list) {
+		if string(m.name) == name {
+			return m.value
 		}
 	}
 	return nil
