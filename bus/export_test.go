@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"maps"
+	"net"
 	"slices"
 	"time"
 
@@ -111,3 +112,6 @@ func Denied(err error) (act, subject string, ok bool) {
 
 // LiveSubject is liveSubject.
 func LiveSubject(task events.TaskID) string { return liveSubject(task) }
+
+// NewBufferedPipe is newBufferedPipe.
+func NewBufferedPipe(pipe net.Conn) net.Conn { return newBufferedPipe(pipe) }

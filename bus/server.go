@@ -198,7 +198,11 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 	if ns == nil {
 		return nil, fault.New(fault.Unavailable, "the embedded server is not running")
 	}
-	return ns.InProcessConn()
+	conn, err := ns.InProcessConn()
+	if err != nil {
+		return nil, err
+	}
+	return newBufferedPipe(conn), nil
 }
 
 // Connect returns a connection inside the process with the operator's credential. The caller must close the connection
