@@ -183,9 +183,9 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// giveUp counts the firings that are too old to start, whatever their jitter.
+// giveUp counts the firings that are too old to start, whatever their jitter. One that is exactly as old as the catch-up window is not.
 func (s *State) giveUp(t *Timetable, now time.Time) {
-	oldest := now.Add(-t.spec.CatchUpWindow() - t.spec.Jitter.Std())
+	oldest := now.Add(-t.spec.CatchUpWindow() - t.spec.Jitter.Std() - 1)
 	if !s.Through.Before(oldest) {
 		return
 	}

@@ -88,6 +88,20 @@ func TestCatchUp(t *testing.T) {
 	assert.Equal(t, "12:50", s.Outcomes[0].At.Format("15:04"))
 }
 
+// A firing that is exactly as old as the catch-up window starts, also one of now without a window.
+func TestEdgeOfCatchUp(t *testing.T) {
+	t.Parallel()
+	for window, want := range map[time.Duration][]string{
+		0:               {"13:00"},
+		2 * time.Minute: {"12:58", "12:59", "13:00"},
+	} {
+		table, s := minutely(t, schedules.AllowAll, schedules.Duration(window)), &schedules.State{Through: noon}
+		s.Advance(table, "x", noon.Add(time.Hour))
+		assert.Equal(t, want, minutesOf(s.Starting))
+		assert.Equal(t, 60-len(want), s.Counts[schedules.Missed])
+	}
+}
+
 // A firing that its jitter delays by more than the catch-up window is not missed.
 func TestJitterIsNoDelay(t *testing.T) {
 	t.Parallel()
