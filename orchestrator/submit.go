@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"path/filepath"
 	"regexp"
@@ -62,34 +61,6 @@ func (sm *submitter) Check(ctx context.Context, r api.SubmitRequest) error {
 	return err
 }
 
-// SubmitBatch implements api.Tasks.
-func (sm *submitter) SubmitBatch(ctx context.Context, r api.SubmitBatchRequest) (api.SubmitBatchReply, error) {
-	if len(r.Tasks) > maxBatch {
-		return api.SubmitBatchReply{}, tooMany("tasks", len(r.Tasks), maxBatch)
-	}
-	if err := sm.serving(); err != nil {
-		return api.SubmitBatchReply{}, err
-	}
-	began := time.Now()
-	b := newTaskBatch(len(r.Tasks))
-	for i, task := range r.Tasks {
-		b.tickets[i] = &ticket{since: began}
-		if err := sm.start(ctx, task, b.tickets[i], b.answer(i)); err != nil {
-			b.answer(i)(api.SubmitReply{}, err)
-		}
-	}
-	select {
-	case <-b.done:
-	case <-ctx.Done():
-		if errors.Is(ctx.Err(), context.Canceled) {
-			return api.SubmitBatchReply{}, fault.From(ctx.Err())
-		}
-	case <-sm.stopped:
-		return api.SubmitBatchReply{}, stopping()
-	}
-	return api.SubmitBatchReply{Tasks: b.close(ctx)}, nil
-}
-
 func tooMany(field string, n, limit int) error {
 	return fault.New(fault.ValidationError, "%d are too many, the limit is %d", n, limit).WithField(field)
 }
@@ -108,9 +79,11 @@ func (sm *submitter) submit(ctx context.Context, r api.SubmitRequest, extra *sub
 		err   error
 	}
 	done := make(chan answer, 1)
-	if err := sm.begin(ctx, r, extra, t, func(reply api.SubmitReply, err error) { done <- answer{reply, err} }); err != nil {
+	c, err := sm.admitWith(ctx, r, extra, t, func(reply api.SubmitReply, err error) { done <- answer{reply, err} })
+	if err != nil {
 		return api.SubmitReply{}, err
 	}
+	sm.begin(c)
 	select {
 	case a := <-done:
 		return a.reply, a.err
@@ -121,29 +94,44 @@ func (sm *submitter) submit(ctx context.Context, r api.SubmitRequest, extra *sub
 	}
 }
 
-// start is begin for a request of a client.
-func (sm *submitter) start(ctx context.Context, r api.SubmitRequest, t *ticket, done func(api.SubmitReply, error)) error {
-	extra, err := sm.boundsOf(ctx, r)
-	if err != nil {
-		return err
-	}
-	return sm.begin(ctx, r, extra, t, done)
+// admitted is a submission that may begin. done is called once, with mu held.
+type admitted struct {
+	sub   *submission
+	actor string
+	extra *submitExtra
+	done  func(api.SubmitReply, error)
 }
 
-// begin checks a request and begins to create its task. It returns an error if nothing was done; otherwise it calls done once.
-func (sm *submitter) begin(ctx context.Context, r api.SubmitRequest, extra *submitExtra, t *ticket, done func(api.SubmitReply, error)) error {
+// admit checks a request of a client.
+func (sm *submitter) admit(ctx context.Context, r api.SubmitRequest, t *ticket, done func(api.SubmitReply, error)) (admitted, error) {
+	extra, err := sm.boundsOf(ctx, r)
+	if err != nil {
+		return admitted{done: done}, err
+	}
+	return sm.admitWith(ctx, r, extra, t, done)
+}
+
+// admitWith is admit for a request with known bounds.
+func (sm *submitter) admitWith(ctx context.Context, r api.SubmitRequest, extra *submitExtra, t *ticket, done func(api.SubmitReply, error)) (admitted, error) {
+	c := admitted{actor: r.Actor, extra: extra, done: done}
 	if err := sm.mayBegin(t); err != nil {
-		return err
+		return c, err
 	}
 	sub, err := sm.prepare(ctx, r, extra)
 	if err != nil {
-		return err
+		return c, err
 	}
-	sub.ticket = t
+	sub.ticket, c.sub = t, sub
+	return c, nil
+}
+
+// begin begins to create the tasks of submissions.
+func (sm *submitter) begin(part ...admitted) {
 	sm.lock()
 	defer sm.unlock()
-	sm.creator(extra)(sub, r.Actor, extra, done)
-	return nil
+	for _, c := range part {
+		sm.creator(c.extra)(c.sub, c.actor, c.extra, c.done)
+	}
 }
 
 // submission is a checked request.

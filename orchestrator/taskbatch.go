@@ -2,12 +2,53 @@ package orchestrator
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
 )
+
+// batchPart is how many tasks of a batch begin at once. It bounds the time for which mu is held.
+const batchPart = 16
+
+// SubmitBatch implements api.Tasks.
+func (sm *submitter) SubmitBatch(ctx context.Context, r api.SubmitBatchRequest) (api.SubmitBatchReply, error) {
+	if len(r.Tasks) > maxBatch {
+		return api.SubmitBatchReply{}, tooMany("tasks", len(r.Tasks), maxBatch)
+	}
+	if err := sm.serving(); err != nil {
+		return api.SubmitBatchReply{}, err
+	}
+	began := time.Now()
+	b := newTaskBatch(len(r.Tasks))
+	var part []admitted
+	for i, task := range r.Tasks {
+		b.tickets[i] = &ticket{since: began}
+		c, err := sm.admit(ctx, task, b.tickets[i], b.answer(i))
+		if err != nil {
+			c.done(api.SubmitReply{}, err)
+		} else {
+			part = append(part, c)
+		}
+		if len(part) == batchPart || i == len(r.Tasks)-1 {
+			sm.begin(part...)
+			part = part[:0]
+		}
+	}
+	select {
+	case <-b.done:
+	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return api.SubmitBatchReply{}, fault.From(ctx.Err())
+		}
+	case <-sm.stopped:
+		return api.SubmitBatchReply{}, stopping()
+	}
+	return api.SubmitBatchReply{Tasks: b.close(ctx)}, nil
+}
 
 // taskBatch collects the answers for the tasks of a batch.
 type taskBatch struct {
