@@ -78,6 +78,7 @@ func (a *appender) onAck(m *nats.Msg) {
 		failpoint.Pass(failpoint.Written)
 		a.enqueueVerdict(verdict{p: p, seq: ack.Seq})
 	case p.expected.onLog && isConflictCode(ack.Error.ErrorCode): // the log has another message; the task may be unchanged
+		p.tries-- // it is certainly not in the log, and the server is not stuck
 		a.transmit(p)
 	case p.tries > 1: // an earlier message may have been stored
 		a.resolveLater(p)

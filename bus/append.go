@@ -34,7 +34,8 @@ const (
 type pending struct {
 	record events.Record
 	done   func(seq uint64, err error)
-	// tries counts the messages sent for the append. After more than one, only the log shows whether any took effect.
+	// tries counts the messages sent for the append, except those that the log refused. After more than one, only the log shows
+	// whether any took effect.
 	tries int
 	since time.Time // of the call
 	sent  time.Time // of the last message

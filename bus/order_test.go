@@ -119,6 +119,23 @@ func TestStaleAppends(t *testing.T) {
 	}
 }
 
+// An append that the log refuses and then its task has had no effect. That is a conflict at once, also if the commits of the task are gone:
+// it is not sent until the server seems to be stuck.
+func TestStaleAppendOfRemovedTask(t *testing.T) {
+	t.Parallel()
+	n := bustest.NewNode(t, bus.ServerConfig{Durability: bus.Relaxed})
+	c := eventstest.NewChain()
+	c.Grow(t, n, 3)
+	intrude(t, n, eventstest.NewChain().Next(t, "intruder"))
+	js, err := jetstream.New(n.Conn.NATS())
+	require.NoError(t, err)
+	stream, err := js.Stream(t.Context(), "ORCH_EVENTS")
+	require.NoError(t, err)
+	require.NoError(t, stream.Purge(t.Context(), jetstream.WithPurgeSubject(bus.LiveSubject(c.Task))))
+	_, err = eventstest.Append(n, c.Next(t, "stale"))
+	assert.Equal(t, fault.Conflict, fault.CodeOf(err), "%v", err)
+}
+
 // Appends of many tasks at a time succeed once each, though somebody else writes between them.
 func TestAppendsBesideAnother(t *testing.T) {
 	t.Parallel()
