@@ -81,6 +81,7 @@ func (a *appender) onAck(m *nats.Msg) {
 		p.tries-- // it is certainly not in the log, and the server is not stuck
 		a.transmit(p)
 	case p.tries > 1: // an earlier message may have been stored
+		p.stale = isConflictCode(ack.Error.ErrorCode)
 		a.resolveLater(p)
 	default:
 		a.enqueueVerdict(verdict{p: p, err: appendFault(p, ack.Error)})

@@ -41,8 +41,9 @@ type pending struct {
 	sent  time.Time // of the last message
 	// incarnation is the incarnation of the embedded server that the last message was sent to.
 	incarnation uint64
-	// expected is what order expects of the last message.
+	// expected is what order expects of the last message. stale is set if the log refused it because of the commits of its task.
 	expected expectation
+	stale    bool
 }
 
 // verdict is the outcome of an append. The caller gets a verdict once the commits that it relies on are durable.
@@ -228,7 +229,7 @@ func (a *appender) track(p *pending) uint64 {
 	p.tries++
 	p.sent = time.Now()
 	p.incarnation = a.conn.incarnation()
-	p.expected = a.order.sent(&p.record)
+	p.expected, p.stale = a.order.sent(&p.record), false
 	return a.lastID
 }
 

@@ -115,3 +115,9 @@ func LiveSubject(task events.TaskID) string { return liveSubject(task) }
 
 // NewBufferedPipe is newBufferedPipe.
 func NewBufferedPipe(pipe net.Conn) net.Conn { return newBufferedPipe(pipe) }
+
+// LoseAnswers loses the answers to the messages in flight.
+func LoseAnswers(s *Store) { s.appender.onReconnect() }
+
+// Restarts returns how often the server was restarted in place.
+func Restarts(s *Server) uint64 { return s.incarnation.Load() }

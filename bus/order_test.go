@@ -136,6 +136,25 @@ func TestStaleAppendOfRemovedTask(t *testing.T) {
 	assert.Equal(t, fault.Conflict, fault.CodeOf(err), "%v", err)
 }
 
+// The same with lost answers. No append is sent again and again until the server seems to be stuck.
+func TestStaleAppendsWithLostAnswers(t *testing.T) {
+	t.Parallel()
+	n := bustest.NewNode(t, bus.ServerConfig{Durability: bus.Relaxed})
+	c := &eventstest.Chain{Task: events.NewTaskID(time.Now().Add(-24 * time.Hour))}
+	c.Grow(t, n, 2)
+	require.NoError(t, n.Archive(t.Context(), c.Task))
+	stale := c.Next(t, "stale")
+	ended := make(chan error, 500)
+	for range cap(ended) {
+		n.Append(stale, func(_ uint64, err error) { ended <- err })
+		bus.LoseAnswers(n.Store)
+	}
+	for range cap(ended) {
+		assert.Equal(t, fault.Conflict, fault.CodeOf(<-ended))
+	}
+	assert.Zero(t, bus.Restarts(n.Server))
+}
+
 // Appends of many tasks at a time succeed once each, though somebody else writes between them.
 func TestAppendsBesideAnother(t *testing.T) {
 	t.Parallel()

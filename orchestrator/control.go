@@ -123,16 +123,12 @@ func (op *operations) controlReply(ctx context.Context, id events.TaskID) (api.C
 
 // Status implements api.Tasks.
 func (op *operations) Status(context.Context, api.StatusRequest) (api.StatusReply, error) {
-	finished, counted := op.countFinished()
-	open, memory := op.cfg.Lists.Open(), memoryMiB()
+	open, finished, memory := op.cfg.Lists.Open(), op.cfg.Lists.Finished(), memoryMiB()
 	op.lock()
 	reply := api.StatusReply{
-		Ready: op.serving() == nil, Open: open, Finished: len(op.engine.listed.lines),
+		Ready: op.serving() == nil, Open: open, Finished: max(finished, len(op.engine.listed.lines)),
 		Queued: op.engine.queue.dispatcher.Lengths(), Running: op.engine.queue.dispatcher.Running(), Workers: []api.WorkerView{}, Paused: slices.Clone(op.pauses.list),
 		Store: "ok", StartedAt: op.started, MemoryMiB: memory,
-	}
-	if counted {
-		reply.Finished = finished
 	}
 	if op.loss != nil {
 		reply.SetRefusal(op.loss, time.Time{})
@@ -148,14 +144,6 @@ func (op *operations) Status(context.Context, api.StatusRequest) (api.StatusRepl
 	slices.SortFunc(reply.Workers, func(a, b api.WorkerView) int { return compareText(a.Name, b.Name) })
 	op.cfg.Hooks.Describe(&reply)
 	return reply, nil
-}
-
-// countFinished counts the finished tasks; false if only those in memory can be counted.
-func (op *operations) countFinished() (int, bool) {
-	if !op.cfg.Lists.Complete() {
-		return 0, false
-	}
-	return op.cfg.Lists.Finished(), true
 }
 
 // memoryMiB returns the memory that the runtime has mapped. Unlike runtime.ReadMemStats it does not stop all goroutines.

@@ -46,12 +46,10 @@ type Figures struct {
 func (op *operations) Figures() Figures {
 	f := Figures{Removed: int(op.removed.Load()), RemovalFails: op.removalFails.Load()}
 	_, f.Queue = op.cfg.Lists.Queue(api.QueueRequest{}, nil, 1, op.now())
-	finished, counted := op.countFinished()
+	finished := op.cfg.Lists.Finished()
 	op.lock()
 	defer op.unlock()
-	if f.Finished = finished; !counted {
-		f.Finished = len(op.engine.listed.lines)
-	}
+	f.Finished = max(finished, len(op.engine.listed.lines)) // the index may lack some
 	d := op.engine.queue.dispatcher
 	f.Waits, f.Running = d.Waits(), d.Running()
 	for _, w := range d.Workers() {
