@@ -81,7 +81,9 @@ func RunRole(ctx context.Context, role Role, dir, durability string, in io.Reade
 
 // nodeConfig returns the configuration of nodes and workers under test with their data below dir.
 func nodeConfig(dir, durability string) node.Config {
+	const open = 10_000_000 // nobody executes what is submitted to measure the rate
 	return node.Config{
+		Limits:  node.Limits{MaxOpen: open, MaxOpenEach: open},
 		DataDir: filepath.Join(dir, "data"), Root: dir, Storage: node.Storage{Durability: durability}, Worker: node.Worker{Concurrency: concurrency},
 		Extra: []tools.Tool{noop()},
 	}
