@@ -36,6 +36,9 @@ func (v Value) Size() int64 {
 	return v.blob.Size
 }
 
+// Len returns the length in bytes of the JSON text, wherever it is.
+func (v Value) Len() int64 { return max(v.Size(), int64(len(v.Raw))) }
+
 // MaxInline is the size in bytes from which a value is stored in the blob store.
 const MaxInline = 64 << 10
 

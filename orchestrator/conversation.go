@@ -255,7 +255,7 @@ func sizeOf(s *statemachine.Step) int64 {
 	if s == nil {
 		return 0
 	}
-	return max(s.Output.Size(), int64(len(s.Output.Raw)))
+	return s.Output.Len()
 }
 
 // turn returns the view of a turn, from 1.

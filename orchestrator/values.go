@@ -167,7 +167,7 @@ func (en *engine) fetchMissing(ctx context.Context, e *entry, wanted []events.Va
 // render returns the JSON of a value. For a lost value it returns the reference and the error. A value that does not fit into
 // the answer is replaced by $omitted.
 func (t *viewer) render(v events.Value) json.RawMessage {
-	size := max(v.Size(), int64(len(v.Raw)))
+	size := v.Len()
 	if t.shown += size; t.shown > maxAnswer && size > maxAnswer/64 {
 		t.shown -= size
 		omitted := map[string]any{"$omitted": "the answer would be too large", "size": size}

@@ -233,16 +233,13 @@ func (t steps) countParts(d *events.Divided) (all partCount) {
 			all.open++
 			all.parallel += s.Parallel
 		case s.State == statemachine.StepSucceeded:
-			all.size += sizeOf(s.Output)
+			all.size += s.Output.Len()
 		default:
 			all.failed = s
 		}
 	}
 	return all
 }
-
-// sizeOf returns the size of a value in bytes.
-func sizeOf(v events.Value) int64 { return max(v.Size(), int64(len(v.Raw))) }
 
 // moveParts starts parts of a for_each, and ends the for_each when its parts have ended.
 func (t steps) moveParts(n *plan.Node, s *statemachine.Step) {
