@@ -56,14 +56,16 @@ func (e *encoder) number(n uint32) uint64 {
 func (e *encoder) task(row uint32) {
 	c, i := e.table.rows.at(row)
 	var texts []byte
-	for _, n := range [...]uint64{
-		e.text(c.name[i]), e.text(c.requestor[i]), e.labels(c.labels[i]), e.text(c.parent[i]), e.text(c.session[i]), e.text(c.why[i]), e.text(c.origin[i]),
-	} {
-		texts = binary.AppendUvarint(texts, n)
+	for _, column := range c.textColumns() {
+		if column == &c.labels {
+			texts = binary.AppendUvarint(texts, e.labels(column.text(i)))
+		} else {
+			texts = binary.AppendUvarint(texts, e.text(column.text(i)))
+		}
 	}
-	e.data = append(append(e.data, recordTask), c.id[i].bytes()...)
-	e.data = binary.AppendUvarint(e.data, uint64(c.created[i])) //nolint:gosec // decoded by loader.task
-	e.data = binary.AppendUvarint(e.data, uint64(c.updated[i])) //nolint:gosec // as above
+	e.data = append(append(e.data, recordTask), c.id(i).bytes()...)
+	e.data = binary.AppendUvarint(e.data, uint64(c.createdAt(i))) //nolint:gosec // decoded by loader.task
+	e.data = binary.AppendUvarint(e.data, uint64(c.updatedAt(i))) //nolint:gosec // as above
 	e.data = append(append(e.data, texts...), c.state[i], c.flags[i]&savedFlags)
 	c.flags[i] &^= flagUnsaved
 	e.file.records++

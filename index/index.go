@@ -67,7 +67,7 @@ func (x *Index) Add(line api.Summary, seq uint64) {
 	defer x.mu.Unlock()
 	if row, ok := x.table.row(line.ID); ok {
 		c, i := x.table.rows.at(row)
-		if c.updated[i] >= line.UpdatedAt.UnixMicro() {
+		if c.updatedAt(i) >= line.UpdatedAt.UnixMicro() {
 			return
 		}
 	}
@@ -83,5 +83,5 @@ func (x *Index) Has(id events.TaskID, at time.Time) bool {
 		return false
 	}
 	c, i := x.table.rows.at(row)
-	return c.ended(i) && c.updated[i] >= at.UnixMicro()
+	return c.ended(i) && c.updatedAt(i) >= at.UnixMicro()
 }

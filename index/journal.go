@@ -33,7 +33,7 @@ func (j *journal) changed(t *table, row uint32, seq uint64) {
 	}
 	if c.ended(i) {
 		c.flags[i] |= flagUnsaved
-		j.unsaved = append(j.unsaved, unsavedRow{c.id[i], seq})
+		j.unsaved = append(j.unsaved, unsavedRow{c.id(i), seq})
 	}
 }
 

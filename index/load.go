@@ -50,8 +50,8 @@ func (s *saver) discardChunk(n int) bool {
 		return false
 	}
 	c := s.contents.table.rows.chunks[n]
-	for i := range uint32(chunkRows) {
-		if c.id[i] != (rowID{}) && c.flags[i]&flagNewer == 0 {
+	for i := range c.rows {
+		if c.flags[i]&(flagFree|flagNewer) == 0 {
 			s.contents.table.remove(uint32(n)<<chunkBits + i) //nolint:gosec // a number of a row
 		}
 	}
@@ -201,10 +201,12 @@ func (l *loader) newText(text string) {
 func (l *loader) task() {
 	id := l.id()
 	created, updated := int64(l.uvarint()), int64(l.uvarint()) //nolint:gosec // written by encoder.task
-	name, requestor, labels, parent := l.text(), l.text(), l.text(), l.text()
-	session, why, origin := l.text(), l.text(), l.text()
+	var texts [textColumns]uint32
+	for n := range texts {
+		texts[n] = l.text()
+	}
 	last := l.take(2)
-	state, flags := last[0], last[1]
+	state, flags := last[0], last[1]&savedFlags
 	if l.bad = l.bad || int(state) >= len(stateByCode); l.bad {
 		return
 	}
@@ -218,11 +220,15 @@ func (l *loader) task() {
 		row = l.table.rows.add(id)
 	}
 	c, i := l.table.rows.at(row)
-	c.name[i], c.requestor[i], c.labels[i], c.parent[i] = name, requestor, labels, parent
-	c.session[i], c.why[i], c.origin[i] = session, why, origin
-	c.updated[i] = updated
 	if !known {
-		c.created[i], c.flags[i] = created, flags
+		c.setCreated(i, created)
+	}
+	c.setUpdated(i, updated)
+	for n, column := range c.textColumns() {
+		c.setText(column, i, texts[n])
+	}
+	if !known {
+		c.flags[i] = flags
 		l.table.insert(row)
 	}
 	c.flags[i] = flags

@@ -26,7 +26,7 @@ func (k key) less(b key) bool {
 
 func (o *order) keyOf(row uint32) key {
 	c, i := o.rows.at(row)
-	return key{c.created[i], c.id[i]}
+	return key{c.createdAt(i), c.id(i)}
 }
 
 // seek returns the leaf and the place of the first row that is not before k. The place may be the end of the last leaf.
@@ -58,10 +58,13 @@ func (o *order) place(k key) (leaf, at int) {
 	return o.seek(k)
 }
 
+// newLeaf returns an empty leaf outside of the heap.
+func (o *order) newLeaf() []uint32 { return numbersIn[uint32](o.rows.arena.get(1))[:0:leafRows] }
+
 // insert adds a row whose columns are set.
 func (o *order) insert(row uint32) {
 	if len(o.leaves) == 0 {
-		o.leaves = [][]uint32{append(make([]uint32, 0, leafRows), row)}
+		o.leaves = [][]uint32{append(o.newLeaf(), row)}
 		return
 	}
 	leaf, at := o.place(o.keyOf(row))
@@ -74,7 +77,7 @@ func (o *order) insert(row uint32) {
 	if at == len(l) && leaf == len(o.leaves)-1 {
 		cut = at // rows usually come in order, and full leaves take less memory
 	}
-	right := append(make([]uint32, 0, leafRows), l[cut:]...)
+	right := append(o.newLeaf(), l[cut:]...)
 	o.leaves[leaf] = l[:cut]
 	o.leaves = slices.Insert(o.leaves, leaf+1, right)
 	if at < cut || cut < len(l) && at == cut {
@@ -88,7 +91,8 @@ func (o *order) insert(row uint32) {
 func (o *order) remove(row uint32) {
 	leaf, at := o.seek(o.keyOf(row))
 	o.leaves[leaf] = slices.Delete(o.leaves[leaf], at, at+1)
-	if len(o.leaves[leaf]) == 0 {
+	if l := o.leaves[leaf]; len(l) == 0 {
+		o.rows.arena.put(unitOf(l))
 		o.leaves = slices.Delete(o.leaves, leaf, leaf+1)
 	}
 }

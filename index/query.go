@@ -109,6 +109,9 @@ type filter struct {
 	since, changed int64
 }
 
+// minTime is no restriction.
+const minTime = -1 << 63
+
 const (
 	mismatch uint8 = 1 + iota
 	match
@@ -116,7 +119,7 @@ const (
 
 // filterOf returns the filter for a request; false if no task matches it.
 func (q *queries) filterOf(r api.ListRequest) (*filter, bool) {
-	f := &filter{since: -1 << 63, changed: -1 << 63}
+	f := &filter{since: minTime, changed: minTime}
 	if r.Name == "" && r.Parent == "" && !r.Dead {
 		f.hidden = flagInternal
 	}
@@ -199,7 +202,7 @@ func (f *filter) next(t *table, rows []uint32, at int) int {
 		if skip || states>>(c.state[i]&(maxStates-1))&1 == 0 || c.flags[i]&hidden != 0 {
 			continue
 		}
-		if byName && c.name[i] != name || byRequestor && c.requestor[i] != requestor || names != nil && names[c.name[i]] == mismatch {
+		if byName && c.name.text(i) != name || byRequestor && c.requestor.text(i) != requestor || names != nil && names[c.name.text(i)] == mismatch {
 			continue
 		}
 		if f.matches(t, c, i) {
@@ -219,14 +222,14 @@ func valueOf(n *uint32) uint32 {
 // matches reports whether a row matches that has passed the checks of next. The conditions that are cheap come first.
 func (f *filter) matches(t *table, c *chunk, i uint32) bool {
 	switch {
-	case f.parent != nil && c.parent[i] != *f.parent,
-		f.session != nil && c.session[i] != *f.session,
-		c.created[i] < f.since, c.updated[i] < f.changed:
+	case f.parent != nil && c.parent.text(i) != *f.parent,
+		f.session != nil && c.session.text(i) != *f.session,
+		f.since > minTime && c.createdAt(i) < f.since, f.changed > minTime && c.updatedAt(i) < f.changed:
 		return false
-	case f.names != nil && !f.matchesName(t, c.name[i]):
+	case f.names != nil && !f.matchesName(t, c.name.text(i)):
 		return false
 	case len(f.pairs)+len(f.absent) > 0:
-		return f.matchesLabels(t, c.labels[i])
+		return f.matchesLabels(t, c.labels.text(i))
 	}
 	return true
 }
@@ -270,7 +273,7 @@ func (q *queries) tree(id events.TaskID, limit, depth int) (page []api.Summary, 
 func (q *queries) top(row uint32, depth int) uint32 {
 	for range depth {
 		c, i := q.rows.at(row)
-		above, ok := q.row(taskOfText(q.texts.bytes(c.parent[i])))
+		above, ok := q.row(taskOfText(q.texts.bytes(c.parent.text(i))))
 		if !ok {
 			return row
 		}
@@ -296,7 +299,7 @@ func (q *queries) descendants(root uint32) []uint32 {
 		for _, leaf := range q.order.leaves {
 			for _, row := range leaf {
 				c, i := q.rows.at(row)
-				if parents[c.parent[i]] && !in[row] {
+				if parents[c.parent.text(i)] && !in[row] {
 					add(row)
 				}
 			}
@@ -355,11 +358,11 @@ func (q *queries) last(requestor string) (events.TaskID, bool) {
 	}
 	for row := range q.order.before(end()) {
 		c, i := q.rows.at(row)
-		if c.parent[i] != 0 || c.flags[i]&outOfQueue != 0 || want != 0 && c.requestor[i] != want {
+		if c.parent.text(i) != 0 || c.flags[i]&outOfQueue != 0 || want != 0 && c.requestor.text(i) != want {
 			continue
 		}
-		if _, via := q.texts.split(c.origin[i]); want == 0 || via != "" {
-			return c.id[i].task(), true
+		if _, via := q.texts.split(c.origin.text(i)); want == 0 || via != "" {
+			return c.id(i).task(), true
 		}
 	}
 	return "", false
@@ -369,8 +372,8 @@ func (q *queries) last(requestor string) (events.TaskID, bool) {
 func (q *queries) head(row uint32) events.Head {
 	c, i := q.rows.at(row)
 	return events.Head{
-		Task: c.id[i].task(), State: string(stateByCode[c.state[i]]), Parent: taskOfText(q.texts.bytes(c.parent[i])),
-		Created: time.UnixMicro(c.created[i]).UTC(), At: time.UnixMicro(c.updated[i]).UTC(), Imported: c.flags[i]&flagImported != 0,
+		Task: c.id(i).task(), State: string(stateByCode[c.state[i]]), Parent: taskOfText(q.texts.bytes(c.parent.text(i))),
+		Created: time.UnixMicro(c.createdAt(i)).UTC(), At: time.UnixMicro(c.updatedAt(i)).UTC(), Imported: c.flags[i]&flagImported != 0,
 	}
 }
 
@@ -384,10 +387,10 @@ func (q *queries) heads(archived bool, after key, limit int64) (part []events.He
 	seen := 0
 	for row := range q.order.after(after) {
 		c, i := q.rows.at(row)
-		if c.created[i] >= limit {
+		if c.createdAt(i) >= limit {
 			return part, after, false
 		}
-		if c.ended(i) && (c.flags[i]&flagArchived != 0) == archived && c.updated[i] < limit {
+		if c.ended(i) && (c.flags[i]&flagArchived != 0) == archived && c.updatedAt(i) < limit {
 			part = append(part, q.head(row))
 		}
 		after = q.order.keyOf(row)

@@ -45,7 +45,7 @@ func (f *queueFilter) matches(t *table, row uint32) bool {
 	case f.states>>c.state[i]&1 == 0, c.flags[i]&outOfQueue != 0, f.except != nil && *f.except == row:
 		return false
 	}
-	return f.kind == nil || t.texts.hasPair(c.labels[i], *f.kind)
+	return f.kind == nil || t.texts.hasPair(c.labels.text(i), *f.kind)
 }
 
 func (q *queries) queue(r api.QueueRequest, after *api.Summary, limit int) []api.Summary {
@@ -88,7 +88,7 @@ func (q *queries) queueStats(r api.QueueRequest, now time.Time) api.QueueStats {
 			counts[c.state[i]]--
 		}
 		if c.flags[i]&outOfQueue == 0 && queueStatuses[c.state[i]] == api.QueuePending {
-			since -= uint64(c.created[i]) //nolint:gosec // modulo 2^64
+			since -= uint64(c.createdAt(i)) //nolint:gosec // modulo 2^64
 		}
 	}
 	var s api.QueueStats
@@ -128,7 +128,7 @@ func (q *queries) oldest(f *queueFilter) *time.Time {
 				continue
 			}
 			c, i := q.rows.at(row)
-			if at := time.UnixMicro(c.created[i]).UTC(); oldest == nil || at.Before(*oldest) {
+			if at := time.UnixMicro(c.createdAt(i)).UTC(); oldest == nil || at.Before(*oldest) {
 				oldest = &at
 			}
 			break

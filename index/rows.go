@@ -2,9 +2,6 @@ package index
 
 import (
 	"encoding/binary"
-	"runtime"
-	"syscall"
-	"unsafe"
 
 	"github.com/oklog/ulid/v2"
 
@@ -39,26 +36,85 @@ func (r rowID) task() events.TaskID {
 
 func (r rowID) less(b rowID) bool { return r.hi < b.hi || r.hi == b.hi && r.lo < b.lo }
 
-func (r rowID) hash() uint64 { return (r.hi ^ r.lo) * 0x9e3779b97f4a7c15 >> 16 }
+// microsOf returns the time in the first half of an id, in microseconds.
+func microsOf(hi uint64) int64 { return int64(hi>>16) * 1000 } //nolint:gosec // 48 bits
 
 const (
 	chunkBits = 12
 	chunkRows = 1 << chunkBits
 )
 
-// chunk holds the columns of some rows. The rows of a chunk have no pointers, so that chunks can be outside of the heap: the
-// garbage collector would reserve as much memory again for them.
+// chunk holds the columns of some rows.
 type chunk struct {
-	id               [chunkRows]rowID
-	created, updated [chunkRows]int64 // microseconds
+	arena *arena
+	// rows is the number of rows that the chunk has or has had, live of those that it has.
+	rows, live uint32
+	// idHigh and idLow are the ids. created is the creation after the time in the id, updated the last change after the creation, in
+	// microseconds.
+	idHigh, created, updated column
+	idLow                    []uint64
 	// These are numbers of texts. why is the block and the reason, origin the priority and the command (see joined).
-	name, requestor, labels, parent, session, why, origin [chunkRows]uint32
-	state, flags                                          [chunkRows]uint8
+	name, requestor, labels, parent, session, why, origin column
+	state, flags                                          []uint8
 	// states counts the rows by the code of their state.
 	states [maxStates]int32
 	// All ids that the chunk has ever had are from low to high.
 	low, high rowID
 }
+
+func newChunk(a *arena) *chunk {
+	c := &chunk{arena: a, idLow: numbersIn[uint64](a.get(8)), state: a.get(1), flags: a.get(1)}
+	c.reset()
+	return c
+}
+
+// textColumns is the number of columns with numbers of texts.
+const textColumns = 7
+
+// textColumns returns the columns with numbers of texts, in the order of the file.
+func (c *chunk) textColumns() [textColumns]*column {
+	return [...]*column{&c.name, &c.requestor, &c.labels, &c.parent, &c.session, &c.why, &c.origin}
+}
+
+// reset makes all columns empty.
+func (c *chunk) reset() {
+	for _, column := range c.textColumns() {
+		column.reset(c.arena, 0)
+	}
+	for _, column := range []*column{&c.idHigh, &c.created, &c.updated} {
+		column.reset(c.arena, 0)
+	}
+	c.low, c.high = rowID{}, rowID{}
+}
+
+// set sets the number of a row in a column of the chunk.
+func (c *chunk) set(to *column, i uint32, n int64) {
+	switch {
+	case to.fits(n):
+	case c.live == 1:
+		to.reset(c.arena, n)
+	default:
+		to.widen(c.arena, c.rows, i, n)
+	}
+	to.put(i, n)
+}
+
+func (c *chunk) setText(to *column, i, text uint32) { c.set(to, i, int64(text)) }
+
+func (c *chunk) id(i uint32) rowID { return rowID{uint64(c.idHigh.at(i)), c.idLow[i]} } //nolint:gosec // modulo 2^64
+
+// createdAt returns the creation of a row in microseconds.
+func (c *chunk) createdAt(i uint32) int64 { return microsOf(uint64(c.idHigh.at(i))) + c.created.at(i) } //nolint:gosec // modulo 2^64
+
+// updatedAt returns the last change of a row in microseconds.
+func (c *chunk) updatedAt(i uint32) int64 { return c.createdAt(i) + c.updated.at(i) }
+
+// setCreated must precede setUpdated.
+func (c *chunk) setCreated(i uint32, micros int64) {
+	c.set(&c.created, i, micros-microsOf(uint64(c.idHigh.at(i)))) //nolint:gosec // modulo 2^64
+}
+
+func (c *chunk) setUpdated(i uint32, micros int64) { c.set(&c.updated, i, micros-c.createdAt(i)) }
 
 // maxStates is more than the number of states.
 const maxStates = 16
@@ -75,13 +131,25 @@ func (c *chunk) has(states uint16) bool {
 
 // addID records the id of a new row.
 func (c *chunk) addID(i uint32, id rowID) {
+	c.rows = max(c.rows, i+1)
+	c.live++
 	if c.high == (rowID{}) || id.less(c.low) {
 		c.low = id
 	}
 	if c.high.less(id) {
 		c.high = id
 	}
-	c.id[i] = id
+	c.set(&c.idHigh, i, int64(id.hi)) //nolint:gosec // modulo 2^64
+	c.idLow[i], c.flags[i], c.state[i] = id.lo, 0, 0
+}
+
+// removeID makes a row free. The columns of a chunk that becomes empty take no memory.
+func (c *chunk) removeID(i uint32) {
+	c.flags[i], c.state[i] = flagFree, 0
+	if c.live--; c.live > 0 {
+		return
+	}
+	c.reset()
 }
 
 // idsIn counts the ids from low to high, and returns one of them.
@@ -90,11 +158,11 @@ func (c *chunk) idsIn(low, high rowID) (id rowID, count int) {
 		return rowID{}, 0
 	}
 	if !c.low.less(low) && !high.less(c.high) {
-		return c.anyID(), c.len()
+		return c.anyID(), int(c.live)
 	}
-	for i := range c.id {
-		if at := &c.id[i]; *at != (rowID{}) && !at.less(low) && !high.less(*at) {
-			id = *at
+	for i := range c.rows {
+		if at := c.id(i); c.flags[i]&flagFree == 0 && !at.less(low) && !high.less(at) {
+			id = at
 			count++
 		}
 	}
@@ -103,21 +171,12 @@ func (c *chunk) idsIn(low, high rowID) (id rowID, count int) {
 
 // anyID returns the id of a row; zero if the chunk is empty.
 func (c *chunk) anyID() rowID {
-	for i := range c.id {
-		if c.id[i] != (rowID{}) {
-			return c.id[i]
+	for i := range c.rows {
+		if c.flags[i]&flagFree == 0 {
+			return c.id(i)
 		}
 	}
 	return rowID{}
-}
-
-// len returns the number of rows.
-func (c *chunk) len() int {
-	rows := int32(0)
-	for _, n := range c.states {
-		rows += n
-	}
-	return int(rows)
 }
 
 // Flags of a row.
@@ -131,6 +190,8 @@ const (
 	flagNewer
 	// flagImported marks an imported task, which never changes, whatever its state.
 	flagImported
+	// flagFree marks a row that was removed.
+	flagFree
 )
 
 // outOfQueue are the flags of tasks that the queue does not contain.
@@ -142,15 +203,20 @@ func (c *chunk) ended(i uint32) bool { return isFinished(c.state[i]) || c.flags[
 // savedFlags are the flags that the file contains.
 const savedFlags = flagPaused | flagArchived | flagInternal | flagImported
 
-// rows is a table of rows with stable numbers, and a hash table of their ids.
+// rows is a table of rows with stable numbers.
 type rows struct {
+	arena  *arena
 	chunks []*chunk
 	// used is the number of rows in chunks, free lists those of them that were removed.
 	used uint32
 	free []uint32
-	// table maps hashes of ids to the number of the row plus one; 0 is an empty place.
-	table []uint32
-	count int
+	ids  idTable
+}
+
+func newRows() *rows {
+	r := &rows{arena: new(arena)}
+	r.ids.rows = r
+	return r
 }
 
 // at returns the chunk and the place of a row.
@@ -160,94 +226,33 @@ func (r *rows) at(row uint32) (*chunk, uint32) {
 
 func (r *rows) idOf(row uint32) rowID {
 	c, i := r.at(row)
-	return c.id[i]
+	return c.id(i)
 }
 
 // find returns the row with an id.
-func (r *rows) find(id rowID) (uint32, bool) {
-	if r.count == 0 {
-		return 0, false
-	}
-	mask := maskOf(r.table)
-	for at := id.hash() & mask; r.table[at] != 0; at = (at + 1) & mask {
-		if row := r.table[at] - 1; r.idOf(row) == id {
-			return row, true
-		}
-	}
-	return 0, false
-}
+func (r *rows) find(id rowID) (uint32, bool) { return r.ids.find(id) }
 
 // add adds an empty row.
 func (r *rows) add(id rowID) uint32 {
-	if 4*(r.count+1) > 3*len(r.table) {
-		r.grow()
-	}
 	row := r.used
 	if n := len(r.free); n > 0 {
 		row, r.free = r.free[n-1], r.free[:n-1]
 	} else {
 		if r.used%chunkRows == 0 {
-			r.chunks = append(r.chunks, newChunk(r))
+			r.chunks = append(r.chunks, newChunk(r.arena))
 		}
 		r.used++
 	}
 	c, i := r.at(row)
 	c.addID(i, id)
-	r.place(row)
-	r.count++
+	r.ids.add(row, id)
 	return row
 }
 
-func (r *rows) place(row uint32) {
-	mask := maskOf(r.table)
-	at := r.idOf(row).hash() & mask
-	for r.table[at] != 0 {
-		at = (at + 1) & mask
-	}
-	r.table[at] = row + 1
-}
-
-// maskOf returns the bits that a place in a hash table can have. The size of the table is a power of two.
-func maskOf(table []uint32) uint64 {
-	return uint64(len(table) - 1) //nolint:gosec // the table is not empty
-}
-
-func (r *rows) grow() {
-	old := r.table
-	r.table = make([]uint32, max(64, 2*len(old)))
-	for _, n := range old {
-		if n != 0 {
-			r.place(n - 1)
-		}
-	}
-}
-
-// remove removes a row.
+// remove removes a row, which is counted in no state any more.
 func (r *rows) remove(row uint32) {
-	mask := maskOf(r.table)
-	at := r.idOf(row).hash() & mask
-	for r.table[at] != row+1 {
-		at = (at + 1) & mask
-	}
-	r.table[at] = 0
-	for at = (at + 1) & mask; r.table[at] != 0; at = (at + 1) & mask { // the search for these rows may have passed the place
-		moved := r.table[at] - 1
-		r.table[at] = 0
-		r.place(moved)
-	}
+	r.ids.remove(row)
 	c, i := r.at(row)
-	c.id[i], c.flags[i], c.state[i] = rowID{}, 0, 0
+	c.removeID(i)
 	r.free = append(r.free, row)
-	r.count--
-}
-
-// newChunk returns an empty chunk. Its memory is given back when owner is no longer reachable.
-func newChunk(owner *rows) *chunk {
-	size := int(unsafe.Sizeof(chunk{}))
-	data, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	if err != nil {
-		return &chunk{}
-	}
-	runtime.AddCleanup(owner, func(data []byte) { _ = syscall.Munmap(data) }, data)
-	return (*chunk)(unsafe.Pointer(unsafe.SliceData(data))) //nolint:gosec // a chunk has no pointers, and the memory is large enough
 }

@@ -74,7 +74,7 @@ func (s *saver) encode(e *encoder, live uint64) error {
 func (s *saver) unsaved() (changes, maxRecords int) {
 	s.contents.lock()
 	defer s.contents.mu.Unlock()
-	return len(s.contents.journal.unsaved) + len(s.contents.journal.marks), 2*s.contents.table.rows.count + chunkRows
+	return len(s.contents.journal.unsaved) + len(s.contents.journal.marks), 2*s.contents.table.rows.ids.count + chunkRows
 }
 
 // create begins a new file, and adds the rows of all finished tasks that are not in journal.unsaved.
@@ -98,7 +98,7 @@ func (s *saver) encodeChunk(e *encoder, n int) bool {
 		return false
 	}
 	c := s.contents.table.rows.chunks[n]
-	for i := range uint32(chunkRows) {
+	for i := range c.rows {
 		if c.ended(i) && c.flags[i]&flagUnsaved == 0 {
 			e.task(uint32(n)<<chunkBits + i) //nolint:gosec // a number of a row
 		}

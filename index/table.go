@@ -13,7 +13,7 @@ import (
 
 // table holds the summaries of tasks, in the orders in which they are listed.
 type table struct {
-	rows  rows
+	rows  *rows
 	texts texts
 	// Consecutive tasks often have the same texts.
 	names, requestors, origins, reasons latestText
@@ -29,10 +29,10 @@ type table struct {
 }
 
 func newTable() *table {
-	t := &table{texts: newTexts()}
-	t.order.rows = &t.rows
+	t := &table{rows: newRows(), texts: newTexts()}
+	t.order.rows = t.rows
 	for i := range t.open {
-		t.open[i].rows = &t.rows
+		t.open[i].rows = t.rows
 	}
 	return t
 }
@@ -60,7 +60,8 @@ func (t *table) put(line *api.Summary) (uint32, bool) {
 	}
 	c, i := t.rows.at(row)
 	t.setState(row, stateCode(line.State))
-	c.updated[i], c.why[i] = line.UpdatedAt.UnixMicro(), t.reasons.joined(&t.texts, line.Block, line.Reason)
+	c.setUpdated(i, line.UpdatedAt.UnixMicro())
+	c.setText(&c.why, i, t.reasons.joined(&t.texts, line.Block, line.Reason))
 	c.flags[i] &^= flagPaused
 	if line.Paused {
 		c.flags[i] |= flagPaused
@@ -74,11 +75,13 @@ func (t *table) put(line *api.Summary) (uint32, bool) {
 // setOrigin sets the columns that never change.
 func (t *table) setOrigin(row uint32, line *api.Summary) {
 	c, i := t.rows.at(row)
-	c.created[i] = line.CreatedAt.UnixMicro()
-	c.name[i], c.requestor[i] = t.names.number(&t.texts, line.Name), t.requestors.number(&t.texts, line.Requestor)
-	c.labels[i] = t.texts.labelSet(line.Labels)
-	c.parent[i], c.session[i] = t.texts.idNumber(line.Parent), t.texts.idNumber(line.Session)
-	c.origin[i] = t.origins.joined(&t.texts, line.Priority, line.Via)
+	c.setCreated(i, line.CreatedAt.UnixMicro())
+	c.setText(&c.name, i, t.names.number(&t.texts, line.Name))
+	c.setText(&c.requestor, i, t.requestors.number(&t.texts, line.Requestor))
+	c.setText(&c.labels, i, t.texts.labelSet(line.Labels))
+	c.setText(&c.parent, i, t.texts.idNumber(line.Parent))
+	c.setText(&c.session, i, t.texts.idNumber(line.Session))
+	c.setText(&c.origin, i, t.origins.joined(&t.texts, line.Priority, line.Via))
 	c.flags[i] = 0
 	if strings.HasPrefix(line.Name, api.OwnPrefix) {
 		c.flags[i] = flagInternal
@@ -107,7 +110,7 @@ func (t *table) count(row uint32, by int) {
 	case outside:
 		t.own[state] += by
 	case queueStatuses[state] == api.QueuePending:
-		t.since += uint64(by) * uint64(c.created[i]) //nolint:gosec // modulo 2^64
+		t.since += uint64(by) * uint64(c.createdAt(i)) //nolint:gosec // modulo 2^64
 	}
 }
 
@@ -131,7 +134,7 @@ func (t *table) setState(row uint32, state uint8) {
 // openOrder returns the order of the open tasks with the priority of a row.
 func (t *table) openOrder(row uint32) *order {
 	c, i := t.rows.at(row)
-	priority, _ := t.texts.split(c.origin[i])
+	priority, _ := t.texts.split(c.origin.text(i))
 	return &t.open[work.Urgency(priority)]
 }
 
@@ -145,14 +148,14 @@ func (t *table) remove(row uint32) {
 // line returns the summary in a row.
 func (t *table) line(row uint32) api.Summary {
 	c, i := t.rows.at(row)
-	block, reason := t.texts.split(c.why[i])
-	priority, via := t.texts.split(c.origin[i])
+	block, reason := t.texts.split(c.why.text(i))
+	priority, via := t.texts.split(c.origin.text(i))
 	return api.Summary{
-		ID: c.id[i].task(), Name: t.texts.text(c.name[i]), State: stateByCode[c.state[i]], Block: block, Reason: reason,
+		ID: c.id(i).task(), Name: t.texts.text(c.name.text(i)), State: stateByCode[c.state[i]], Block: block, Reason: reason,
 		Paused: c.flags[i]&flagPaused != 0, Archived: c.flags[i]&flagArchived != 0, Imported: c.flags[i]&flagImported != 0, Priority: priority, Via: via,
-		Labels: t.texts.labels(c.labels[i]), Requestor: t.texts.text(c.requestor[i]),
-		Parent: taskOfText(t.texts.bytes(c.parent[i])), Session: taskOfText(t.texts.bytes(c.session[i])),
-		CreatedAt: time.UnixMicro(c.created[i]).UTC(), UpdatedAt: time.UnixMicro(c.updated[i]).UTC(),
+		Labels: t.texts.labels(c.labels.text(i)), Requestor: t.texts.text(c.requestor.text(i)),
+		Parent: taskOfText(t.texts.bytes(c.parent.text(i))), Session: taskOfText(t.texts.bytes(c.session.text(i))),
+		CreatedAt: time.UnixMicro(c.createdAt(i)).UTC(), UpdatedAt: time.UnixMicro(c.updatedAt(i)).UTC(),
 	}
 }
 

@@ -79,3 +79,8 @@ func (t *texts) grow() {
 		t.table[at] = uint32(n) + 1
 	}
 }
+
+// maskOf returns the bits that a place in a hash table can have. The size of the table is a power of two.
+func maskOf(table []uint32) uint64 {
+	return uint64(len(table) - 1) //nolint:gosec // the table is not empty
+}
