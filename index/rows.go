@@ -234,6 +234,7 @@ func (r *rows) find(id rowID) (uint32, bool) { return r.ids.find(id) }
 
 // add adds an empty row.
 func (r *rows) add(id rowID) uint32 {
+	r.ids.reserve()
 	row := r.used
 	if n := len(r.free); n > 0 {
 		row, r.free = r.free[n-1], r.free[:n-1]
