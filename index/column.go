@@ -27,6 +27,10 @@ func (c *column) at(i uint32) int64 {
 // text is at for numbers of texts.
 func (c *column) text(i uint32) uint32 { return uint32(c.at(i)) } //nolint:gosec // it was set to a number of a text
 
+// same returns the number of all rows if it is the same.
+func (c *column) same() (n int64, ok bool) { return c.base, c.width == 0 }
+
+// fits reports whether a number can be stored, as those of all rows are.
 func (c *column) fits(n int64) bool { return uint64(n-c.base)&^c.mask == 0 } //nolint:gosec // modulo 2^64
 
 // put sets the number of a row, which must fit. It leaves the bytes after those of the row as they are.

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"iter"
 	"path"
 	"slices"
 	"strings"
@@ -184,32 +185,46 @@ func (q *queries) verdicts(pattern string) []uint8 {
 }
 
 // next returns the place of the last row before at that matches, or -1. It runs for every row of the index if few match, so it
-// looks first at chunks without any row in the states.
+// skips the rows of chunks that have none to match.
 func (f *filter) next(t *table, rows []uint32, at int) int {
-	var c *chunk
-	number, skip := uint32(1<<32-1), false
-	states, hidden, names := f.states, f.hidden, f.names
-	byName, byRequestor := f.name != nil, f.requestor != nil
-	name, requestor := valueOf(f.name), valueOf(f.requestor)
-	for at--; at >= 0; at-- {
-		row := rows[at]
-		if row>>chunkBits != number {
-			number = row >> chunkBits
-			c = t.rows.chunks[number]
-			skip = !c.has(states)
+	for at > 0 {
+		number := rows[at-1] >> chunkBits
+		c := t.rows.chunks[number]
+		if f.mayMatch(c) {
+			if at = f.nextIn(t, c, rows, at, number); at > 0 && rows[at-1]>>chunkBits == number {
+				return at - 1
+			}
 		}
-		i := row & (chunkRows - 1)
-		if skip || states>>(c.state[i]&(maxStates-1))&1 == 0 || c.flags[i]&hidden != 0 {
-			continue
-		}
-		if byName && c.name.text(i) != name || byRequestor && c.requestor.text(i) != requestor || names != nil && names[c.name.text(i)] == mismatch {
-			continue
-		}
-		if f.matches(t, c, i) {
-			return at
+		for at > 0 && rows[at-1]>>chunkBits == number {
+			at--
 		}
 	}
 	return -1
+}
+
+// mayMatch reports whether a chunk can have a row that matches.
+func (f *filter) mayMatch(c *chunk) bool {
+	return c.has(f.states) && (f.name == nil || c.name.fits(int64(*f.name))) && (f.requestor == nil || c.requestor.fits(int64(*f.requestor)))
+}
+
+// nextIn returns the place after the last row before at that matches, or after the last one that is not in the chunk with a number.
+func (f *filter) nextIn(t *table, c *chunk, rows []uint32, at int, number uint32) int {
+	states, hidden, names := f.states, f.hidden, f.names
+	byName, byRequestor := f.name != nil, f.requestor != nil
+	name, requestor := valueOf(f.name), valueOf(f.requestor)
+	for ; at > 0 && rows[at-1]>>chunkBits == number; at-- {
+		i := rows[at-1] & (chunkRows - 1)
+		if byName && c.name.text(i) != name || byRequestor && c.requestor.text(i) != requestor || names != nil && names[c.name.text(i)] == mismatch {
+			continue
+		}
+		if states>>(c.state[i]&(maxStates-1))&1 == 0 || c.flags[i]&hidden != 0 {
+			continue
+		}
+		if f.matches(t, c, i) {
+			break
+		}
+	}
+	return at
 }
 
 func valueOf(n *uint32) uint32 {
@@ -297,10 +312,15 @@ func (q *queries) descendants(root uint32) []uint32 {
 	for before := 0; before < len(in); {
 		before = len(in)
 		for _, leaf := range q.order.leaves {
-			for _, row := range leaf {
-				c, i := q.rows.at(row)
-				if parents[c.parent.text(i)] && !in[row] {
-					add(row)
+			for part := range inOneChunk(leaf) {
+				c, _ := q.rows.at(part[0])
+				if n, same := c.parent.same(); same && !parents[n] {
+					continue
+				}
+				for _, row := range part {
+					if parents[c.parent.text(row&(chunkRows-1))] && !in[row] {
+						add(row)
+					}
 				}
 			}
 		}
@@ -316,6 +336,22 @@ func (q *queries) descendants(root uint32) []uint32 {
 		return 1
 	})
 	return found
+}
+
+// inOneChunk divides rows into parts that are in one chunk each.
+func inOneChunk(rows []uint32) iter.Seq[[]uint32] {
+	return func(yield func([]uint32) bool) {
+		for len(rows) > 0 {
+			n := 1
+			for n < len(rows) && rows[n]>>chunkBits == rows[0]>>chunkBits {
+				n++
+			}
+			if !yield(rows[:n]) {
+				return
+			}
+			rows = rows[n:]
+		}
+	}
 }
 
 func (q *queries) find(prefix string) (id events.TaskID, count int) {

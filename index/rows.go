@@ -52,10 +52,10 @@ type chunk struct {
 	// idHigh and idLow are the ids. created is the creation after the time in the id, updated the last change after the creation, in
 	// microseconds.
 	idHigh, created, updated column
-	idLow                    []uint64
+	idLow                    *[chunkRows]uint64
 	// These are numbers of texts. why is the block and the reason, origin the priority and the command (see joined).
 	name, requestor, labels, parent, session, why, origin column
-	state, flags                                          []uint8
+	state, flags                                          *[chunkRows]uint8
 	// states counts the rows by the code of their state.
 	states [maxStates]int32
 	// All ids that the chunk has ever had are from low to high.
@@ -63,7 +63,7 @@ type chunk struct {
 }
 
 func newChunk(a *arena) *chunk {
-	c := &chunk{arena: a, idLow: numbersIn[uint64](a.get(8)), state: a.get(1), flags: a.get(1)}
+	c := &chunk{arena: a, idLow: (*[chunkRows]uint64)(numbersIn[uint64](a.get(8))), state: (*[chunkRows]uint8)(a.get(1)), flags: (*[chunkRows]uint8)(a.get(1))}
 	c.reset()
 	return c
 }
