@@ -121,7 +121,7 @@ func (w *world) want(r api.ListRequest) []api.Summary {
 		ok := len(r.States) == 0 || slices.Contains(r.States, s.State)
 		ok = ok && (r.Parent == "" || r.Parent == s.Parent) && (r.Session == "" || r.Session == s.Session)
 		ok = ok && (r.Requestor == "" || r.Requestor == s.Requestor) && (r.Since.IsZero() || !s.CreatedAt.Before(r.Since))
-		ok = ok && (r.Until.IsZero() || s.CreatedAt.Before(r.Until)) && !s.UpdatedAt.Before(r.ChangedSince)
+		ok = ok && (r.Until.IsZero() || s.CreatedAt.Before(r.Until)) && (r.ChangedSince.IsZero() || !s.UpdatedAt.Before(r.ChangedSince))
 		for k, v := range r.Labels {
 			ok = ok && s.Labels[k] == v
 		}

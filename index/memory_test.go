@@ -48,10 +48,11 @@ func lines(mixed bool) func(i int) api.Summary {
 	}
 }
 
-// BenchmarkMemory measures the memory of an index by the kind of the tasks and their number.
+// BenchmarkMemory measures the memory of an index by the kind of the tasks and their number. Replaced ones are uniform, but
+// retention has removed as many before, some at a time.
 func BenchmarkMemory(b *testing.B) {
 	for _, tasks := range []int{100, 10_000, 1_000_000} {
-		for _, kind := range []string{"uniform", "mixed"} {
+		for _, kind := range []string{"uniform", "mixed", "replaced"} {
 			if testing.Short() && tasks > 10_000 {
 				continue
 			}
@@ -59,15 +60,32 @@ func BenchmarkMemory(b *testing.B) {
 				before := resident(b)
 				for b.Loop() {
 					x := index.New("", "log")
-					line := lines(kind == "mixed")
-					for i := range tasks {
-						x.Put(line(i), uint64(i)+1)
-					}
+					fill(b, x, lines(kind == "mixed"), tasks, kind == "replaced")
 					require.Equal(b, tasks, x.Finished())
 					b.ReportMetric(float64(resident(b)-before)/float64(tasks), "bytes/task")
 					runtime.KeepAlive(x)
 				}
 			})
+		}
+	}
+}
+
+// fill adds tasks, and then replaces them by as many if replace is set.
+func fill(b *testing.B, x *index.Index, line func(i int) api.Summary, tasks int, replace bool) {
+	b.Helper()
+	var ids []events.TaskID
+	for i := range tasks {
+		l := line(i)
+		x.Put(l, uint64(i)+1)
+		if replace {
+			ids = append(ids, l.ID)
+		}
+	}
+	const part = 100
+	for i := 0; i < len(ids); i += part {
+		require.NoError(b, x.Remove(ids[i:i+part]))
+		for n := range part {
+			x.Put(line(tasks+i+n), uint64(tasks+i+n)+1)
 		}
 	}
 }
