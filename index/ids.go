@@ -105,7 +105,7 @@ func (t *idTable) reserve() {
 	for n, c := range t.rows.chunks {
 		for i := range c.rows {
 			if c.flags[i]&flagFree == 0 {
-				t.add(uint32(n)<<chunkBits+i, c.id(i)) //nolint:gosec // a number of a row
+				t.add(uint32(n)<<chunkBits+i, c.id(i))
 			}
 		}
 	}

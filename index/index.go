@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// Index holds the summaries of tasks in about 95 bytes each, beside texts, which it holds once. All methods are safe for
+// Index holds the summaries of tasks in 30 to 50 bytes each, beside texts, which it holds once. All methods are safe for
 // concurrent use. Changes never wait for a query or for the file; every query sees the changes before it.
 type Index struct {
 	*contents

@@ -37,7 +37,7 @@ func (r rowID) task() events.TaskID {
 func (r rowID) less(b rowID) bool { return r.hi < b.hi || r.hi == b.hi && r.lo < b.lo }
 
 // microsOf returns the time in the first half of an id, in microseconds.
-func microsOf(hi uint64) int64 { return int64(hi>>16) * 1000 } //nolint:gosec // 48 bits
+func microsOf(hi uint64) int64 { return int64(hi>>16) * 1000 }
 
 const (
 	chunkBits = 12

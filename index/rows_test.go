@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -86,7 +87,8 @@ func (w *world) put(line api.Summary) {
 
 // oddTimes are far from each other and from what a task has.
 var oddTimes = []time.Time{
-	{}, time.UnixMicro(math.MinInt64).UTC(), time.UnixMicro(math.MaxInt64 - 1).UTC(), time.UnixMicro(0).UTC(), time.UnixMicro(-1).UTC(),
+	{},
+	time.UnixMicro(math.MinInt64).UTC(), time.UnixMicro(math.MaxInt64 - 1).UTC(), time.UnixMicro(0).UTC(), time.UnixMicro(-1).UTC(),
 	began.Add(time.Microsecond), began.Add(-time.Microsecond), began.AddDate(-30, 0, 0), began.AddDate(300, 0, 0),
 }
 
@@ -98,7 +100,7 @@ func (w *world) odd(line api.Summary, n int) api.Summary {
 	case 1:
 		line.Requestor = fmt.Sprint("user:", n)
 	case 2:
-		line.Labels = map[string]string{"n": fmt.Sprint(n)}
+		line.Labels = map[string]string{"n": strconv.Itoa(n)}
 	case 3:
 		line.Parent = events.NewTaskID(began)
 	case 4:
