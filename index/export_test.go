@@ -73,3 +73,12 @@ func (x IDs) Load() float64 { return float64(x.rows.ids.taken) / float64(len(x.r
 
 // Places returns the size of the hash table.
 func (x IDs) Places() int { return len(x.rows.ids.places) }
+
+// Place returns the place for an id, and whether its hash looks like the place of a removed row.
+func (x IDs) Place(hi, lo uint64) (at uint64, likeGone bool) {
+	hash, t := rowID{hi, lo}.hash(), &x.rows.ids
+	return t.home(hash), t.entry(0, hash)&^t.rowMask == t.gone
+}
+
+// Width returns the number of bytes for the first half of an id in the first chunk.
+func (x IDs) Width() int { return int(x.rows.chunks[0].idHigh.width) }

@@ -419,6 +419,26 @@ func TestRemoveWithoutAFileToContinue(t *testing.T) {
 	assert.Zero(t, n)
 }
 
+// A file that is of no use after all, although it says that tasks were removed, leaves an empty index.
+func TestDiscardRemovedRows(t *testing.T) {
+	t.Parallel()
+	file := saved(t)
+	x := index.New(file, "log")
+	x.Load(0, 10)
+	page, _ := x.List(api.ListRequest{Limit: 10}, nil, nil)
+	require.NoError(t, x.Remove([]events.TaskID{page[3].ID, page[7].ID}))
+	x.Close()
+
+	x = index.New(file, "log")
+	defer x.Close()
+	_, live := x.Load(0, 9)
+	assert.Zero(t, live)
+	assert.Zero(t, x.Finished())
+	x.Put(page[3], 9)
+	page, _ = x.List(api.ListRequest{Limit: 10}, nil, nil)
+	assert.Len(t, page, 1)
+}
+
 func TestTree(t *testing.T) {
 	t.Parallel()
 	x := index.New("", "")

@@ -67,6 +67,51 @@ func TestFindRows(t *testing.T) {
 	}
 }
 
+// An id whose hash looks like the place of a removed row is not found there.
+func TestFindAmongRemovedRows(t *testing.T) {
+	t.Parallel()
+	x := index.NewIDs()
+	x.Add(0, 0)
+	wanted, likeGone := uint64(0), false
+	var at uint64
+	for !likeGone {
+		wanted++
+		at, likeGone = x.Place(1, wanted)
+	}
+	var rows []uint32
+	for lo := uint64(1); len(rows) < 3; lo++ {
+		if home, _ := x.Place(2, lo); home == at {
+			rows = append(rows, x.Add(2, lo))
+		}
+	}
+	for _, row := range rows[:2] {
+		x.Remove(row)
+	}
+	_, ok := x.Find(1, wanted)
+	require.False(t, ok)
+	row := x.Add(1, wanted)
+	got, ok := x.Find(1, wanted)
+	require.True(t, ok)
+	require.Equal(t, row, got)
+}
+
+// A chunk that was empty takes no more memory for other ids than a new one.
+func TestWidthOfAnEmptyChunk(t *testing.T) {
+	t.Parallel()
+	x := index.NewIDs()
+	for round := range uint64(3) {
+		var rows []uint32
+		for n := range uint64(200) {
+			rows = append(rows, x.Add(round<<60+n, n))
+		}
+		require.Equal(t, 1, x.Width())
+		for _, row := range rows {
+			x.Remove(row)
+		}
+		require.Zero(t, x.Width())
+	}
+}
+
 // checkLines compares all summaries with the simple list.
 func (w *world) checkLines() {
 	w.t.Helper()
