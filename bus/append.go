@@ -61,7 +61,8 @@ type appender struct {
 	lease Lease
 	// root is the prefix of the subjects of appends, epoch the value of their epochHeader. Both are "" without a lease.
 	root, epoch   string
-	messages      sync.Pool // of *message
+	packs         *atomic.Bool // whether to compress commits
+	messages      sync.Pool    // of *message
 	barrier       *barrier
 	slots         chan struct{}             // one token for each append between Append and done
 	fullSince     atomic.Pointer[time.Time] // since when there is no slot; nil while there are some
@@ -99,6 +100,7 @@ func (s *Store) openAppender(ctx context.Context) error {
 		stop:       make(chan struct{}),
 		inFlight:   map[uint64]*pending{},
 		lease:      s.cfg.Lease,
+		packs:      &s.packs,
 		order:      newOrder(s.cfg.Lease == nil && s.conn.target.server != nil),
 	}
 	if s.epoch > 0 {
@@ -211,12 +213,19 @@ func (a *appender) send(p *pending) {
 
 // transmit sends a message for an append.
 func (a *appender) transmit(p *pending) {
+	m := a.messages.Get().(*message) //nolint:forcetypeassert // nothing else is put there
+	m.Data = p.record.Data
+	if a.packs.Load() {
+		m.Data = packCommit(m.packed, p.record.Data)
+	}
 	a.sending.Lock()
 	a.mu.Lock()
 	id := a.track(p)
 	a.mu.Unlock()
-	err := a.publish(id, p)
+	err := a.publish(m, id, p)
 	a.sending.Unlock()
+	m.Data = nil
+	a.messages.Put(m)
 	if err != nil {
 		a.sendFailed(id, err)
 	}
@@ -266,20 +275,16 @@ func (a *appender) forget(task events.TaskID) {
 }
 
 // publish sends an append. If the lease is not held, it does not send the append but parks it.
-func (a *appender) publish(id uint64, p *pending) error {
+func (a *appender) publish(m *message, id uint64, p *pending) error {
 	if a.lease != nil && !a.lease.Held() {
 		if p = a.untrack(id); p != nil {
 			a.park(p)
 		}
 		return nil
 	}
-	m := a.messages.Get().(*message) //nolint:forcetypeassert // nothing else is put there
-	m.Subject, m.Reply, m.Data = a.subject(p.record.Task), a.reply(id), p.record.Data
+	m.Subject, m.Reply = a.subject(p.record.Task), a.reply(id)
 	m.setHeader(p)
-	err := a.conn.nc.PublishMsg(&m.Msg)
-	m.Data = nil
-	a.messages.Put(m)
-	return err
+	return a.conn.nc.PublishMsg(&m.Msg)
 }
 
 // message is a message for one append after the other: PublishMsg has encoded it when it returns.
@@ -288,10 +293,11 @@ type message struct {
 
 	ofTask, ofLog nats.Header // conditional on the task, on the log
 	expect, head  []string    // the values in both
+	packed        []byte      // room for a commit
 }
 
 func newMessage(epoch string) *message {
-	m := &message{expect: make([]string, 1), head: make([]string, 1)}
+	m := &message{expect: make([]string, 1), head: make([]string, 1), packed: make([]byte, 0, packedRoom)}
 	m.ofTask = nats.Header{taskHeader: m.expect, headHeader: m.head}
 	m.ofLog = nats.Header{logHeader: m.expect, headHeader: m.head}
 	if epoch != "" {

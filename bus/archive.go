@@ -226,6 +226,9 @@ func (ar *archive) tail(ctx context.Context, task events.TaskID, newest events.H
 		}
 		upTo = e.Seq
 		h, err := decodeHead(e.subject, e.header.Get(headHeader), e.Seq)
+		if err == nil {
+			err = e.damage
+		}
 		switch {
 		case err != nil:
 			return nil, 0, err

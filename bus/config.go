@@ -93,6 +93,8 @@ type ServerConfig struct {
 	// SyncAlways makes the server sync every write itself. StartServer chooses this anyway on a file system where a
 	// group sync is not reliable. It only matters with Fsync.
 	SyncAlways bool
+	// restoring is set for a server to which a backup is restored.
+	restoring bool
 }
 
 func (c *ServerConfig) validate() error {

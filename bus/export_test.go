@@ -121,3 +121,9 @@ func LoseAnswers(s *Store) { s.appender.onReconnect() }
 
 // Restarts returns how often the server was restarted in place.
 func Restarts(s *Server) uint64 { return s.incarnation.Load() }
+
+// PackCommit returns a commit as it is stored, UnpackCommit the commit again.
+func PackCommit(room, commit []byte) []byte { return packCommit(room, commit) }
+
+// UnpackCommit returns the commit that PackCommit has stored.
+func UnpackCommit(stored []byte, most int) ([]byte, error) { return unpackCommit(stored, most) }

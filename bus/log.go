@@ -65,6 +65,9 @@ func (ar *archive) walkLive(ctx context.Context, task events.TaskID, at place, f
 		}
 	}()
 	for e, err := range ar.conn.walk(ctx, ar.liveName(), liveSubject(task), at.seq, math.MaxUint64) {
+		if err == nil {
+			err = e.damage
+		}
 		if fault.Has(err, fault.DataLoss) && ar.inArchive(ctx, task) {
 			ar.readArchived(ctx, task, max(from, last.rev+1), yield)
 			return true, false
@@ -136,6 +139,9 @@ func (s *Store) Scan(ctx context.Context, from uint64) iter.Seq2[events.Stored, 
 			return
 		}
 		for e, err := range s.conn.walk(ctx, liveStream, liveAll, from, last) {
+			if err == nil {
+				err = e.damage
+			}
 			if !yield(e.Stored, err) || err != nil {
 				return
 			}

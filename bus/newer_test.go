@@ -146,7 +146,7 @@ func TestBackupsHaveTheVersionOfTheirParts(t *testing.T) {
 	for journal, want := range map[string]struct{ backup, store int }{
 		bus.FirestoreJournal: {1, 1}, bus.SchedulesJournal: {2, 1}, bus.AuditJournal: {2, 1}, bus.HoldsJournal: {2, 2},
 	} {
-		n := bustest.NewNode(t, bus.ServerConfig{})
+		n := bustest.NewNode(t, bus.ServerConfig{DataDir: oldDir(t)})
 		_, err := n.OpenJournal(t.Context(), journal)
 		require.NoError(t, err)
 		file, dir := filepath.Join(t.TempDir(), "a.backup"), filepath.Join(t.TempDir(), "data")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -31,6 +32,26 @@ type entry struct {
 	header  nats.Header
 	// pending is the server's count of messages after this one.
 	pending string
+	// packed is set for a commit that was stored compressed. damage is not nil if it cannot be read; Data is then as it is stored.
+	packed bool
+	damage error
+}
+
+// newEntry returns a message that was read from the store. It unpacks a commit of the live log.
+func (c *Conn) newEntry(seq uint64, subject string, header nats.Header, data []byte, pending string) entry {
+	e := entry{Stored: events.Stored{Seq: seq, Data: data}, subject: subject, header: header, pending: pending}
+	if !isPacked(data) || !strings.HasPrefix(subject, liveRoot+".") {
+		return e
+	}
+	e.packed = true
+	commit, err := unpackCommit(data, max(c.maxCommit(), MaxPayload))
+	if err != nil {
+		e.damage = fault.Wrap(fault.DataLoss, err, "the commit at position "+strconv.FormatUint(seq, 10)+" of task "+string(taskOf(subject))+" cannot be read").
+			WithHint("run: orch verify")
+		return e
+	}
+	e.Data = commit
+	return e
 }
 
 // getRequest requests messages, starting at a position, directly from the store, without a consumer.
@@ -137,7 +158,7 @@ func (c *Conn) requestPage(ctx context.Context, stream, subject string, from uin
 		discard(sub)
 		return nil, readFault(err)
 	}
-	page, ended, err := collect(ctx, sub)
+	page, ended, err := c.collect(ctx, sub)
 	if ended {
 		c.inboxes.put(sub)
 	} else {
@@ -159,7 +180,7 @@ func (c *Conn) next(ctx context.Context, stream, subject string, from uint64) (*
 	}
 	switch status := m.Header.Get("Status"); status {
 	case "":
-		e, err := decodeEntry(m)
+		e, err := c.decodeEntry(m)
 		return &e, err
 	case "404":
 		return nil, nil //nolint:nilnil // nil means that no message matches
@@ -169,7 +190,7 @@ func (c *Conn) next(ctx context.Context, stream, subject string, from uint64) (*
 }
 
 // collect receives messages until the server marks the end of the page. ended reports whether it has done so.
-func collect(ctx context.Context, sub *nats.Subscription) (page []entry, ended bool, err error) {
+func (c *Conn) collect(ctx context.Context, sub *nats.Subscription) (page []entry, ended bool, err error) {
 	for {
 		m, err := sub.NextMsgWithContext(ctx)
 		if err != nil {
@@ -177,7 +198,7 @@ func collect(ctx context.Context, sub *nats.Subscription) (page []entry, ended b
 		}
 		switch status := m.Header.Get("Status"); status {
 		case "":
-			e, err := decodeEntry(m)
+			e, err := c.decodeEntry(m)
 			if err != nil {
 				return nil, false, err
 			}
@@ -223,7 +244,8 @@ func (c *Conn) newest(ctx context.Context, stream jetstream.Stream, subject stri
 	if err != nil {
 		return nil, err
 	}
-	return &entry{Stored: events.Stored{Seq: m.Sequence, Data: m.Data}, subject: m.Subject, header: m.Header}, nil
+	e := c.newEntry(m.Sequence, m.Subject, m.Header, m.Data, "")
+	return &e, nil
 }
 
 // requestRead sends a query to the server and returns the answer. Errors: those of readFault.
@@ -291,19 +313,17 @@ func (c *Conn) requestLeader(ctx context.Context, stream string, query map[strin
 		if err != nil {
 			return nil, readFault(err)
 		}
-		return &entry{Stored: events.Stored{Seq: got.Seq, Data: got.Data}, subject: got.Subject, header: header, pending: moreMayFollow}, nil
+		e := c.newEntry(got.Seq, got.Subject, header, got.Data, moreMayFollow)
+		return &e, nil
 	}
 }
 
-func decodeEntry(m *nats.Msg) (entry, error) {
+func (c *Conn) decodeEntry(m *nats.Msg) (entry, error) {
 	seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
 	if err != nil {
 		return entry{}, readFault(err)
 	}
-	return entry{
-		Stored:  events.Stored{Seq: seq, Data: m.Data},
-		subject: m.Header.Get("Nats-Subject"), header: m.Header, pending: m.Header.Get("Nats-Num-Pending"),
-	}, nil
+	return c.newEntry(seq, m.Header.Get("Nats-Subject"), m.Header, m.Data, m.Header.Get("Nats-Num-Pending")), nil
 }
 
 func readFault(err error) error {
@@ -388,5 +408,5 @@ func (b *streams) nextCommit(ctx context.Context, task events.TaskID, after uint
 	if err != nil || len(page) == 0 {
 		return events.Stored{}, false, err
 	}
-	return page[0].Stored, true, nil
+	return page[0].Stored, page[0].damage == nil, page[0].damage
 }

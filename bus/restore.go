@@ -107,7 +107,7 @@ func (c *RestoreConfig) checkTarget() error {
 
 // stage restores the store to a directory, with a temporary server, and checks it.
 func (c *RestoreConfig) stage(ctx context.Context, dir string, m Manifest) (Report, error) {
-	server, err := StartServer(ctx, ServerConfig{DataDir: dir, Logger: c.Logger, Durability: Relaxed})
+	server, err := StartServer(ctx, ServerConfig{DataDir: dir, Logger: c.Logger, Durability: Relaxed, restoring: true})
 	if err != nil {
 		return Report{}, err
 	}

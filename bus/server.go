@@ -95,13 +95,14 @@ func (s *Server) start(ctx context.Context) error {
 	if !s.suspect && !s.cfg.Salvage {
 		known = readChecked(s.cfg.DataDir)
 	}
+	least := s.cfg.firstVersion()
 	if s.trusted, err = prepareStore(ctx, s.cfg.DataDir, known, s.cfg.Salvage, s.cfg.Logger); err != nil {
 		return err
 	}
 	if err = makeStoreDir(s.cfg.DataDir); err != nil {
 		return err
 	}
-	if err = writeVersion(s.cfg.DataDir, 1, s.cfg.Program); err != nil {
+	if err = writeVersion(s.cfg.DataDir, least, s.cfg.Program); err != nil {
 		return err
 	}
 	if s.auth, err = loadCredentials(s.cfg.DataDir); err != nil {

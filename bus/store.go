@@ -95,7 +95,9 @@ type streams struct {
 	// lostData lists the losses that a salvage has accepted; it only changes while the store is opened.
 	lostData *Lost
 	// touched is set when a stream beside the log may have grown since the last high-water mark.
-	touched  atomic.Bool
+	touched atomic.Bool
+	// packs is set if commits may be compressed.
+	packs    atomic.Bool
 	startSeq uint64                      // the newest position when the store was opened; commits up to it are durable
 	loss     atomic.Pointer[fault.Error] // set once a loss is detected: no more appends
 }

@@ -172,8 +172,8 @@ func (b *streams) openMeta(ctx context.Context) (err error) {
 	if err != nil {
 		return openFault(err)
 	}
-	if b.conn.target.server != nil { // the version is in a file
-		return nil
+	if server := b.conn.target.server; server != nil {
+		return b.readVersion(server.cfg.DataDir)
 	}
 	return b.checkExternalVersion(ctx)
 }

@@ -81,6 +81,8 @@ type Report struct {
 
 	// limit is the maximum number of listed problems; 0 means maxProblems.
 	limit int
+	// packed is set if commits of the log are compressed.
+	packed bool
 }
 
 func (r *Report) add(p Problem) {
@@ -250,6 +252,7 @@ func (v *verifier) readLive(ctx context.Context) error {
 			return
 		}
 		v.report.Live++
+		v.report.packed = v.report.packed || e.packed
 		v.markSeen(e.Seq)
 		task := taskOf(e.subject)
 		v.checkEpoch(e, task)
@@ -267,7 +270,12 @@ func (v *verifier) readLive(ctx context.Context) error {
 		if err != nil {
 			v.addProblem(e.Seq, task, fault.From(err).Message)
 		}
-		v.checkLink(&c, task, e.Stored)
+		if e.damage != nil {
+			v.addProblem(e.Seq, task, fault.From(e.damage).Message)
+			c = chain{rev: c.rev + 1}
+		} else {
+			v.checkLink(&c, task, e.Stored)
+		}
 		if err == nil && h.Rev != c.rev {
 			v.addProblem(e.Seq, task, "the header has revision "+strconv.FormatUint(h.Rev, 10))
 		}

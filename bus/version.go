@@ -20,7 +20,7 @@ const versionFile = "store.json"
 // StoreVersion is the newest version of the store's format that this package reads and writes. The format covers streams, subjects,
 // headers and the files beside the store. Commits have a separate version, events.Version. A store has the lowest version that has
 // all that was used in it, so that older programs can open it as long as they understand it (see versions).
-const StoreVersion = 2
+const StoreVersion = 3
 
 // versions are the versions of the store. Each is written when a store first uses what the version adds, or when somebody tells
 // so (see Store.RaiseVersion).
@@ -33,6 +33,7 @@ func versions() []version {
 			Journals: []string{HoldsJournal},
 			Parts:    []string{SchedulesJournal, HooksJournal, HoldsJournal, AuditJournal},
 		},
+		{Release: "0.2.0"}, // commits may be compressed, see packedVersion
 	}
 }
 
@@ -182,6 +183,15 @@ func writeVersion(dataDir string, least int, program string) error {
 	return nil
 }
 
+// firstVersion returns the least version of the store of a server that starts: that with which new stores begin, or 1. A store that is to be
+// restored has that of its backup.
+func (c *ServerConfig) firstVersion() int {
+	if c.restoring || exists(filepath.Join(c.DataDir, versionFile)) || exists(filepath.Join(c.DataDir, storeDir)) {
+		return 1
+	}
+	return packedVersion
+}
+
 // RaiseVersion makes the version of the store at least the given one. From then on, programs that know only lower versions refuse the
 // store. It returns once that is durable. Errors: NEWER_STORE for a store that is read-only, UNAVAILABLE, DISK_FULL.
 func (s *Store) RaiseVersion(ctx context.Context, least int) error {
@@ -191,10 +201,23 @@ func (s *Store) RaiseVersion(ctx context.Context, least int) error {
 	case server != nil:
 		s.raising.Lock()
 		defer s.raising.Unlock()
-		return writeVersion(server.cfg.DataDir, least, "")
+		if err := writeVersion(server.cfg.DataDir, least, ""); err != nil {
+			return err
+		}
+		return s.readVersion(server.cfg.DataDir)
 	default:
 		return s.raiseExternal(ctx, least, "")
 	}
+}
+
+// readVersion reads from the data directory of the embedded server whether commits may be compressed. In a damaged file nothing says so.
+func (b *streams) readVersion(dataDir string) error {
+	v, err := ReadVersion(dataDir)
+	if err != nil && !fault.Has(err, fault.DataLoss) {
+		return err
+	}
+	b.packs.Store(err == nil && v.Version >= packedVersion)
+	return nil
 }
 
 // Version returns the version of the store.
@@ -212,7 +235,7 @@ const versionKey = "version"
 // checkExternalVersion checks the version of the store on an external server, as checkVersion does. It records the version of the
 // program. If the store is read-only, it sets loss.
 func (b *streams) checkExternalVersion(ctx context.Context) error {
-	v, _, err := b.externalVersion(ctx)
+	v, revision, err := b.externalVersion(ctx)
 	if err != nil {
 		return err
 	}
@@ -223,7 +246,28 @@ func (b *streams) checkExternalVersion(ctx context.Context) error {
 	if newer != nil || err != nil {
 		return err
 	}
+	if revision == 0 {
+		if err := b.beginExternal(ctx); err != nil {
+			return err
+		}
+	}
 	return b.raiseExternal(ctx, 1, b.cfg.Program)
+}
+
+// beginExternal gives a new store on an external server the version with which stores begin. It does nothing for a store of before there
+// were versions, or if another node is first: its version counts.
+func (b *streams) beginExternal(ctx context.Context) error {
+	if old, err := b.conn.hasStream(ctx, liveStream); old || err != nil {
+		return err
+	}
+	data, err := seal(storeVersion{}.raised(packedVersion, b.cfg.Program))
+	if err != nil {
+		return err
+	}
+	if _, err := b.meta.Create(ctx, versionKey, data); err != nil && !errors.Is(err, jetstream.ErrKeyExists) {
+		return openFault(err)
+	}
+	return nil
 }
 
 // externalVersion returns the version of the store on an external server, and its revision; 0 if there is none.
@@ -254,6 +298,7 @@ func (b *streams) raiseExternal(ctx context.Context, least int, program string) 
 		}
 		next := v.raised(least, program)
 		if next == v {
+			b.packs.Store(v.Version >= packedVersion)
 			return nil
 		}
 		data, err := seal(next)
@@ -261,6 +306,7 @@ func (b *streams) raiseExternal(ctx context.Context, least int, program string) 
 			return err
 		}
 		if _, err = b.meta.Update(ctx, versionKey, data, revision); err == nil {
+			b.packs.Store(next.Version >= packedVersion)
 			return nil
 		}
 		if !errors.Is(err, jetstream.ErrKeyExists) {

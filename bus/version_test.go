@@ -93,14 +93,17 @@ func TestAnOlderExternalStoreIsRaised(t *testing.T) {
 	assert.Equal(t, 1, version)
 }
 
-// A store has the version that it needs: the first until somebody places a hold, which an older orch would ignore, or until told.
+// An older store has the version that it needs: the first until somebody places a hold, which an older orch would ignore, or until told.
 func TestTheVersionRisesWithUse(t *testing.T) {
 	t.Parallel()
-	for name, use := range map[string]func(*bus.Store) error{
-		"a hold": func(s *bus.Store) error { _, err := s.OpenJournal(t.Context(), bus.HoldsJournal); return err },
-		"told":   func(s *bus.Store) error { return s.RaiseVersion(t.Context(), bus.StoreVersion) },
+	for name, tc := range map[string]struct {
+		use     func(*bus.Store) error
+		version int
+	}{
+		"a hold": {func(s *bus.Store) error { _, err := s.OpenJournal(t.Context(), bus.HoldsJournal); return err }, 2},
+		"told":   {func(s *bus.Store) error { return s.RaiseVersion(t.Context(), bus.StoreVersion) }, bus.StoreVersion},
 	} {
-		dir := t.TempDir()
+		dir := oldDir(t)
 		n := bustest.NewNode(t, bus.ServerConfig{DataDir: dir, Program: "9.1.0"})
 		for _, journal := range []string{bus.SchedulesJournal, bus.HooksJournal, bus.AuditJournal} {
 			_, err := n.OpenJournal(t.Context(), journal)
@@ -109,10 +112,10 @@ func TestTheVersionRisesWithUse(t *testing.T) {
 		v, err := n.Version(t.Context())
 		require.NoError(t, err, name)
 		assert.Equal(t, bus.VersionInfo{Version: 1, Known: bus.StoreVersion, Needs: "0.1.0", Writer: "9.1.0"}, v, name)
-		require.NoError(t, use(n.Store), name)
+		require.NoError(t, tc.use(n.Store), name)
 		v, err = bus.ReadVersion(dir)
 		require.NoError(t, err, name)
-		assert.Equal(t, bus.VersionInfo{Version: 2, Known: bus.StoreVersion, Needs: "0.2.0", Writer: "9.1.0"}, v, name)
+		assert.Equal(t, bus.VersionInfo{Version: tc.version, Known: bus.StoreVersion, Needs: "0.2.0", Writer: "9.1.0"}, v, name)
 		require.NoError(t, n.RaiseVersion(t.Context(), 1), name)
 		again, err := n.Version(t.Context())
 		require.NoError(t, err, name)
