@@ -10,6 +10,7 @@ import (
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/bus/election"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/node"
@@ -27,10 +28,17 @@ func joinAs(t *testing.T, cfg node.Config, info election.Info) *election.Member 
 	return m
 }
 
+// beginOld makes the store of a cluster one of before there were versions.
+func beginOld(t *testing.T, server *bus.Server) {
+	t.Helper()
+	bustest.NewStream(t, withCredential(t, server), "ORCH_EVENTS", "orch.ev.*.*")
+}
+
 // A store is not finalized while a node of an older version stands by.
 func TestFinalizeInACluster(t *testing.T) {
 	t.Parallel()
 	server := natsServer(t)
+	beginOld(t, server)
 	first := serveMember(t, server)
 	serveMember(t, server)
 	r := dialNode(t, first.cfg)

@@ -298,7 +298,7 @@ func libraries() []Library {
 		{Path: "github.com/bmatcuk/doublestar/v4", Users: []string{"policy", "tools/*", "internal/pathguard"}},
 		{Path: "github.com/go-json-experiment/json", Users: []string{"events", "rpc"}},
 		{Path: "github.com/google/jsonschema-go", Users: []string{"plan", "tools", "tools/toolstest", "mcp/*", "httpapi/rest"}},
-		{Path: "github.com/klauspost/compress", Users: []string{"bus/storefile"}},
+		{Path: "github.com/klauspost/compress", Users: []string{"bus", "bus/storefile"}},
 		{Path: "github.com/minio/highwayhash", Users: []string{"bus/storefile"}},
 		{Path: "github.com/oklog/ulid/v2", Users: []string{"events", "index", "traces"}},
 		{Path: "github.com/santhosh-tekuri/jsonschema/v6", Users: []string{"plan", "tools", "agents", "tools/toolstest", "mcp/*"}},
