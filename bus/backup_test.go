@@ -135,7 +135,7 @@ func TestBackupErrors(t *testing.T) {
 	assert.Equal(t, fault.Conflict, fault.CodeOf(err), "nothing is overwritten")
 	_, err = n.Backup(t.Context(), filepath.Join(dir, "none", "a"), bus.BackupConfig{})
 	assert.Equal(t, fault.NotFound, fault.CodeOf(err))
-	flip(t, streamFiles(t, n, "ORCH_EVENTS", "*.blk")[0], "log.written", 0.5)
+	flip(t, streamFiles(t, n, "ORCH_EVENTS", "*.blk")[0], event, 0.5)
 	_, err = n.Backup(t.Context(), filepath.Join(dir, "b.backup"), bus.BackupConfig{})
 	assert.Equal(t, fault.DataLoss, fault.CodeOf(err), "a damaged store is not backed up")
 	entries, err := os.ReadDir(dir)

@@ -164,7 +164,7 @@ func TestSyncFollowsTheFiles(t *testing.T) {
 	need.Long(t)
 	d := newDisk()
 	n := bustest.NewNode(t, bus.ServerConfig{Sync: d.sync})
-	large := strings.Repeat("0123456789abcdef", 1<<17) // 2 MiB
+	large := noise(2 << 20)
 	blocks := func() []string { return streamFiles(t, n, "ORCH_EVENTS", "*.blk") }
 	var chains []*eventstest.Chain
 	for range 4 {

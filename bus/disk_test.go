@@ -1,11 +1,12 @@
 package bus_test
 
 import (
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -164,6 +165,13 @@ type refusals struct {
 	slowest time.Duration
 }
 
+// noise returns a text in which nothing repeats, so that it takes its space also in the log.
+func noise(size int) string {
+	b := make([]byte, size*3/4)
+	_, _ = rand.Read(b) // never fails
+	return base64.StdEncoding.EncodeToString(b)
+}
+
 // burst appends the first commit of so many tasks at once.
 func burst(t *testing.T, log events.Log, tasks, size int) ([]*eventstest.Chain, refusals) {
 	t.Helper()
@@ -175,7 +183,7 @@ func burst(t *testing.T, log events.Log, tasks, size int) ([]*eventstest.Chain, 
 	began := time.Now()
 	for i := range chains {
 		chains[i] = eventstest.NewChain()
-		record := chains[i].Next(t, strings.Repeat("x", size))
+		record := chains[i].Next(t, noise(size))
 		log.Append(record, func(seq uint64, err error) {
 			defer answered.Done()
 			mu.Lock()

@@ -66,6 +66,9 @@ func flip(t *testing.T, path, text string, which float64) {
 	require.NoError(t, os.WriteFile(path, data, 0o600))
 }
 
+// event is where the compressed events of a commit begin, after its headers.
+const event = "\n\x01"
+
 // Every damage to the files of a stopped node is detected before a server opens them, and reported.
 func TestDamageIsDetected(t *testing.T) {
 	t.Parallel()
@@ -89,7 +92,6 @@ func TestDamageIsDetected(t *testing.T) {
 			flip(t, streamFiles(t, n, stream, "*.blk")[0], text, which)
 		}
 	}
-	const event = "log.written"
 	for name, damage := range map[string]func(t *testing.T, n *bustest.Node){
 		"bit at the start":  bit(live, event, 0),
 		"bit in the middle": bit(live, event, 0.5),
@@ -147,7 +149,7 @@ func TestDamageWhileRunning(t *testing.T) {
 	n, last := filled(t)
 	require.NoError(t, n.Serve(t))
 	n.OpenStore(t)
-	flip(t, streamFiles(t, n, "ORCH_EVENTS", "*.blk")[0], "log.written", 0.5)
+	flip(t, streamFiles(t, n, "ORCH_EVENTS", "*.blk")[0], event, 0.5)
 	report, err := n.Verify(t.Context(), nil)
 	require.NoError(t, err)
 	require.NotEmpty(t, report.Problems)
@@ -220,7 +222,7 @@ func TestNothingIsStoredWithoutTheLog(t *testing.T) {
 func TestUnreadableEnd(t *testing.T) {
 	t.Parallel()
 	n, last := filled(t)
-	flip(t, streamFiles(t, n, "ORCH_EVENTS", "*.blk")[0], "log.written", 1)
+	flip(t, streamFiles(t, n, "ORCH_EVENTS", "*.blk")[0], event, 1)
 	ns, err := server.NewServer(&server.Options{
 		JetStream: true, StoreDir: filepath.Join(n.Config.DataDir, "nats"), Port: -1, NoSigs: true, NoLog: true,
 		JetStreamMaxStore: 1 << 50,

@@ -131,7 +131,7 @@ func TestBackupHasTheJournalsOfANewerOrch(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.backup")
 	m, err := n.Backup(t.Context(), file, bus.BackupConfig{})
 	require.NoError(t, err)
-	assert.Equal(t, 1, m.Store)
+	assert.Equal(t, bus.StoreVersion, m.Store)
 	back := &bustest.Node{Config: bus.ServerConfig{DataDir: filepath.Join(t.TempDir(), "data")}}
 	_, err = bus.Restore(t.Context(), bus.RestoreConfig{File: file, DataDir: back.Config.DataDir})
 	require.NoError(t, err)

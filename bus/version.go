@@ -140,6 +140,9 @@ func (v storeVersion) raised(least int, program string) storeVersion {
 		return v
 	}
 	v.Version, v.ReadableFrom = max(v.Version, least, 1), max(v.ReadableFrom, 1)
+	if v.Version >= packedVersion { // a program that knows lower versions alone takes a compressed commit for damage
+		v.ReadableFrom = packedVersion
+	}
 	v.Needs, v.Writer = releaseOf(v.Version), cmp.Or(program, v.Writer)
 	return v
 }
