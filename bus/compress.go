@@ -105,7 +105,7 @@ func indexOf(words string) *[1 << indexBits]uint16 {
 	index := new([1 << indexBits]uint16)
 	b := []byte(words)
 	for i := range len(b) - lookAhead {
-		index[hashOf(binary.LittleEndian.Uint64(b[i:]))] = uint16(i) //nolint:gosec // the dictionary is shorter
+		index[hashOf(binary.LittleEndian.Uint64(b[i:]))] = uint16(i)
 	}
 	return index
 }
@@ -184,12 +184,14 @@ func common(w []byte, from, s int) int {
 	return most
 }
 
-// The kinds of elements of a block, in the two lowest bits of the first byte.
+// The kinds of elements of a block, in the two lowest bits of the first byte: 0 is a literal.
 const (
-	tagLiteral = iota
-	tagShortCopy
-	tagCopy
+	tagShortCopy = 1
+	tagCopy      = 2
 )
+
+// low returns the lowest byte.
+func low(n int) byte { return byte(n) } //nolint:gosec // the others are written separately
 
 // appendLiteral appends the element for bytes that are not copied.
 func appendLiteral(dst, b []byte) []byte {
@@ -197,11 +199,11 @@ func appendLiteral(dst, b []byte) []byte {
 	case n < 0:
 		return dst
 	case n < 60:
-		dst = append(dst, byte(n<<2|tagLiteral))
+		dst = append(dst, low(n<<2))
 	case n < 1<<8:
-		dst = append(dst, 60<<2|tagLiteral, byte(n))
+		dst = append(dst, 60<<2, low(n))
 	default:
-		dst = append(dst, 61<<2|tagLiteral, byte(n), byte(n>>8))
+		dst = append(dst, 61<<2, low(n), low(n>>8))
 	}
 	return append(dst, b...)
 }
@@ -213,12 +215,12 @@ func appendCopy(dst []byte, offset, length, last int) []byte {
 	case offset == last:
 		return appendRepeat(dst, length)
 	case offset < 1<<11 && length < minCopy+8:
-		return append(dst, byte(offset>>8<<5|(length-minCopy)<<2|tagShortCopy), byte(offset))
+		return append(dst, low(offset>>8<<5|(length-minCopy)<<2|tagShortCopy), low(offset))
 	case length <= most:
-		return append(dst, byte((length-1)<<2|tagCopy), byte(offset), byte(offset>>8))
+		return append(dst, low((length-1)<<2|tagCopy), low(offset), low(offset>>8))
 	default:
 		const first = most - minCopy
-		return appendRepeat(append(dst, byte((first-1)<<2|tagCopy), byte(offset), byte(offset>>8)), length-first)
+		return appendRepeat(append(dst, low((first-1)<<2|tagCopy), low(offset), low(offset>>8)), length-first)
 	}
 }
 
@@ -226,11 +228,11 @@ func appendCopy(dst []byte, offset, length, last int) []byte {
 func appendRepeat(dst []byte, length int) []byte {
 	switch n := length - minCopy; {
 	case n < 5:
-		return append(dst, byte(n<<2|tagShortCopy), 0)
+		return append(dst, low(n<<2|tagShortCopy), 0)
 	case n-4 < 1<<8:
-		return append(dst, 5<<2|tagShortCopy, 0, byte(n-4))
+		return append(dst, 5<<2|tagShortCopy, 0, low(n-4))
 	default:
 		n -= 1 << 8
-		return append(dst, 6<<2|tagShortCopy, 0, byte(n), byte(n>>8))
+		return append(dst, 6<<2|tagShortCopy, 0, low(n), low(n>>8))
 	}
 }

@@ -34,19 +34,19 @@ func TestTheDictionaryStays(t *testing.T) {
 	require.NoError(t, err)
 	commit, err := bus.UnpackCommit(stored, bus.MaxPayload)
 	require.NoError(t, err)
-	assert.Equal(t, lastCommit, string(commit))
+	assert.True(t, bytes.Equal(commit, []byte(lastCommit)), "%s", commit)
 }
 
 // goldenCommits are commits with every kind of event.
-func goldenCommits(t testing.TB) [][]byte {
-	t.Helper()
+func goldenCommits(tb testing.TB) [][]byte {
+	tb.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "events", "testdata", "golden", "*.json"))
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
+	require.NoError(tb, err)
+	require.NotEmpty(tb, files)
 	var all [][]byte
 	for _, f := range files {
 		data, err := os.ReadFile(f)
-		require.NoError(t, err)
+		require.NoError(tb, err)
 		all = append(all, bytes.TrimSpace(data))
 	}
 	return all

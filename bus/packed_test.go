@@ -179,7 +179,7 @@ func TestAnExternalStoreBegins(t *testing.T) {
 		n := bustest.NewNode(t, bus.ServerConfig{DataDir: oldDir(t)})
 		js, err := jetstream.New(bustest.Dial(t, n, "").NATS())
 		require.NoError(t, err)
-		require.NoError(t, n.Store.Close(context.WithoutCancel(t.Context())), name)
+		require.NoError(t, n.Close(context.WithoutCancel(t.Context())), name)
 		require.NoError(t, js.DeleteStream(t.Context(), "ORCH_EVENTS"), name)
 		require.NoError(t, js.DeleteStream(t.Context(), "KV_ORCH_META"), name)
 		want := 3
