@@ -2,6 +2,7 @@ package bus
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -47,10 +48,21 @@ func (ar *archive) Archive(ctx context.Context, task events.TaskID) error {
 		return err
 	}
 	defer release()
+	first, err := ar.attempts.begin(task, time.Now())
+	if err != nil {
+		return err
+	}
+	err = ar.move(ctx, task, first)
+	ar.attempts.end(task, err)
+	return err
+}
+
+// move archives a task. first is set if no archiving of it can have been interrupted, so that nobody has to look for what it left.
+func (ar *archive) move(ctx context.Context, task events.TaskID, first bool) error {
 	if !awaitHeld(ctx, ar.cfg.Lease) {
 		return fenced()
 	}
-	upTo, err := ar.copyToArchive(ctx, task)
+	at, err := ar.copyToArchive(ctx, task, first)
 	if err != nil {
 		return err
 	}
@@ -59,7 +71,7 @@ func (ar *archive) Archive(ctx context.Context, task events.TaskID) error {
 	if !awaitHeld(ctx, ar.cfg.Lease) {
 		return fenced()
 	}
-	if err := ar.removeLive(ctx, task, upTo); err != nil {
+	if err := ar.removeLive(ctx, task, at); err != nil {
 		return err
 	}
 	if leaseLost(ar.cfg.Lease) {
@@ -68,33 +80,58 @@ func (ar *archive) Archive(ctx context.Context, task events.TaskID) error {
 	return nil
 }
 
-// copyToArchive copies the whole history of a task to the archive, and returns the position of its newest commit in the live log.
-func (ar *archive) copyToArchive(ctx context.Context, task events.TaskID) (upTo uint64, err error) {
-	parts, whole, err := ar.parts(ctx, task)
-	switch {
-	case err != nil:
-		return 0, err
-	case whole:
-		return ar.extendArchive(ctx, task, parts)
-	default:
-		return ar.writeArchive(ctx, task, parts)
+// extent are the positions of the first and the last commit of a history in the live log. first is 0 if it is not known.
+type extent struct{ first, last uint64 }
+
+// copyToArchive copies the whole history of a task to the archive, and returns where it was in the live log. first is that of move.
+func (ar *archive) copyToArchive(ctx context.Context, task events.TaskID, first bool) (extent, error) {
+	if first {
+		at, err := ar.writeArchive(ctx, task, ar.liveHistory(ctx, task))
+		if !fault.Has(err, fault.NotFound) && !fault.Has(err, fault.DataLoss) {
+			return at, err
+		}
+	} // otherwise the archive may have the history, or its beginning
+	own, whole, err := ar.ownParts(ctx, task)
+	if err != nil {
+		return extent{}, err
 	}
+	if whole {
+		upTo, err := ar.extendArchive(ctx, task, own)
+		return extent{last: upTo}, err
+	}
+	grouped, err := ar.grouped(ctx, task)
+	if err == nil && grouped == nil {
+		_, err = ar.newest(ctx, task) // nothing is removed below if there is nothing to archive
+	}
+	if err == nil {
+		err = ar.removePartial(ctx, task, own)
+	}
+	if err != nil {
+		return extent{}, err
+	}
+	if grouped != nil {
+		return ar.extendGrouped(ctx, task, grouped)
+	}
+	return ar.writeArchive(ctx, task, ar.liveHistory(ctx, task))
 }
 
-// removeLive removes the archived commits of a task, up to position upTo, from the live log. Later commits stay. It
+// removeLive removes the archived commits of a task from the live log. Later commits stay. It
 // removes the first commit before the rest: the server removes whole files before it records other removals, and a
 // history that has lost its end but not its beginning would look like an open task.
-func (ar *archive) removeLive(ctx context.Context, task events.TaskID, upTo uint64) error {
+func (ar *archive) removeLive(ctx context.Context, task events.TaskID, at extent) error {
 	ar.appender.forget(task)
 	subject := liveSubject(task)
-	first, err := ar.conn.page(ctx, liveStream, subject, 1, 1)
-	if err != nil || len(first) == 0 {
-		return err
+	if at.first == 0 {
+		first, err := ar.conn.page(ctx, liveStream, subject, 1, 1)
+		if err != nil || len(first) == 0 {
+			return err
+		}
+		at.first = first[0].Seq
 	}
-	if first[0].Seq > upTo {
+	if at.first > at.last {
 		return fault.New(fault.Conflict, "task %s has changed while it was being archived", task).WithField("task")
 	}
-	for _, below := range []uint64{first[0].Seq + 1, upTo + 1} {
+	for _, below := range []uint64{at.first + 1, at.last + 1} {
 		if err := ar.purge(ctx, ar.live, subject, below); err != nil {
 			return err
 		}
@@ -133,6 +170,18 @@ func (ar *archive) archived(ctx context.Context, task events.TaskID) ([]entry, e
 
 // parts returns the archive's messages of a task, and whether they are its whole history.
 func (ar *archive) parts(ctx context.Context, task events.TaskID) (parts []entry, whole bool, err error) {
+	if parts, whole, err = ar.ownParts(ctx, task); err != nil || whole {
+		return parts, whole, err
+	}
+	grouped, err := ar.grouped(ctx, task)
+	if err != nil || grouped == nil {
+		return parts, false, err
+	}
+	return []entry{*grouped}, true, nil
+}
+
+// ownParts returns the messages on the archive's own subject of a task, and whether they are its whole history.
+func (ar *archive) ownParts(ctx context.Context, task events.TaskID) (parts []entry, whole bool, err error) {
 	for e, err := range ar.conn.walk(ctx, archiveStream, archiveSubject(task), 1, math.MaxUint64) {
 		if err != nil {
 			return nil, false, err
@@ -143,43 +192,135 @@ func (ar *archive) parts(ctx context.Context, task events.TaskID) (parts []entry
 	return parts, n > 0 && parts[n-1].header.Get(partHeader) == strconv.Itoa(n), nil
 }
 
-// writeArchive copies the live history of a task into the archive, and returns the position of its newest commit. It
-// first removes the partial messages that an interrupted attempt has left, and nothing else: a server that lags may not
-// have reported the newest messages.
-func (ar *archive) writeArchive(ctx context.Context, task events.TaskID, partial []entry) (upTo uint64, err error) {
-	subject := archiveSubject(task)
-	head, err := ar.newest(ctx, task) // fails before anything is removed if the live log does not have the task
-	if err != nil {
-		return 0, err
+// removePartial removes the messages that an interrupted attempt has left, and nothing else: a server that lags may not have
+// reported the newest messages.
+func (ar *archive) removePartial(ctx context.Context, task events.TaskID, parts []entry) error {
+	if len(parts) == 0 {
+		return nil
 	}
-	if len(partial) > 0 {
-		if err := ar.purge(ctx, ar.archiveLog, subject, partial[len(partial)-1].Seq+1); err != nil {
-			return 0, err
-		}
-	}
-	var body bytes.Buffer
-	parts, after, last := 0, uint64(0), uint64(0)
-	for c, err := range ar.Read(ctx, task, 1) {
-		if err != nil {
-			return 0, err
-		}
-		if !ar.hasRoom(&body, c.Data) {
-			parts++
-			if after, err = ar.publishPart(ctx, subject, body.Bytes(), after, nil); err != nil {
-				return 0, err
+	return ar.purge(ctx, ar.archiveLog, archiveSubject(task), parts[len(parts)-1].Seq+1)
+}
+
+// liveHistory yields the commits of a task in the live log, from the first. Errors: DATA_LOSS if one is missing, and those of walk.
+func (ar *archive) liveHistory(ctx context.Context, task events.TaskID) iter.Seq2[entry, error] {
+	return func(yield func(entry, error) bool) {
+		rev := uint64(0)
+		for e, err := range ar.conn.walk(ctx, liveStream, liveSubject(task), 1, math.MaxUint64) {
+			if rev++; err == nil {
+				err = ar.checkCommit(task, rev, &e)
 			}
-			body.Reset()
+			if !yield(e, err) || err != nil {
+				return
+			}
 		}
-		frame(&body, c)
-		last = c.Seq
 	}
-	if last != head.seq {
-		return 0, fault.New(fault.Conflict, "task %s has changed while it was being archived", task).WithField("task")
+}
+
+// checkCommit returns an error if a live commit does not have a revision, or may not be durable.
+func (ar *archive) checkCommit(task events.TaskID, rev uint64, e *entry) error {
+	h, err := decodeHead(task, e.header.Get(headHeader), e.Seq)
+	switch {
+	case err != nil:
+		return err
+	case h.Rev != rev:
+		return missingRevision(task, rev, e.Seq)
+	default:
+		return ar.checkDurable(e.Seq)
 	}
-	if _, err = ar.publishPart(ctx, subject, body.Bytes(), after, head.headers(parts+1)); err != nil {
-		return 0, err
+}
+
+// writeArchive copies a history into the archive, and returns where it was in the live log. A short one becomes part of a group.
+// Errors: NOT_FOUND if there are no commits.
+func (ar *archive) writeArchive(ctx context.Context, task events.TaskID, commits iter.Seq2[entry, error]) (at extent, err error) {
+	w := archiveWriter{archive: ar, ctx: ctx, task: task}
+	for c, err := range commits {
+		if err == nil {
+			err = w.add(&c)
+		}
+		if err != nil {
+			return extent{}, err
+		}
 	}
-	return last, ar.barrier().wait(archiveStream)
+	if err := w.close(); err != nil {
+		return extent{}, err
+	}
+	return w.at, ar.barrier().wait(archiveStream)
+}
+
+// archiveWriter writes one history to the archive.
+type archiveWriter struct {
+	*archive
+
+	ctx  context.Context //nolint:containedctx // of one history
+	task events.TaskID
+	body bytes.Buffer // of the next message
+	// parts is the number of messages so far, after the position of the newest.
+	parts int
+	after uint64
+	head  lastHead // of the newest commit
+	at    extent
+	// alone is set for a history that belongs to no group.
+	alone bool
+}
+
+func (w *archiveWriter) add(c *entry) (err error) {
+	if !w.hasRoom(&w.body, c.Data) {
+		if w.after, err = w.publishPart(w.ctx, archiveSubject(w.task), w.body.Bytes(), w.after, nil); err != nil {
+			return err
+		}
+		w.parts++
+		w.body.Reset()
+	}
+	frame(&w.body, c.Stored)
+	w.head = lastHead{value: c.header.Get(headHeader), seq: c.Seq}
+	w.at = extent{cmp.Or(w.at.first, c.Seq), c.Seq}
+	return nil
+}
+
+func (w *archiveWriter) close() error {
+	if w.at.last == 0 {
+		return noLiveTask(w.task)
+	}
+	if w.parts == 0 && !w.alone && w.grouping && w.body.Len() <= groupBytes {
+		if ok, err := w.publishGrouped(w.ctx, w.task, w.body.Bytes(), w.head); ok || err != nil {
+			return err
+		}
+	}
+	_, err := w.publishPart(w.ctx, archiveSubject(w.task), w.body.Bytes(), w.after, w.head.headers(w.parts+1))
+	return err
+}
+
+// extendGrouped copies a history from its group to a subject of its own, if commits were made after an interrupted archiving.
+func (ar *archive) extendGrouped(ctx context.Context, task events.TaskID, grouped *entry) (extent, error) {
+	newest, _, err := archivedHead(grouped.subject, grouped.header, grouped.Seq)
+	if err != nil {
+		return extent{}, err
+	}
+	tail, upTo, err := ar.tail(ctx, task, newest)
+	if err != nil || len(tail) == 0 {
+		return extent{last: upTo}, err
+	}
+	w := archiveWriter{archive: ar, ctx: ctx, task: task, alone: true}
+	for c, err := range unframe(grouped.Data) {
+		if err == nil {
+			err = w.add(&entry{Stored: c})
+		}
+		if err != nil {
+			return extent{}, err
+		}
+	}
+	for i := range tail {
+		if err := w.add(&tail[i]); err != nil {
+			return extent{}, err
+		}
+	}
+	if err := w.close(); err != nil {
+		return extent{}, err
+	}
+	if err := ar.barrier().wait(archiveStream); err != nil {
+		return extent{}, err
+	}
+	return extent{last: upTo}, ar.removeGrouped(ctx, task)
 }
 
 // extendArchive appends to an archived history the commits that were made after an interrupted archiving. Each message
@@ -225,7 +366,7 @@ func (ar *archive) tail(ctx context.Context, task events.TaskID, newest events.H
 			return nil, 0, err
 		}
 		upTo = e.Seq
-		h, err := decodeHead(e.subject, e.header.Get(headHeader), e.Seq)
+		h, err := decodeHead(task, e.header.Get(headHeader), e.Seq)
 		if err == nil {
 			err = e.damage
 		}
@@ -254,9 +395,13 @@ func (ar *archive) newest(ctx context.Context, task events.TaskID) (lastHead, er
 		return lastHead{}, readFault(err)
 	}
 	if m == nil {
-		return lastHead{}, fault.New(fault.NotFound, "there is no task %s", task).WithField("task")
+		return lastHead{}, noLiveTask(task)
 	}
 	return lastHead{value: m.header.Get(headHeader), seq: m.Seq}, nil
+}
+
+func noLiveTask(task events.TaskID) error {
+	return fault.New(fault.NotFound, "there is no task %s", task).WithField("task")
 }
 
 // headers returns the headers of the last message of an archived history; parts is the number of its messages.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 )
 
 // freshAge is the age above which the id of a new task is looked up in the archive.
@@ -51,10 +52,46 @@ func (f *archiveFilter) add(task events.TaskID, now time.Time) {
 	}
 }
 
+// archiveAttempts remembers which archivings of this process run or were interrupted.
+type archiveAttempts struct {
+	opened time.Time
+	mu     sync.Mutex
+	tasks  map[events.TaskID]bool // whether the archiving runs
+}
+
+func newArchiveAttempts() *archiveAttempts {
+	return &archiveAttempts{opened: time.Now(), tasks: map[events.TaskID]bool{}}
+}
+
+// begin records that the archiving of a task begins. first reports that no other, of this or an earlier process, can have been
+// interrupted. It returns CONFLICT while another runs.
+func (a *archiveAttempts) begin(task events.TaskID, now time.Time) (first bool, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	runs, known := a.tasks[task]
+	if runs {
+		return false, fault.New(fault.Conflict, "the task is being archived by another call").WithField("task")
+	}
+	a.tasks[task] = true
+	made := task.Time()
+	return !known && made.After(a.opened) && !made.After(now), nil
+}
+
+// end records the end of the archiving of a task.
+func (a *archiveAttempts) end(task events.TaskID, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err == nil {
+		delete(a.tasks, task)
+	} else {
+		a.tasks[task] = false
+	}
+}
+
 // sendIfNew sends a first commit. If the archive has, or had, a history of the task, it finishes the append with CONFLICT or
 // GONE instead.
 func (s *Store) sendIfNew(p *pending) {
-	found, err := s.conn.page(context.Background(), archiveStream, archiveSubject(p.record.Task), 1, 1)
+	found, _, err := s.archive.parts(context.Background(), p.record.Task)
 	switch {
 	case err != nil:
 		s.appender.finish(p, 0, err)

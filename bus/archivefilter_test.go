@@ -55,6 +55,7 @@ func TestPastOfACutArchiving(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, eventstest.ArchivedHeadsOf(t, n))
 	assert.Contains(t, eventstest.HeadsOf(t, n), c.Task)
+	n.Reopen(t) // an archiving of another process
 	require.NoError(t, n.Archive(t.Context(), c.Task))
 	assert.Equal(t, c.After, eventstest.ArchivedHeadsOf(t, n)[c.Task].Seq)
 	requireIntact(t, n)

@@ -55,7 +55,7 @@ func (b *streams) scanFiles(ctx context.Context, state *jetstream.StreamState, a
 	}
 	var failed error
 	err = storefile.Scan(ctx, dir, &positions, after, func(r storefile.Record) bool {
-		h, err := decodeHead(r.Subject, headerValue(r.Header, headHeader), r.Seq)
+		h, err := decodeHead(taskOf(r.Subject), headerValue(r.Header, headHeader), r.Seq)
 		if failed = err; err != nil {
 			return false
 		}

@@ -51,9 +51,9 @@ func shorten(name string) string {
 	return name[:cut]
 }
 
-// decodeHead decodes the result of encodeHead. It takes the task from the subject. DATA_LOSS if value is damaged.
-func decodeHead(subject, value string, seq uint64) (events.Head, error) {
-	h := events.Head{Task: taskOf(subject), Seq: seq}
+// decodeHead decodes the result of encodeHead for a task. DATA_LOSS if value is damaged.
+func decodeHead(task events.TaskID, value string, seq uint64) (events.Head, error) {
+	h := events.Head{Task: task, Seq: seq}
 	fields := strings.Split(value, " ")
 	const count = 6
 	if len(fields) != count {
@@ -80,7 +80,7 @@ func decodeHead(subject, value string, seq uint64) (events.Head, error) {
 
 // liveHead implements headOf for the live log: every message has a head.
 func liveHead(subject string, header nats.Header, seq uint64) (events.Head, bool, error) {
-	h, err := decodeHead(subject, header.Get(headHeader), seq)
+	h, err := decodeHead(taskOf(subject), header.Get(headHeader), seq)
 	return h, err == nil, err
 }
 
@@ -90,13 +90,14 @@ func archivedHead(subject string, header nats.Header, _ uint64) (events.Head, bo
 	if header.Get(partHeader) == "" {
 		return events.Head{}, false, nil
 	}
+	task := archivedTask(subject, header)
 	seq, err := strconv.ParseUint(header.Get(seqHeader), 10, 64)
 	if err != nil {
-		return events.Head{}, false, damagedHead(taskOf(subject), seq, err)
+		return events.Head{}, false, damagedHead(task, seq, err)
 	}
-	h, ok, err := liveHead(subject, header, seq)
+	h, err := decodeHead(task, header.Get(headHeader), seq)
 	h.Imported = header.Get(importHeader) != ""
-	return h, ok, err
+	return h, err == nil, err
 }
 
 func damagedHead(task events.TaskID, seq uint64, err error) error {

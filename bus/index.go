@@ -140,7 +140,7 @@ func readIndex(data []byte, stream time.Time) (events.Index, bool) {
 			index.Asleep = append(index.Asleep, events.Sleeper{Task: events.TaskID(task), Note: []byte(value)})
 			continue
 		}
-		head, err := decodeHead(task, value, 0)
+		head, err := decodeHead(events.TaskID(task), value, 0)
 		if err != nil {
 			return events.Index{}, false
 		}

@@ -297,7 +297,11 @@ func problemOf(stream string, d storefile.Damage) Problem {
 	}
 	p.Seq = d.After + 1
 	p.What = fmt.Sprintf("at byte %d, after position %d, a record has %s", d.Offset, d.After, d.What)
-	if task := taskOf(d.Subject); (strings.HasPrefix(d.Subject, liveRoot) || strings.HasPrefix(d.Subject, archiveRoot)) && isTask(task) {
+	task := taskOf(d.Subject)
+	if isGroupSubject(d.Subject) {
+		task = events.TaskID(headerValue([]byte(d.Header), groupedHeader))
+	}
+	if (strings.HasPrefix(d.Subject, liveRoot) || strings.HasPrefix(d.Subject, archiveRoot)) && isTask(task) {
 		p.Task = task
 	}
 	return p
@@ -320,7 +324,7 @@ func believable(stream string, r storefile.Record) bool {
 	case liveStream:
 		return isTask(task) && r.Subject == liveSubject(task)
 	case archiveStream:
-		return isTask(task) && r.Subject == archiveSubject(task) || isRemovedSubject(r.Subject)
+		return isTask(task) && r.Subject == archiveSubject(task) || isRemovedSubject(r.Subject) || isGroupSubject(r.Subject)
 	case metaStream:
 		return slices.ContainsFunc([]string{markKey, faceKey, exportKey, statsKey}, func(key string) bool { return r.Subject == kvSubject(metaBucket, key) }) ||
 			strings.HasPrefix(r.Subject, kvSubject(metaBucket, hookSecret))

@@ -76,7 +76,7 @@ func (ar *archive) walkLive(ctx context.Context, task events.TaskID, at place, f
 			yield(events.Stored{}, err)
 			return false, false
 		}
-		h, err := decodeHead(e.subject, e.header.Get(headHeader), e.Seq)
+		h, err := decodeHead(task, e.header.Get(headHeader), e.Seq)
 		if err == nil && last.seq == 0 && h.Rev != at.rev {
 			return ar.leave(ctx, task, at, from, yield)
 		}

@@ -22,8 +22,23 @@ type lastPart struct {
 // lastPart returns the last message of an archived history; nil if the archive does not have the whole history.
 func (ar *archive) lastPart(ctx context.Context, task events.TaskID) (*lastPart, error) {
 	e, err := ar.newestPart(ctx, task)
-	if err != nil || e == nil || e.header.Get(partHeader) == "" {
+	if err != nil {
 		return nil, err
+	}
+	last, err := ar.lastPartIn(ctx, task, e)
+	if last != nil || err != nil {
+		return last, err
+	}
+	if e, err = ar.grouped(ctx, task); err != nil {
+		return nil, err
+	}
+	return ar.lastPartIn(ctx, task, e)
+}
+
+// lastPartIn returns the last message of an archived history, if e is that.
+func (ar *archive) lastPartIn(ctx context.Context, task events.TaskID, e *entry) (*lastPart, error) {
+	if e == nil || e.header.Get(partHeader) == "" {
+		return nil, nil //nolint:nilnil // nil means that the archive does not have the whole history
 	}
 	parts, err := strconv.ParseUint(e.header.Get(partHeader), 10, 64)
 	if err != nil {
@@ -41,8 +56,8 @@ func (ar *archive) lastPart(ctx context.Context, task events.TaskID) (*lastPart,
 	return &lastPart{entry: *e, head: head, parts: parts}, nil
 }
 
-// newestPart returns the newest message of a task in the archive; nil if there is none. It returns DATA_LOSS if there are messages although
-// the newest of them cannot be read.
+// newestPart returns the newest message on a task's own subject in the archive; nil if there is none. It returns DATA_LOSS if
+// there are messages although the newest of them cannot be read.
 func (ar *archive) newestPart(ctx context.Context, task events.TaskID) (*entry, error) {
 	subject := archiveSubject(task)
 	for again := false; ; again = true {

@@ -78,7 +78,7 @@ func placeOf(e *entry, err error) (place, error) {
 	if e == nil {
 		return place{}, errUnexpected
 	}
-	h, err := decodeHead(e.subject, e.header.Get(headHeader), e.Seq)
+	h, err := decodeHead(taskOf(e.subject), e.header.Get(headHeader), e.Seq)
 	if err != nil {
 		return place{}, errUnexpected
 	}

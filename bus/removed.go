@@ -71,14 +71,22 @@ func (ar *archive) Remove(ctx context.Context, tasks []events.TaskID) error {
 		return fenced()
 	}
 	for task, upTo := range newest {
-		if err := ar.removeLive(ctx, task, upTo); err != nil { // the server may have restored messages after a kill
+		if err := ar.removeLive(ctx, task, extent{last: upTo}); err != nil { // the server may have restored messages after a kill
 			return err
 		}
-		if err := ar.purge(ctx, ar.archiveLog, archiveSubject(task), everything); err != nil {
+		if err := ar.removeArchived(ctx, task); err != nil {
 			return err
 		}
 	}
 	return ar.barrier().wait(archiveStream)
+}
+
+// removeArchived removes all messages of a task from the archive.
+func (ar *archive) removeArchived(ctx context.Context, task events.TaskID) error {
+	if err := ar.removeGrouped(ctx, task); err != nil {
+		return err
+	}
+	return ar.purge(ctx, ar.archiveLog, archiveSubject(task), everything)
 }
 
 // addRemoved adds the line of a task to its record, unless an interrupted removal has already written the line. It

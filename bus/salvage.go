@@ -199,6 +199,10 @@ func tasksIn(p storefile.Piece) []events.TaskID {
 	if subject := p.Subject(); strings.HasPrefix(subject, "orch.") {
 		add(taskOf(subject))
 	}
+	if _, rest, grouped := bytes.Cut(p, []byte(groupedHeader+": ")); grouped {
+		task, _, _ := bytes.Cut(rest, []byte("\r"))
+		add(events.TaskID(task))
+	}
 	addFirst(p)
 	for _, commit := range bytes.Split(p, []byte(commitStart))[1:] {
 		addFirst(commit)
@@ -270,6 +274,13 @@ func (s *Store) verifyAll(ctx context.Context) (Report, error) {
 // mistaken for a complete one. It adds the positions of these commits to gone.
 func (s *Store) abandonTask(ctx context.Context, to quarantine, task events.TaskID, gone map[uint64]bool) error {
 	var kept bytes.Buffer
+	grouped, err := s.grouped(ctx, task)
+	if err != nil && !fault.Has(err, fault.DataLoss) {
+		return err
+	}
+	if grouped != nil {
+		keepPart(&kept, grouped.Data, gone)
+	}
 	for _, source := range []struct{ stream, subject string }{{archiveStream, archiveSubject(task)}, {liveStream, liveSubject(task)}} {
 		for e, err := range s.conn.walk(ctx, source.stream, source.subject, 1, math.MaxUint64) {
 			if err != nil && fault.Has(err, fault.DataLoss) {
@@ -283,13 +294,7 @@ func (s *Store) abandonTask(ctx context.Context, to quarantine, task events.Task
 				frame(&kept, e.Stored)
 				continue
 			}
-			for c, err := range unframe(e.Data) {
-				if err != nil {
-					break
-				}
-				gone[c.Seq] = true
-				frame(&kept, c)
-			}
+			keepPart(&kept, e.Data, gone)
 		}
 	}
 	if kept.Len() == 0 {
@@ -307,8 +312,19 @@ func (s *Store) abandonTask(ctx context.Context, to quarantine, task events.Task
 		return err
 	}
 	s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "task_given_up", slog.String("task", string(task)), slog.String("why", s.lostData.Tasks[task].What))
-	return errors.Join(s.purge(ctx, s.live, liveSubject(task), everything), s.purge(ctx, s.archiveLog, archiveSubject(task), everything),
+	return errors.Join(s.purge(ctx, s.live, liveSubject(task), everything), s.removeArchived(ctx, task),
 		s.barrier().wait(liveStream), s.barrier().wait(archiveStream))
+}
+
+// keepPart adds the readable commits in an archive message to kept, and their positions to gone.
+func keepPart(kept *bytes.Buffer, part []byte, gone map[uint64]bool) {
+	for c, err := range unframe(part) {
+		if err != nil {
+			return
+		}
+		gone[c.Seq] = true
+		frame(kept, c)
+	}
 }
 
 // Salvaged is the result of a salvage.

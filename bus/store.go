@@ -109,8 +109,12 @@ type sideStore struct{ *streams }
 type archive struct {
 	*streams
 
-	filter *archiveFilter
-	gate   archiveGate
+	filter   *archiveFilter
+	attempts *archiveAttempts
+	gate     archiveGate
+	// groups are where short histories are archived, if grouping is set.
+	groups   archiveGroups
+	grouping bool
 	// removals is set when the archive has records of removed tasks.
 	removals atomic.Bool
 	// bookmarks remembers where readers of live histories stopped.
@@ -183,7 +187,7 @@ func (c *Conn) openStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 
 func newStore(cfg StoreConfig, c *Conn) *Store {
 	b := &streams{cfg: cfg, conn: c, space: newSpace(c.target.server)}
-	ar := &archive{streams: b, filter: newArchiveFilter()}
+	ar := &archive{streams: b, filter: newArchiveFilter(), attempts: newArchiveAttempts(), grouping: true}
 	lag := cfg.Durability == Relaxed
 	mark := &marker{path: cfg.HighWaterFile, lag: lag}
 	b.journals = newJournalMarks(c.target.server, lag)

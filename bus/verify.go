@@ -120,7 +120,8 @@ func (s *Store) verify(ctx context.Context, progress func(done, total uint64)) (
 func newVerifier(s *Store, progress func(done, total uint64)) *verifier {
 	return &verifier{
 		store: s, progress: progress, youngest: math.MaxUint64,
-		chains: map[events.TaskID]chain{}, archive: map[events.TaskID]chain{}, removed: map[events.TaskID]bool{}, values: map[string]events.TaskID{},
+		chains: map[events.TaskID]chain{}, archive: map[events.TaskID]chain{}, grouped: map[events.TaskID]chain{},
+		removed: map[events.TaskID]bool{}, values: map[string]events.TaskID{},
 	}
 }
 
@@ -174,6 +175,7 @@ type verifier struct {
 	youngest uint64   // the first position too young to have expired from the archive
 	chains   map[events.TaskID]chain
 	archive  map[events.TaskID]chain
+	grouped  map[events.TaskID]chain // histories in groups of the archive, until addGrouped
 	removed  map[events.TaskID]bool
 	values   map[string]events.TaskID // the large values that commits refer to
 }
@@ -192,7 +194,19 @@ func (v *verifier) isSeen(seq uint64) bool { return v.seen[seq/64]&(1<<(seq%64))
 
 // readArchive checks the archived histories and marks the positions of their commits as seen.
 func (v *verifier) readArchive(ctx context.Context) error {
-	return v.each(ctx, archiveStream, v.store.archiveLog, v.readPart)
+	err := v.each(ctx, archiveStream, v.store.archiveLog, v.readPart)
+	v.addGrouped()
+	return err
+}
+
+// addGrouped adds the histories in groups to the archive. Another copy of one, on the task's own subject, is newer if it is whole.
+func (v *verifier) addGrouped() {
+	for task, c := range v.grouped {
+		if !v.archive[task].whole {
+			v.archive[task] = c
+		}
+	}
+	clear(v.grouped)
 }
 
 // readPart checks one message of an archived history.
@@ -201,8 +215,11 @@ func (v *verifier) readPart(e entry) {
 		v.readRemoved(e)
 		return
 	}
-	task := taskOf(e.subject)
+	task := archivedTask(e.subject, e.header)
 	c := v.archive[task]
+	if e.isGrouped() {
+		c = chain{}
+	}
 	for commit, err := range unframe(e.Data) {
 		if err != nil {
 			v.addProblem(0, task, fault.From(err).Message)
@@ -215,7 +232,11 @@ func (v *verifier) readPart(e entry) {
 	c.parts++
 	c.whole = e.header.Get(partHeader) == strconv.Itoa(c.parts)
 	c.imported = e.header.Get(importHeader) != ""
-	v.archive[task] = c
+	if e.isGrouped() {
+		v.grouped[task] = c
+	} else {
+		v.archive[task] = c
+	}
 	v.checkArchivedHead(e, task, c.rev)
 }
 
@@ -229,6 +250,7 @@ func (v *verifier) checkArchivedSince(ctx context.Context, task events.TaskID) {
 	for _, e := range parts {
 		v.readPart(e)
 	}
+	v.addGrouped()
 }
 
 // checkArchivedHead checks the head in the last message of an archived history. It accepts any other message.
@@ -256,7 +278,7 @@ func (v *verifier) readLive(ctx context.Context) error {
 		v.markSeen(e.Seq)
 		task := taskOf(e.subject)
 		v.checkEpoch(e, task)
-		h, err := decodeHead(e.subject, e.header.Get(headHeader), e.Seq)
+		h, err := decodeHead(task, e.header.Get(headHeader), e.Seq)
 		c, chains := v.chains[task], v.chains
 		if c.rev == 0 && h.Rev > 1 && !v.archive[task].whole {
 			v.checkArchivedSince(ctx, task) // a concurrent archiving may have removed the first live commits

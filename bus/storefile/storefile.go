@@ -31,8 +31,8 @@ type Damage struct {
 	Offset int
 	// After is the newest position read before the damage.
 	After uint64
-	// Subject is the subject of the damaged record, as far as it is readable.
-	Subject string
+	// Subject and Header are the subject and the header block of the damaged record, as far as they are readable.
+	Subject, Header string
 	// What describes the damage, as the end of a sentence that begins with "the stream has" or "a record has".
 	What string
 	// Tail is set if the damage is in the newest block and no undamaged record follows. It may then be an interrupted
@@ -243,7 +243,7 @@ func (c *checker) checkBlock(n int, newest bool) error {
 			continue
 		}
 		next := c.search(data, at+1)
-		c.addDamage(Damage{File: name, Offset: at, Subject: readable(rec.Subject), What: what, Tail: newest && next == len(data)})
+		c.addDamage(Damage{File: name, Offset: at, Subject: readable(rec.Subject), Header: string(rec.Header), What: what, Tail: newest && next == len(data)})
 		at = next
 	}
 	return nil
