@@ -100,7 +100,7 @@ func (s *Store) openAppender(ctx context.Context) error {
 		stop:       make(chan struct{}),
 		inFlight:   map[uint64]*pending{},
 		lease:      s.cfg.Lease,
-		packs:      &s.packs,
+		packs:      &s.compact,
 		order:      newOrder(s.cfg.Lease == nil && s.conn.target.server != nil),
 	}
 	if s.epoch > 0 {

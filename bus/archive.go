@@ -224,6 +224,8 @@ func (ar *archive) checkCommit(task events.TaskID, rev uint64, e *entry) error {
 		return err
 	case h.Rev != rev:
 		return missingRevision(task, rev, e.Seq)
+	case e.damage != nil:
+		return e.damage
 	default:
 		return ar.checkDurable(e.Seq)
 	}
@@ -281,7 +283,7 @@ func (w *archiveWriter) close() error {
 	if w.at.last == 0 {
 		return noLiveTask(w.task)
 	}
-	if w.parts == 0 && !w.alone && w.grouping && w.body.Len() <= groupBytes {
+	if w.parts == 0 && !w.alone && w.compact.Load() && w.body.Len() <= groupBytes {
 		if ok, err := w.publishGrouped(w.ctx, w.task, w.body.Bytes(), w.head); ok || err != nil {
 			return err
 		}

@@ -13,8 +13,8 @@ import (
 // compressed begins with '{'. Another dictionary needs another mark, and another version of the store.
 const packedMark = 0x01
 
-// packedVersion is the version of the store from which on commits may be compressed. New stores begin with it.
-const packedVersion = 3
+// compactVersion is the version of the store from which on commits may be compressed. New stores begin with it.
+const compactVersion = 3
 
 // packedRoom is the room that is kept for compressed commits: more than most of them need while they are made.
 const packedRoom = 8 << 10

@@ -210,8 +210,8 @@ func (c *Conn) checkFilled(ctx context.Context, cfg StoreConfig, m Manifest) (re
 	if err = store.RaiseVersion(ctx, least); err == nil {
 		report, err = store.Verify(ctx, nil)
 	}
-	if err == nil && report.packed && report.StoreVersion < packedVersion { // the version was raised after the backup had begun
-		err, report.StoreVersion = store.RaiseVersion(ctx, packedVersion), packedVersion
+	if err == nil && report.packed && report.StoreVersion < compactVersion { // the version was raised after the backup had begun
+		err, report.StoreVersion = store.RaiseVersion(ctx, compactVersion), compactVersion
 	}
 	if err == nil && report.Found > 0 {
 		err = fault.New(fault.DataLoss, "the restored store is damaged: %s", report.Problems[0]).WithField("file").WithHint("use another backup")

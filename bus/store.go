@@ -96,8 +96,8 @@ type streams struct {
 	lostData *Lost
 	// touched is set when a stream beside the log may have grown since the last high-water mark.
 	touched atomic.Bool
-	// packs is set if commits may be compressed.
-	packs    atomic.Bool
+	// compact is set if the version of the store has compressed commits and groups of archived histories.
+	compact  atomic.Bool
 	startSeq uint64                      // the newest position when the store was opened; commits up to it are durable
 	loss     atomic.Pointer[fault.Error] // set once a loss is detected: no more appends
 }
@@ -112,9 +112,7 @@ type archive struct {
 	filter   *archiveFilter
 	attempts *archiveAttempts
 	gate     archiveGate
-	// groups are where short histories are archived, if grouping is set.
 	groups   archiveGroups
-	grouping bool
 	// removals is set when the archive has records of removed tasks.
 	removals atomic.Bool
 	// bookmarks remembers where readers of live histories stopped.
@@ -187,7 +185,7 @@ func (c *Conn) openStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 
 func newStore(cfg StoreConfig, c *Conn) *Store {
 	b := &streams{cfg: cfg, conn: c, space: newSpace(c.target.server)}
-	ar := &archive{streams: b, filter: newArchiveFilter(), attempts: newArchiveAttempts(), grouping: true}
+	ar := &archive{streams: b, filter: newArchiveFilter(), attempts: newArchiveAttempts()}
 	lag := cfg.Durability == Relaxed
 	mark := &marker{path: cfg.HighWaterFile, lag: lag}
 	b.journals = newJournalMarks(c.target.server, lag)

@@ -33,7 +33,7 @@ func versions() []version {
 			Journals: []string{HoldsJournal},
 			Parts:    []string{SchedulesJournal, HooksJournal, HoldsJournal, AuditJournal},
 		},
-		{Release: "0.2.0"}, // commits may be compressed, see packedVersion
+		{Release: "0.2.0"}, // commits may be compressed, see compactVersion
 	}
 }
 
@@ -140,8 +140,8 @@ func (v storeVersion) raised(least int, program string) storeVersion {
 		return v
 	}
 	v.Version, v.ReadableFrom = max(v.Version, least, 1), max(v.ReadableFrom, 1)
-	if v.Version >= packedVersion { // a program that knows lower versions alone takes a compressed commit for damage
-		v.ReadableFrom = packedVersion
+	if v.Version >= compactVersion { // a program that knows lower versions alone takes a compressed commit for damage
+		v.ReadableFrom = compactVersion
 	}
 	v.Needs, v.Writer = releaseOf(v.Version), cmp.Or(program, v.Writer)
 	return v
@@ -192,7 +192,7 @@ func (c *ServerConfig) firstVersion() int {
 	if c.restoring || exists(filepath.Join(c.DataDir, versionFile)) || exists(filepath.Join(c.DataDir, storeDir)) {
 		return 1
 	}
-	return packedVersion
+	return compactVersion
 }
 
 // RaiseVersion makes the version of the store at least the given one. From then on, programs that know only lower versions refuse the
@@ -219,7 +219,7 @@ func (b *streams) readVersion(dataDir string) error {
 	if err != nil && !fault.Has(err, fault.DataLoss) {
 		return err
 	}
-	b.packs.Store(err == nil && v.Version >= packedVersion)
+	b.compact.Store(err == nil && v.Version >= compactVersion)
 	return nil
 }
 
@@ -263,7 +263,7 @@ func (b *streams) beginExternal(ctx context.Context) error {
 	if old, err := b.conn.hasStream(ctx, liveStream); old || err != nil {
 		return err
 	}
-	data, err := seal(storeVersion{}.raised(packedVersion, b.cfg.Program))
+	data, err := seal(storeVersion{}.raised(compactVersion, b.cfg.Program))
 	if err != nil {
 		return err
 	}
@@ -301,7 +301,7 @@ func (b *streams) raiseExternal(ctx context.Context, least int, program string) 
 		}
 		next := v.raised(least, program)
 		if next == v {
-			b.packs.Store(v.Version >= packedVersion)
+			b.compact.Store(v.Version >= compactVersion)
 			return nil
 		}
 		data, err := seal(next)
@@ -309,7 +309,7 @@ func (b *streams) raiseExternal(ctx context.Context, least int, program string) 
 			return err
 		}
 		if _, err = b.meta.Update(ctx, versionKey, data, revision); err == nil {
-			b.packs.Store(next.Version >= packedVersion)
+			b.compact.Store(next.Version >= compactVersion)
 			return nil
 		}
 		if !errors.Is(err, jetstream.ErrKeyExists) {

@@ -192,7 +192,7 @@ const archiveRetryDelay = 2 * time.Second
 func (ar *archiver) archiveStep(ctx context.Context, failed map[events.TaskID]time.Time) (more bool) {
 	const retryAfter = 10 * time.Minute
 	now := ar.now()
-	before := now.Add(-ar.cfg.Limits.ArchiveAfter)
+	before, most := ar.due(now)
 	maps.DeleteFunc(failed, func(_ events.TaskID, at time.Time) bool { return now.Sub(at) >= retryAfter })
 	ar.lock()
 	run := ar.archiving
@@ -203,7 +203,7 @@ func (ar *archiver) archiveStep(ctx context.Context, failed map[events.TaskID]ti
 		before = run.before
 	}
 	ar.unlock()
-	limit := archiveBatch + len(failed)
+	limit := most + len(failed)
 	ids, err := ar.archivable(ctx, before, limit)
 	full := len(ids) == limit
 	ids = slices.DeleteFunc(ids, func(id events.TaskID) bool { _, wait := failed[id]; return wait })
@@ -223,8 +223,26 @@ func (ar *archiver) archiveStep(ctx context.Context, failed map[events.TaskID]ti
 	return more
 }
 
-// archiveBatch is how many tasks are archived before the list is read again.
-const archiveBatch = 2000
+const (
+	// archiveBatch is how many tasks are archived before the list is read again.
+	archiveBatch = 2000
+	// archiveEarly is how long ago a task must have ended to be archived early.
+	archiveEarly = 5 * time.Minute
+)
+
+// due returns the time before which finished tasks must have changed last to be archived, and how many of them to archive. If too
+// many are not archived, the oldest are archived early: each of them takes memory in the live log.
+func (ar *archiver) due(now time.Time) (before time.Time, most int) {
+	before = now.Add(-ar.cfg.Limits.ArchiveAfter)
+	if !ar.cfg.Lists.Complete() {
+		return before, archiveBatch
+	}
+	early := now.Add(-archiveEarly)
+	if excess := ar.cfg.Lists.Unarchived() - ar.cfg.Limits.KeepUnarchived; excess > 0 && early.After(before) {
+		return early, min(excess, archiveBatch)
+	}
+	return before, archiveBatch
+}
 
 // endRun ends a completed run, unless it was extended meanwhile. A run with an error is kept and retried.
 func (ar *archiver) endRun(ctx context.Context, run *archiveRun, before time.Time, err error) (more bool) {
@@ -250,17 +268,16 @@ func (ar *archiver) endRun(ctx context.Context, run *archiveRun, before time.Tim
 }
 
 const (
-	// archivers is how many tasks are archived concurrently while the node is idle.
-	archivers = 8
+	// archivers is how many tasks are archived concurrently while the node is idle, busyArchivers while it is busy.
+	archivers, busyArchivers = 32, 8
 	// archivePart is how many tasks are archived before the load of the node is checked again.
 	archivePart = 64
 )
 
-// archiveAll archives tasks, except those in use. While the node is busy, it works half of the time, one task at a time; while
-// the node is idle, it archives tasks concurrently. It returns only errors that every other task would get as well.
+// archiveAll archives tasks, except those in use. While the node is busy, it works half of the time, on fewer tasks at a time. It returns only errors that every other task would get as well.
 func (ar *archiver) archiveAll(ctx context.Context, ids []events.TaskID, run *archiveRun, failed map[events.TaskID]time.Time) error {
 	seen := ar.log.sent()
-	width := 1
+	width := busyArchivers
 	for part := range slices.Chunk(ids, archivePart) {
 		began := time.Now()
 		err := ar.archivePartOf(ctx, part, width, run, failed)
@@ -269,7 +286,7 @@ func (ar *archiver) archiveAll(ctx context.Context, ids []events.TaskID, run *ar
 		}
 		width = archivers
 		if sent := ar.log.sent(); sent != seen {
-			seen, width = sent, 1
+			seen, width = sent, busyArchivers
 			sleep(ctx, time.Since(began))
 		}
 	}

@@ -206,3 +206,51 @@ func TestAnOlderRunTakesNothingFromANewerOne(t *testing.T) {
 		assert.Equal(t, 1, r.Archived, "the move of the other one had begun, and ended with the first node")
 	})
 }
+
+// If many finished tasks are in the live log, the oldest are archived before their time, but not at once.
+func TestTooManyFinishedTasksAreArchivedEarly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := memlog.New(memlog.Config{})
+		n := start(t, log, func(c *orchestrator.Config) { c.Limits.KeepUnarchived = 4 })
+		var ids []events.TaskID
+		for range 10 {
+			ids = append(ids, n.submit(setPlan))
+			<-time.After(time.Second)
+		}
+		<-time.After(4 * time.Minute)
+		assert.Len(t, eventstest.HeadsOf(t, log), 10)
+		<-time.After(3 * time.Minute)
+		live := eventstest.HeadsOf(t, log)
+		assert.Len(t, live, 4)
+		for _, id := range ids[6:] {
+			assert.Contains(t, live, id)
+		}
+		<-time.After(time.Hour)
+		assert.Empty(t, eventstest.HeadsOf(t, log))
+	})
+}
+
+// Who asks for a task that is being archived and is not in memory gets it afterwards, whether the archiving succeeds or fails.
+func TestTaskIsReadWhileItIsArchived(t *testing.T) {
+	t.Parallel()
+	for _, refuse := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			log := &slowArchive{Log: memlog.New(memlog.Config{})}
+			n := startSlow(t, log)
+			id := n.submit(setPlan)
+			<-time.After(time.Second)
+			n.stop()
+			log.refuse.Store(refuse)
+			n = startSlow(t, log)
+			<-time.After(time.Second) // until the lists are complete
+			require.Zero(t, n.Held())
+			n.archiving(api.ArchiveRequest{})
+			<-time.After(500 * time.Millisecond)
+			require.Equal(t, 1, n.Held())
+			view := n.get(id)
+			assert.Equal(t, statemachine.Done, view.State)
+			assert.Equal(t, !refuse, view.Archived)
+		})
+	}
+}

@@ -165,6 +165,9 @@ type Limits struct {
 	KeepOpen, KeepOpenSteps, KeepListed int
 	// ArchiveAfter is how long after its end a task moves to the archive. Default 1 h.
 	ArchiveAfter time.Duration
+	// KeepUnarchived is how many finished tasks are not archived before that time; beyond it, the oldest are, five minutes after
+	// their end. Default 100,000.
+	KeepUnarchived int
 	// Retention is how long archived tasks are retained. Default: forever.
 	Retention Retention
 }
@@ -266,6 +269,7 @@ func (l *Limits) setDefaults(keepListed int) {
 	setDefault(&l.KeepOpenSteps, 8_192)
 	setDefault(&l.KeepListed, keepListed)
 	setDefault(&l.ArchiveAfter, time.Hour)
+	setDefault(&l.KeepUnarchived, 100_000)
 }
 
 func (h *Hooks) setDefaults() {

@@ -50,10 +50,11 @@ type Lists interface {
 	// Queue returns the open tasks that match a request, except for its fields about agents: the most urgent first, then the
 	// oldest, after the task after. It also counts the queue at a time.
 	Queue(r api.QueueRequest, after *api.Summary, limit int, now time.Time) ([]api.Summary, api.QueueStats)
-	// Open and Finished count the tasks. OpenHeads and OpenLines yield the open tasks, each that is open all the time once. Heads yields the heads of the finished tasks, of
+	// Open, Finished and Unarchived count the tasks, Unarchived those that have finished and are not archived. OpenHeads and OpenLines yield the open tasks, each that is open all the time once. Heads yields the heads of the finished tasks, of
 	// the archived ones or of the others; with before, only of those that were created and changed last before that time.
 	Open() int
 	Finished() int
+	Unarchived() int
 	OpenHeads() iter.Seq[events.Head]
 	OpenLines() iter.Seq[api.Summary]
 	Heads(archived bool, before time.Time) iter.Seq[events.Head]
