@@ -46,12 +46,7 @@ func (j *journal) markArchived(t *table, id rowID) {
 		}
 		return
 	}
-	c, i := t.rows.at(row)
-	if c.flags[i]&flagArchived != 0 {
-		return
-	}
-	c.flags[i] |= flagArchived
-	if j.on {
+	if t.markArchived(row) && j.on {
 		j.marks = append(j.marks, mark{recordArchived, id})
 	}
 }

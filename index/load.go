@@ -169,8 +169,7 @@ func (l *loader) record() {
 		l.task()
 	case recordArchived:
 		if row, ok := l.table.rows.find(l.id()); ok {
-			c, i := l.table.rows.at(row)
-			c.flags[i] |= flagArchived
+			l.table.markArchived(row)
 		}
 	case recordRemoved:
 		if row, ok := l.table.rows.find(l.id()); ok && !l.newer(row) {
@@ -212,8 +211,9 @@ func (l *loader) task() {
 	}
 	row, known := l.table.rows.find(id)
 	if known && l.newer(row) {
-		c, i := l.table.rows.at(row)
-		c.flags[i] |= flags & flagArchived
+		if flags&flagArchived != 0 {
+			l.table.markArchived(row)
+		}
 		return
 	}
 	if !known {
@@ -228,10 +228,11 @@ func (l *loader) task() {
 		c.setText(column, i, texts[n])
 	}
 	if !known {
-		c.flags[i] = flags
 		l.table.insert(row)
 	}
+	l.table.count(row, -1)
 	c.flags[i] = flags
+	l.table.count(row, 1)
 	l.table.setState(row, state)
 }
 

@@ -62,13 +62,14 @@ func (x *Index) Queue(r api.QueueRequest, after *api.Summary, limit int, now tim
 func (x *Index) Finished() int {
 	x.lock()
 	defer x.mu.Unlock()
-	n := 0
-	for code, state := range stateByCode {
-		if state.Terminal() {
-			n += x.table.states[code]
-		}
-	}
-	return n
+	return x.table.finished()
+}
+
+// Unarchived returns the number of finished tasks that are not archived.
+func (x *Index) Unarchived() int {
+	x.lock()
+	defer x.mu.Unlock()
+	return x.table.finished() - x.table.archived
 }
 
 // Open returns the number of open tasks.

@@ -22,8 +22,8 @@ type table struct {
 	open  [work.Priorities]order
 	// states counts the rows by the code of their state, own those of the tasks of orch itself.
 	states, own [maxStates]int
-	// imported counts the imported tasks that were open when they were exported.
-	imported int
+	// imported counts the imported tasks that were open when they were exported, archived the finished tasks that are archived.
+	imported, archived int
 	// since is the sum of the creation times of the tasks that the queue counts as pending. It may overflow; see queueStats.
 	since uint64
 }
@@ -67,9 +67,21 @@ func (t *table) put(line *api.Summary) (uint32, bool) {
 		c.flags[i] |= flagPaused
 	}
 	if line.Archived {
-		c.flags[i] |= flagArchived
+		t.markArchived(row)
 	}
 	return row, true
+}
+
+// markArchived marks a row as archived; false if it was marked before.
+func (t *table) markArchived(row uint32) bool {
+	c, i := t.rows.at(row)
+	if c.flags[i]&flagArchived != 0 {
+		return false
+	}
+	t.count(row, -1)
+	c.flags[i] |= flagArchived
+	t.count(row, 1)
+	return true
 }
 
 // setOrigin sets the columns that never change.
@@ -105,6 +117,9 @@ func (t *table) count(row uint32, by int) {
 	c.states[state] += int32(by) //nolint:gosec // 1 or -1
 	if queueStatuses[state] != "" && c.flags[i]&flagImported != 0 {
 		t.imported += by
+	}
+	if isFinished(state) && c.flags[i]&flagArchived != 0 {
+		t.archived += by
 	}
 	switch {
 	case outside:
@@ -176,3 +191,13 @@ func stateCode(s statemachine.State) uint8 {
 }
 
 func isFinished(code uint8) bool { return stateByCode[code].Terminal() }
+
+// finished counts the finished tasks.
+func (t *table) finished() (n int) {
+	for code, state := range stateByCode {
+		if state.Terminal() {
+			n += t.states[code]
+		}
+	}
+	return n
+}

@@ -225,7 +225,7 @@ func (ar *archiver) archiveStep(ctx context.Context, failed map[events.TaskID]ti
 
 const (
 	// archiveBatch is how many tasks are archived before the list is read again.
-	archiveBatch = 2000
+	archiveBatch = 20_000
 	// archiveEarly is how long ago a task must have ended to be archived early.
 	archiveEarly = 5 * time.Minute
 )
