@@ -173,16 +173,20 @@ func (w *world) checkAll() {
 	}
 	w.checkHeads()
 	w.checkOpen()
-	finished := 0
+	finished, unarchived := 0, 0
 	for id, s := range w.lines {
 		if s.State.Terminal() {
 			finished++
+			if !s.Archived {
+				unarchived++
+			}
 		}
 		got, n := w.x.Find(string(id))
 		require.Equal(w.t, id, got)
 		require.Equal(w.t, 1, n)
 	}
 	require.Equal(w.t, finished, w.x.Finished())
+	require.Equal(w.t, unarchived, w.x.Unarchived())
 	_, n := w.x.Find("TASK_0")
 	require.Len(w.t, w.lines, n)
 }

@@ -57,7 +57,7 @@ func TestArchiveGoesOnInTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &slowArchive{Log: memlog.New(memlog.Config{})}
 		n := startSlow(t, log)
-		const tasks = 500
+		const tasks = 2000
 		for range tasks {
 			n.submit(setPlan)
 		}
