@@ -210,7 +210,7 @@ func (c *Conn) checkFilled(ctx context.Context, cfg StoreConfig, m Manifest) (re
 	if err = store.RaiseVersion(ctx, least); err == nil {
 		report, err = store.Verify(ctx, nil)
 	}
-	if err == nil && report.packed && report.StoreVersion < compactVersion { // the version was raised after the backup had begun
+	if err == nil && report.compact && report.StoreVersion < compactVersion { // the version was raised after the backup had begun
 		err, report.StoreVersion = store.RaiseVersion(ctx, compactVersion), compactVersion
 	}
 	if err == nil && report.Found > 0 {

@@ -81,8 +81,8 @@ type Report struct {
 
 	// limit is the maximum number of listed problems; 0 means maxProblems.
 	limit int
-	// packed is set if commits of the log are compressed.
-	packed bool
+	// compact is set if there are compressed commits or groups of archived histories.
+	compact bool
 }
 
 func (r *Report) add(p Problem) {
@@ -218,7 +218,7 @@ func (v *verifier) readPart(e entry) {
 	task := archivedTask(e.subject, e.header)
 	c := v.archive[task]
 	if e.isGrouped() {
-		c = chain{}
+		c, v.report.compact = chain{}, true
 	}
 	for commit, err := range unframe(e.Data) {
 		if err != nil {
@@ -274,7 +274,7 @@ func (v *verifier) readLive(ctx context.Context) error {
 			return
 		}
 		v.report.Live++
-		v.report.packed = v.report.packed || e.packed
+		v.report.compact = v.report.compact || e.packed
 		v.markSeen(e.Seq)
 		task := taskOf(e.subject)
 		v.checkEpoch(e, task)

@@ -33,7 +33,7 @@ func versions() []version {
 			Journals: []string{HoldsJournal},
 			Parts:    []string{SchedulesJournal, HooksJournal, HoldsJournal, AuditJournal},
 		},
-		{Release: "0.2.0"}, // commits may be compressed, see compactVersion
+		{Release: "0.2.0"}, // see compactVersion
 	}
 }
 
