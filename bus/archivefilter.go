@@ -91,7 +91,7 @@ func (a *archiveAttempts) end(task events.TaskID, err error) {
 // sendIfNew sends a first commit. If the archive has, or had, a history of the task, it finishes the append with CONFLICT or
 // GONE instead.
 func (s *Store) sendIfNew(p *pending) {
-	found, _, err := s.archive.parts(context.Background(), p.record.Task)
+	found, _, err := s.parts(context.Background(), p.record.Task)
 	switch {
 	case err != nil:
 		s.appender.finish(p, 0, err)

@@ -199,7 +199,7 @@ func tasksIn(p storefile.Piece) []events.TaskID {
 	if subject := p.Subject(); strings.HasPrefix(subject, "orch.") {
 		add(taskOf(subject))
 	}
-	if _, rest, grouped := bytes.Cut(p, []byte(groupedHeader+": ")); grouped {
+	for _, rest := range bytes.Split(p, []byte(groupedHeader+": "))[1:] {
 		task, _, _ := bytes.Cut(rest, []byte("\r"))
 		add(events.TaskID(task))
 	}
