@@ -214,7 +214,7 @@ func TestNewerStore(t *testing.T) {
 	assert.Equal(t, fault.NewerStore, fault.CodeOf(err))
 	require.NoError(t, n.Stop(t.Context()))
 
-	require.NoError(t, os.WriteFile(version, []byte(`{"version":7,"readable_from":3}`), 0o600))
+	require.NoError(t, os.WriteFile(version, []byte(`{"version":7,"readable_from":4}`), 0o600))
 	_, err = node.Start(t.Context(), cfg)
 	assert.Equal(t, fault.NewerStore, fault.CodeOf(err))
 	require.NoError(t, os.WriteFile(version, []byte(`{"version":7,"readable_from":1,"sum":"x"}`), 0o600))
