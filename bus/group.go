@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/oklog/ulid/v2"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -47,7 +46,11 @@ func groupSubjects(task events.TaskID) (subjects [len(groupLengths)]string) {
 	return subjects
 }
 
-const taskPrefix = "TASK_"
+// A task id is taskPrefix and a ULID of idLength characters.
+const (
+	taskPrefix = "TASK_"
+	idLength   = 26
+)
 
 // isGroupSubject reports whether a subject is that of a group.
 func isGroupSubject(subject string) bool {
@@ -55,8 +58,7 @@ func isGroupSubject(subject string) bool {
 	if !ok || len(name) < groupLengths[0] || len(name) > groupLengths[len(groupLengths)-1] {
 		return false
 	}
-	_, err := ulid.ParseStrict(name + strings.Repeat("0", ulid.EncodedSize-len(name)))
-	return err == nil && name == strings.ToUpper(name)
+	return isTask(events.TaskID(taskPrefix + name + strings.Repeat("0", idLength-len(name))))
 }
 
 // archivedTask returns the task of a message in the archive.
