@@ -63,6 +63,9 @@ func (ar *archive) move(ctx context.Context, task events.TaskID, first bool) err
 		return fenced()
 	}
 	at, err := ar.copyToArchive(ctx, task, first)
+	if err == nil {
+		err = ar.barrier().wait(archiveStream) // also for what an interrupted archiving has written
+	}
 	if err != nil {
 		return err
 	}
@@ -243,10 +246,7 @@ func (ar *archive) writeArchive(ctx context.Context, task events.TaskID, commits
 			return extent{}, err
 		}
 	}
-	if err := w.close(); err != nil {
-		return extent{}, err
-	}
-	return w.at, ar.barrier().wait(archiveStream)
+	return w.at, w.close()
 }
 
 // archiveWriter writes one history to the archive.
@@ -350,7 +350,7 @@ func (ar *archive) extendArchive(ctx context.Context, task events.TaskID, parts 
 		}
 		tail = tail[n:]
 	}
-	return upTo, ar.barrier().wait(archiveStream)
+	return upTo, nil
 }
 
 // hasRoom reports whether the message with this body has room for another commit. A single commit always fits, because it

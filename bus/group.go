@@ -26,7 +26,7 @@ const (
 	// groupedHeader is the header of a message in a group with the task whose history it is.
 	groupedHeader = "Orch-Task"
 	// groupSize is the maximum number of histories in a group, groupBytes the maximum size of each.
-	groupSize, groupBytes = 64, 64 << 10
+	groupSize, groupBytes = 16, 16 << 10
 	// groupOpen is how long a group takes histories. So its messages are close together in the stream.
 	groupOpen = 10 * time.Minute
 	// maxGroups is the number of groups above which those that take nothing more are forgotten.
@@ -72,23 +72,32 @@ func archivedTask(subject string, header nats.Header) events.TaskID {
 // isGrouped reports whether a message in the archive belongs to a group.
 func (e *entry) isGrouped() bool { return isGroupSubject(e.subject) }
 
-// grouped returns the message with the history of a task in a group; nil if no group has it.
+// grouped returns the message with the history of a task in a group; nil if no group has it. If no group seems to have it, but a message
+// of one cannot be read, it returns a groupHole.
 func (ar *archive) grouped(ctx context.Context, task events.TaskID) (*entry, error) {
+	var hole error
 	for _, subject := range groupSubjects(task) {
 		e, err := ar.inGroup(ctx, subject, task)
-		if e != nil || err != nil {
+		if fault.Has(err, fault.DataLoss) { // or a message was removed while the group was read
+			e, err = ar.inGroup(ctx, subject, task)
+		}
+		switch {
+		case fault.Has(err, fault.DataLoss):
+			hole = groupHole{err}
+		case e != nil || err != nil:
 			return e, err
 		}
 	}
-	return nil, nil //nolint:nilnil // nil means that no group has the history
+	return nil, hole
 }
 
+// groupHole is the error for a task that may be in a group: a message of the group cannot be read.
+type groupHole struct{ error }
+
+func (h groupHole) Unwrap() error { return h.error }
+
 func (ar *archive) inGroup(ctx context.Context, subject string, task events.TaskID) (*entry, error) {
-	first, err := ar.conn.next(ctx, archiveStream, subject, 1)
-	if err != nil || first == nil || archivedTask(subject, first.header) == task {
-		return first, err
-	}
-	for e, err := range ar.conn.walk(ctx, archiveStream, subject, first.Seq+1, math.MaxUint64) {
+	for e, err := range ar.conn.walk(ctx, archiveStream, subject, 1, math.MaxUint64) {
 		if err != nil {
 			return nil, err
 		}

@@ -87,7 +87,7 @@ func TestLargeHistoryIsAlone(t *testing.T) {
 	n := bustest.NewNode(t, bus.ServerConfig{})
 	small, large := eventstest.NewChain(), eventstest.NewChain()
 	small.Grow(t, n, 1)
-	growBy(t, n, large, 70<<10)
+	growBy(t, n, large, 20<<10)
 	for _, c := range []*eventstest.Chain{small, large} {
 		require.NoError(t, n.Archive(t.Context(), c.Task))
 		require.Len(t, eventstest.History(t, n, c.Task, 1), 1)
@@ -97,4 +97,35 @@ func TestLargeHistoryIsAlone(t *testing.T) {
 	require.Len(t, subjects, 2)
 	day := large.Task.Time().UTC().Format("20060102")
 	assert.Equal(t, []string{"orch.ar." + day + "." + string(large.Task), "orch.ar.group." + string(small.Task)[5:12]}, subjects)
+}
+
+// Damage to an archived history that appears while the node runs costs no other task: neither those of the same group nor open ones that
+// could be in it.
+func TestRuntimeDamageInAGroup(t *testing.T) {
+	t.Parallel()
+	for _, which := range []int{0, 2, 4} {
+		n := bustest.NewNode(t, bus.ServerConfig{})
+		open := eventstest.NewChain()
+		history := open.Grow(t, n, 2)
+		var chains []*eventstest.Chain
+		for range 5 {
+			c := eventstest.NewChain()
+			c.Grow(t, n, 2)
+			require.NoError(t, n.Archive(t.Context(), c.Task))
+			chains = append(chains, c)
+		}
+		n.Reopen(t) // so that reads look in the archive
+		spoil(t, n, "ORCH_ARCHIVE", chains[which].Task)
+
+		assert.Equal(t, history, eventstest.History(t, n, open.Task, 1))
+		for i, c := range chains {
+			if i != which {
+				assert.Len(t, eventstest.History(t, n, c.Task, 1), 2)
+				continue
+			}
+			for _, err := range n.Read(t.Context(), c.Task, 1) {
+				assert.Equal(t, fault.DataLoss, fault.CodeOf(err), "message %d", which)
+			}
+		}
+	}
 }

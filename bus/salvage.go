@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/orch-dev/orch/bus/storefile"
 	"github.com/orch-dev/orch/events"
@@ -196,8 +195,12 @@ func tasksIn(p storefile.Piece) []events.TaskID {
 		task, _, _ := bytes.Cut(rest, []byte(`"`))
 		add(events.TaskID(task))
 	}
-	if subject := p.Subject(); strings.HasPrefix(subject, "orch.") {
-		add(taskOf(subject))
+	subject := p.Subject()
+	if task := taskOf(subject); isTask(task) && (subject == liveSubject(task) || subject == archiveSubject(task)) {
+		add(task)
+	}
+	if commit, err := unpackCommit(p.Message(), MaxPayload); err == nil && len(commit) > 0 {
+		addFirst(commit)
 	}
 	for _, rest := range bytes.Split(p, []byte(groupedHeader+": "))[1:] {
 		task, _, _ := bytes.Cut(rest, []byte("\r"))

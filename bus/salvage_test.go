@@ -298,3 +298,19 @@ func TestBackupKnowsWhatIsLost(t *testing.T) {
 	require.NotNil(t, r.Report.Lost)
 	assert.Contains(t, r.Report.Lost.Tasks, chains[1].Task)
 }
+
+// A damaged subject does not lead to another task: that of a compressed commit is also in the commit.
+func TestDamagedSubjectNamesNoOtherTask(t *testing.T) {
+	t.Parallel()
+	for _, bits := range []byte{1, 2, 4} {
+		n, chains := histories(t, 3, false)
+		victim := chains[1].Task
+		change(t, n, "ORCH_EVENTS", victim, len("orch.ev.00.")+len(victim)-1, bits)
+		done, err := bus.Salvage(t.Context(), n.Config.DataDir, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		require.Len(t, done.Cut, 1)
+		n.Start(t)
+		requireOnlyLost(t, n, chains, victim)
+		n.Stop(t)
+	}
+}

@@ -237,17 +237,17 @@ func TestTaskIsReadWhileItIsArchived(t *testing.T) {
 	for _, refuse := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			log := &slowArchive{Log: memlog.New(memlog.Config{})}
-			n := startSlow(t, log)
+			log.refuse.Store(refuse)
+			n := start(t, log.Log, func(c *orchestrator.Config) { c.Log, c.Limits.KeepOpen = log, 1 })
+			<-time.After(time.Second) // until the lists are complete
 			id := n.submit(setPlan)
 			<-time.After(time.Second)
-			n.stop()
-			log.refuse.Store(refuse)
-			n = startSlow(t, log)
-			<-time.After(time.Second) // until the lists are complete
-			require.Zero(t, n.Held())
-			n.archiving(api.ArchiveRequest{})
-			<-time.After(500 * time.Millisecond)
+			n.submit(setPlan)
+			<-time.After(time.Second)
 			require.Equal(t, 1, n.Held())
+			n.archiving(api.ArchiveRequest{Age: 1500 * time.Millisecond})
+			<-time.After(500 * time.Millisecond)
+			require.Equal(t, 2, n.Held())
 			view := n.get(id)
 			assert.Equal(t, statemachine.Done, view.State)
 			assert.Equal(t, !refuse, view.Archived)

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"log/slog"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pause"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -205,6 +207,7 @@ func (li *lister) complete(ctx context.Context) error {
 			}
 		}
 	}
+	li.restoreRemoval(ctx)
 	li.cfg.Lists.SetComplete()
 	li.lock()
 	defer li.unlock()
@@ -252,18 +255,46 @@ func (li *lister) addHead(ctx context.Context, h events.Head, archived bool) err
 	return nil
 }
 
-// remove removes tasks from the index and the log. Tasks that the log has kept return to the index.
+// removalID is the key of the tasks that are being removed in the checkpoint store, under controlTask.
+const removalID = "removal"
+
+// remove removes tasks from the index and the log. Tasks that the log has kept return to the index, also after a restart.
 func (li *lister) remove(ctx context.Context, ids []events.TaskID) error {
 	li.adding.Lock()
 	defer li.adding.Unlock()
+	if err := li.recordRemoval(ctx, ids); err != nil {
+		return err
+	}
 	err := li.cfg.Lists.Remove(ids)
 	if err == nil {
 		err = li.cfg.Log.Remove(ctx, ids)
 	}
 	if err != nil {
 		li.putBack(context.WithoutCancel(ctx), ids)
+		return err
 	}
+	return li.recordRemoval(ctx, nil)
+}
+
+func (li *lister) recordRemoval(ctx context.Context, ids []events.TaskID) error {
+	_, err := li.cfg.Checkpoints.Save(ctx, controlTask, removalID, decide.MustJSON(ids))
 	return err
+}
+
+// restoreRemoval returns the tasks to the index that an interrupted removal has removed from there and not from the log.
+func (li *lister) restoreRemoval(ctx context.Context) {
+	data, err := li.cfg.Checkpoints.Load(ctx, controlTask, removalID)
+	if fault.Has(err, fault.NotFound) {
+		return
+	}
+	var ids []events.TaskID
+	if err == nil {
+		err = json.Unmarshal(data, &ids)
+	}
+	if err != nil {
+		li.cfg.Logger.WarnContext(ctx, "removal_unknown", slog.Any("error", err))
+	}
+	li.putBack(ctx, ids)
 }
 
 // putBack puts archived tasks into the index that the log still has.

@@ -140,7 +140,7 @@ func (c *conversations) hold(key conversationKey, known saidUpTo, turn *events.T
 // forgetEnded forgets the conversations of steps that have ended. engine.mu must be held.
 func (c *conversations) forgetEnded() {
 	for key, said := range c.said {
-		if e := c.tasks[key.task]; e == nil || e.task.StepState(key.step).Terminal() {
+		if e := c.tasks[key.task]; e == nil || e.task != nil && e.task.StepState(key.step).Terminal() {
 			c.saidBytes -= said.size
 			delete(c.said, key)
 		}

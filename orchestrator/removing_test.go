@@ -2,6 +2,8 @@ package orchestrator_test
 
 import (
 	"context"
+	"encoding/json"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,6 +16,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/index"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/test/need"
 )
@@ -124,4 +127,34 @@ func TestFamiliesAreRemovedTogether(t *testing.T) {
 	}
 	_, err := orchestrator.DueFamilies(tasks{"b": "a"}, nil, func(events.TaskID) (bool, error) { return false, fault.New(fault.Unavailable, "") })
 	hasCode(t, err, fault.Unavailable)
+}
+
+// A removal that was cut off after it had removed a task from the index and before it had removed it from the log begins again: the
+// task is listed after the next start, and removed when it is due.
+func TestCutRemoval(t *testing.T) {
+	t.Parallel()
+	log, path := &indexed{Log: memlog.New(memlog.Config{})}, filepath.Join(t.TempDir(), "lists.idx")
+	n, x := listed(t, log, path)
+	id := n.submit(setPlan)
+	n.result(id)
+	n.archiveAll()
+	n.stop()
+	x.Close()
+
+	x = index.New(path, "log")
+	past, live, err := log.Positions(t.Context())
+	require.NoError(t, err)
+	x.Load(past, live)
+	_, err = log.Save(t.Context(), "TASK_00000000000000000000000000", "removal", json.RawMessage(`["`+id+`"]`))
+	require.NoError(t, err)
+	require.NoError(t, x.Remove([]events.TaskID{id}))
+	require.NoError(t, x.Save(past, live))
+	x.Close()
+
+	n, x = listed(t, log, path)
+	lines := n.list(api.ListRequest{})
+	require.Len(t, lines, 1)
+	assert.Equal(t, id, lines[0].ID)
+	assert.True(t, lines[0].Archived)
+	assert.Equal(t, 1, x.Finished())
 }

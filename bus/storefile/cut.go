@@ -45,6 +45,15 @@ func (p Piece) Subject() string {
 	return readable(string(p[headSize : headSize+size]))
 }
 
+// Message returns the body of the record, which may be damaged; nil if its lengths contradict each other.
+func (p Piece) Message() []byte {
+	l, ok := measure(p)
+	if !ok {
+		return nil
+	}
+	return p[headSize+l.subject+l.heads : l.record-sumSize]
+}
+
 // RemoveDamage returns the content of a block without its damaged records, and the removed regions. It changes no file. The
 // content is like that of a block that the server has compacted, and is not compressed. keepSeq is a position that must not
 // be used again, 0 for none: if the content would end before keepSeq, RemoveDamage appends an erased message with that
