@@ -361,7 +361,7 @@ func (c *Conn) walk(ctx context.Context, stream, subject string, from, to uint64
 				return
 			}
 			if len(got.page) == 0 {
-				if pending != "" && pending != moreMayFollow {
+				if pending != "" && pending != moreMayFollow && !c.isLast(ctx, stream, subject, from-1) {
 					yield(entry{}, errHole(from-1))
 				}
 				return
@@ -383,6 +383,13 @@ func (c *Conn) walk(ctx context.Context, stream, subject string, from, to uint64
 			}
 		}
 	}
+}
+
+// isLast reports whether a message is the last one on a subject now. After it, there may have been messages that were removed meanwhile,
+// such as those of a task that was archived.
+func (c *Conn) isLast(ctx context.Context, stream, subject string, seq uint64) bool {
+	page, err := c.page(ctx, stream, subject, seq, 1)
+	return err == nil && len(page) > 0 && page[0].Seq == seq && page[0].pending == "0"
 }
 
 // fetched is the result of a request for a page.
