@@ -40,18 +40,18 @@ func TestGroupedHistories(t *testing.T) {
 		assert.Len(t, eventstest.ArchivedHeadsOf(t, n), len(want))
 		requireIntact(t, n)
 	}
-	archiveSome(200)
-	assert.Less(t, len(archiveSubjects(t, n)), 100)
+	archiveSome(80)
+	assert.Less(t, len(archiveSubjects(t, n)), 40)
 	check()
 	n.Reopen(t)
-	archiveSome(100)
+	archiveSome(40)
 	check()
 
 	var gone []events.TaskID
 	for task := range want {
 		gone = append(gone, task)
 	}
-	gone = gone[:50]
+	gone = gone[:20]
 	require.NoError(t, n.Remove(t.Context(), gone))
 	for _, task := range gone {
 		delete(want, task)
