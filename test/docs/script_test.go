@@ -140,7 +140,7 @@ func (s *script) beside(p part, a act) (int, error) {
 	n := len(s.parts)
 	p.beside = true
 	s.parts = append(s.parts, p)
-	fmt.Fprintf(&s.text, "{\n%s\necho $? >%q.code\n} >%q 2>&1 </dev/null &\nbeside=$!; disown\n", p.text, s.output(n), s.output(n))
+	fmt.Fprintf(&s.text, "{\n%s\necho $? >%q.code\n} >%q 2>&1 </dev/null &\nbeside=$!; disown 2>/dev/null || :\n", p.text, s.output(n), s.output(n))
 	s.own("meanwhile", a.line, a.Meanwhile)
 	if a.Background {
 		fmt.Fprintf(&s.last, "ended %d $(cat %q.code 2>/dev/null || echo %d) %d\n", n, s.output(n), p.code, p.code)
