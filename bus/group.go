@@ -73,7 +73,7 @@ func archivedTask(subject string, header nats.Header) events.TaskID {
 func (e *entry) isGrouped() bool { return isGroupSubject(e.subject) }
 
 // grouped returns the message with the history of a task in a group; nil if no group has it. If no group seems to have it, but a message
-// of one cannot be read, it returns a groupHole.
+// of one cannot be read, it returns a groupHoleError.
 func (ar *archive) grouped(ctx context.Context, task events.TaskID) (*entry, error) {
 	var hole error
 	for _, subject := range groupSubjects(task) {
@@ -83,7 +83,7 @@ func (ar *archive) grouped(ctx context.Context, task events.TaskID) (*entry, err
 		}
 		switch {
 		case fault.Has(err, fault.DataLoss):
-			hole = groupHole{err}
+			hole = groupHoleError{err}
 		case e != nil || err != nil:
 			return e, err
 		}
@@ -91,10 +91,10 @@ func (ar *archive) grouped(ctx context.Context, task events.TaskID) (*entry, err
 	return nil, hole
 }
 
-// groupHole is the error for a task that may be in a group: a message of the group cannot be read.
-type groupHole struct{ error }
+// groupHoleError is the error for a task that may be in a group: a message of the group cannot be read.
+type groupHoleError struct{ error }
 
-func (h groupHole) Unwrap() error { return h.error }
+func (h groupHoleError) Unwrap() error { return h.error }
 
 func (ar *archive) inGroup(ctx context.Context, subject string, task events.TaskID) (*entry, error) {
 	for e, err := range ar.conn.walk(ctx, archiveStream, subject, 1, math.MaxUint64) {

@@ -30,7 +30,7 @@ func (ar *archive) Read(ctx context.Context, task events.TaskID, from uint64) it
 		from := max(from, 1)
 		if ar.filter.mayContain(task, time.Now()) {
 			last, err := ar.lastPart(ctx, task)
-			if hole := (groupHole{}); err != nil && !errors.As(err, &hole) { // with a hole, it is most likely another task
+			if hole := (groupHoleError{}); err != nil && !errors.As(err, &hole) { // with a hole, it is most likely another task
 				yield(events.Stored{}, err)
 				return
 			}
