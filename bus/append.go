@@ -61,7 +61,7 @@ type appender struct {
 	lease Lease
 	// root is the prefix of the subjects of appends, epoch the value of their epochHeader. Both are "" without a lease.
 	root, epoch   string
-	packs         *atomic.Bool // whether to compress commits
+	compact       *atomic.Bool // that of streams: whether to compress commits
 	messages      sync.Pool    // of *message
 	barrier       *barrier
 	slots         chan struct{}             // one token for each append between Append and done
@@ -100,7 +100,7 @@ func (s *Store) openAppender(ctx context.Context) error {
 		stop:       make(chan struct{}),
 		inFlight:   map[uint64]*pending{},
 		lease:      s.cfg.Lease,
-		packs:      &s.compact,
+		compact:    &s.compact,
 		order:      newOrder(s.cfg.Lease == nil && s.conn.target.server != nil),
 	}
 	if s.epoch > 0 {
@@ -215,7 +215,7 @@ func (a *appender) send(p *pending) {
 func (a *appender) transmit(p *pending) {
 	m := a.messages.Get().(*message) //nolint:forcetypeassert // nothing else is put there
 	m.Data = p.record.Data
-	if a.packs.Load() {
+	if a.compact.Load() {
 		m.Data = packCommit(m.packed, p.record.Data)
 	}
 	a.sending.Lock()

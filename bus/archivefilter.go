@@ -29,14 +29,19 @@ func newArchiveFilter() *archiveFilter {
 
 // mayContain reports whether the archive may have a history of the task.
 func (f *archiveFilter) mayContain(task events.TaskID, now time.Time) bool {
-	made := task.Time()
-	if made.Before(f.opened) || now.Sub(made) > freshAge || made.After(now) {
+	if !madeBetween(task, f.opened, now) || now.Sub(task.Time()) > freshAge {
 		return true
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	_, ok := f.recent[task]
 	return ok
+}
+
+// madeBetween reports whether the id of a task was made after the log was opened and until now.
+func madeBetween(task events.TaskID, opened, now time.Time) bool {
+	made := task.Time()
+	return made.After(opened) && !made.After(now)
 }
 
 // add records a task that is being archived.
@@ -73,8 +78,7 @@ func (a *archiveAttempts) begin(task events.TaskID, now time.Time) (first bool, 
 		return false, fault.New(fault.Conflict, "the task is being archived by another call").WithField("task")
 	}
 	a.tasks[task] = true
-	made := task.Time()
-	return !known && made.After(a.opened) && !made.After(now), nil
+	return !known && madeBetween(task, a.opened, now), nil
 }
 
 // end records the end of the archiving of a task.

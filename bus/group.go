@@ -39,18 +39,15 @@ var groupLengths = [...]int{7, 8, 9, 10}
 
 // groupSubjects returns the subjects of the groups that may have a task, in the order in which they are filled.
 func groupSubjects(task events.TaskID) (subjects [len(groupLengths)]string) {
-	id := strings.TrimPrefix(string(task), taskPrefix)
+	id := strings.TrimPrefix(string(task), events.TaskPrefix)
 	for i, n := range groupLengths {
 		subjects[i] = groupRoot + "." + id[:n]
 	}
 	return subjects
 }
 
-// A task id is taskPrefix and a ULID of idLength characters.
-const (
-	taskPrefix = "TASK_"
-	idLength   = 26
-)
+// ulidLength is the number of characters of a ULID.
+const ulidLength = 26
 
 // isGroupSubject reports whether a subject is that of a group.
 func isGroupSubject(subject string) bool {
@@ -58,7 +55,7 @@ func isGroupSubject(subject string) bool {
 	if !ok || len(name) < groupLengths[0] || len(name) > groupLengths[len(groupLengths)-1] {
 		return false
 	}
-	return isTask(events.TaskID(taskPrefix + name + strings.Repeat("0", idLength-len(name))))
+	return isTask(events.TaskID(events.TaskPrefix + name + strings.Repeat("0", ulidLength-len(name))))
 }
 
 // archivedTask returns the task of a message in the archive.

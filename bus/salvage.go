@@ -179,9 +179,9 @@ func tasksOf(r storefile.Region) (tasks []events.TaskID, err error) {
 	return slices.Compact(tasks), err
 }
 
-// tasksIn returns the tasks that a damaged record of a history may belong to. The subject and the message each contain a
-// task, and either may be damaged. The piece may also contain further records with damaged heads, so tasksIn searches it
-// for more commits. A commit begins with commitStart after a line break, which never occurs inside a commit.
+// tasksIn returns the tasks that a damaged record of a history may belong to. The subject, or a header in a group of the archive, and
+// the message each contain a task, and either may be damaged. A damaged subject rarely fits its task, and is then ignored. The piece
+// may also contain further records with damaged heads, so tasksIn searches it for more commits. A commit begins with commitStart after a line break, which never occurs inside a commit.
 func tasksIn(p storefile.Piece) []events.TaskID {
 	const field, commitStart = `"task":"`, "\n" + `{"v":`
 	var tasks []events.TaskID
@@ -199,7 +199,7 @@ func tasksIn(p storefile.Piece) []events.TaskID {
 	if task := taskOf(subject); isTask(task) && (subject == liveSubject(task) || subject == archiveSubject(task)) {
 		add(task)
 	}
-	if commit, err := unpackCommit(p.Message(), MaxPayload); err == nil && len(commit) > 0 {
+	if commit, err := unpackCommit(p.Message(), MaxPayload); err == nil {
 		addFirst(commit)
 	}
 	for _, rest := range bytes.Split(p, []byte(groupedHeader+": "))[1:] {

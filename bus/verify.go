@@ -216,9 +216,9 @@ func (v *verifier) readPart(e entry) {
 		return
 	}
 	task := archivedTask(e.subject, e.header)
-	c := v.archive[task]
-	if e.isGrouped() {
-		c, v.report.compact = chain{}, true
+	chains, c := v.archive, v.archive[task]
+	if e.isGrouped() { // its message is a whole history
+		chains, c, v.report.compact = v.grouped, chain{}, true
 	}
 	for commit, err := range unframe(e.Data) {
 		if err != nil {
@@ -232,11 +232,7 @@ func (v *verifier) readPart(e entry) {
 	c.parts++
 	c.whole = e.header.Get(partHeader) == strconv.Itoa(c.parts)
 	c.imported = e.header.Get(importHeader) != ""
-	if e.isGrouped() {
-		v.grouped[task] = c
-	} else {
-		v.archive[task] = c
-	}
+	chains[task] = c
 	v.checkArchivedHead(e, task, c.rev)
 }
 

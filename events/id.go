@@ -18,7 +18,8 @@ import (
 // TaskID identifies a task: "TASK_" and a ULID. Its 80 random bits come from crypto/rand (A-10, S2-072).
 type TaskID string
 
-const idPrefix = "TASK_"
+// TaskPrefix is how the ids of tasks begin.
+const TaskPrefix = "TASK_"
 
 // NewRequestID returns the id of a request, which is in the log of the node and in the first commit of a task that it submits (S3-007).
 func NewRequestID() string {
@@ -32,7 +33,7 @@ func NewTaskID(at time.Time) TaskID { return TaskIDFrom(at, rand.Reader) }
 
 // TaskIDFrom returns a new id with random bits from entropy, which must not fail.
 func TaskIDFrom(at time.Time, entropy io.Reader) TaskID {
-	return TaskID(idPrefix + newULID(at, entropy))
+	return TaskID(TaskPrefix + newULID(at, entropy))
 }
 
 // NewCheckpointID returns a new checkpoint id for a task.
@@ -106,7 +107,7 @@ func newULID(at time.Time, entropy io.Reader) string {
 
 // Time returns the time in the id, to the millisecond, or the zero time for an invalid id.
 func (id TaskID) Time() time.Time {
-	body, _ := strings.CutPrefix(string(id), idPrefix)
+	body, _ := strings.CutPrefix(string(id), TaskPrefix)
 	parsed, err := ulid.ParseStrict(body)
 	if err != nil {
 		return time.Time{}
@@ -130,7 +131,7 @@ func KeyedTaskIDAt(owner, key string, generation int) TaskID {
 	if generation > 0 {
 		kind += " " + strconv.Itoa(generation)
 	}
-	return TaskID(idPrefix + keyedULID(kind+"\x00"+key).String())
+	return TaskID(TaskPrefix + keyedULID(kind+"\x00"+key).String())
 }
 
 // keyedULID derives a ULID from text.
@@ -143,7 +144,7 @@ func keyedULID(text string) ulid.ULID {
 
 // ParseTaskID returns s as an id, or INVALID_FORMAT unless s is in canonical form.
 func ParseTaskID(s string) (TaskID, error) {
-	body, ok := strings.CutPrefix(s, idPrefix)
+	body, ok := strings.CutPrefix(s, TaskPrefix)
 	if !ok {
 		return "", invalidID(s)
 	}

@@ -90,13 +90,13 @@ func partID(prefix string, task TaskID, entropy io.Reader) string {
 	if _, err := io.ReadFull(entropy, random[:]); err != nil {
 		panic("no entropy: " + err.Error())
 	}
-	return prefix + strings.TrimPrefix(string(task), idPrefix) + "_" + base32.StdEncoding.EncodeToString(random[:])
+	return prefix + strings.TrimPrefix(string(task), TaskPrefix) + "_" + base32.StdEncoding.EncodeToString(random[:])
 }
 
 // taskOfPart returns the task in an id that partID returned.
 func taskOfPart(prefix, id string) (TaskID, bool) {
 	body, ok := strings.CutPrefix(id, prefix)
 	task, random, found := strings.Cut(body, "_")
-	parsed, err := ParseTaskID(idPrefix + task)
+	parsed, err := ParseTaskID(TaskPrefix + task)
 	return parsed, ok && found && err == nil && len(random) == 8
 }

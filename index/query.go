@@ -370,7 +370,7 @@ func (q *queries) find(prefix string) (id events.TaskID, count int) {
 
 // prefixRange returns the first and the last id with a prefix.
 func prefixRange(prefix string) (low, high rowID, ok bool) {
-	digits, ok := strings.CutPrefix(prefix, idPrefix)
+	digits, ok := strings.CutPrefix(prefix, events.TaskPrefix)
 	if !ok || len(digits) > ulid.EncodedSize {
 		return rowID{}, rowID{}, false
 	}

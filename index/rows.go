@@ -11,14 +11,12 @@ import (
 // rowID is a task id as two numbers that sort like the id.
 type rowID struct{ hi, lo uint64 }
 
-const idPrefix = "TASK_"
-
 // parseID returns the number of a task id; false if the id is not in canonical form.
 func parseID(id events.TaskID) (rowID, bool) {
-	if len(id) != len(idPrefix)+ulid.EncodedSize || id[:len(idPrefix)] != idPrefix {
+	if len(id) != len(events.TaskPrefix)+ulid.EncodedSize || id[:len(events.TaskPrefix)] != events.TaskPrefix {
 		return rowID{}, false
 	}
-	parsed, err := ulid.ParseStrict(string(id[len(idPrefix):]))
+	parsed, err := ulid.ParseStrict(string(id[len(events.TaskPrefix):]))
 	return rowIDOf(parsed), err == nil
 }
 
@@ -31,7 +29,7 @@ func (r rowID) bytes() []byte {
 }
 
 func (r rowID) task() events.TaskID {
-	return events.TaskID(idPrefix + ulid.ULID(r.bytes()).String())
+	return events.TaskID(events.TaskPrefix + ulid.ULID(r.bytes()).String())
 }
 
 func (r rowID) less(b rowID) bool { return r.hi < b.hi || r.hi == b.hi && r.lo < b.lo }

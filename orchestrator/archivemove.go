@@ -72,8 +72,10 @@ func (ar *archiver) holdUnread(id events.TaskID) (*entry, statemachine.State) {
 	e.busy = true
 	en.tasks[id] = e
 	ar.unlock()
-	line, ok := ar.cfg.Lists.Line(id)                                                      // includes all commits of before, and there are no others now
-	if ok && line.State.Terminal() && !line.Archived && line.UpdatedAt.After(en.started) { // the calls of others are ended when they are read
+	// The line includes all commits of before, and there are no others now. What ended before the start is read, which ends the calls
+	// that were open then.
+	line, ok := ar.cfg.Lists.Line(id)
+	if ok && line.State.Terminal() && !line.Archived && line.UpdatedAt.After(en.started) {
 		return e, line.State
 	}
 	ar.lock()

@@ -2,7 +2,6 @@ package orchestrator
 
 import (
 	"context"
-	"encoding/json"
 	"iter"
 	"log/slog"
 	"maps"
@@ -13,7 +12,6 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -105,7 +103,7 @@ func (ar *archiver) startRun(ctx context.Context, r api.ArchiveRequest) (*archiv
 	if r.StatusOnly || running && !before.After(run.before) {
 		return run, nil
 	}
-	if _, err := ar.cfg.Checkpoints.Save(ctx, controlTask, archiveID, decide.MustJSON(archiveRecord{before})); err != nil {
+	if err := saveRecord(ctx, ar.cfg.Checkpoints, archiveID, archiveRecord{before}); err != nil {
 		return nil, err
 	}
 	return ar.setRun(before), nil
@@ -142,15 +140,8 @@ func (r *archiveRun) running() bool {
 // restoreRun continues the run that was not finished when the node stopped. It must be called before requests are served,
 // because they may extend the run.
 func (ar *archiver) restoreRun(ctx context.Context) {
-	data, err := ar.cfg.Checkpoints.Load(ctx, controlTask, archiveID)
-	if fault.Has(err, fault.NotFound) {
-		return
-	}
 	var record archiveRecord
-	if err == nil {
-		err = json.Unmarshal(data, &record)
-	}
-	if err != nil {
+	if err := loadRecord(ctx, ar.cfg.Checkpoints, archiveID, &record); err != nil {
 		ar.cfg.Logger.WarnContext(ctx, "archive_run_unknown", slog.Any("error", err))
 	}
 	if !record.Before.IsZero() {
@@ -258,7 +249,7 @@ func (ar *archiver) endRun(ctx context.Context, run *archiveRun, before time.Tim
 	if more || err != nil {
 		return more
 	}
-	if _, err := ar.cfg.Checkpoints.Save(ctx, controlTask, archiveID, decide.MustJSON(archiveRecord{})); err != nil {
+	if err := saveRecord(ctx, ar.cfg.Checkpoints, archiveID, archiveRecord{}); err != nil {
 		ar.cfg.Logger.WarnContext(ctx, "archive_end_not_noted", slog.Any("error", err)) // a restart finds that nothing is left to do
 	}
 	ar.lock()
@@ -274,7 +265,8 @@ const (
 	archivePart = 64
 )
 
-// archiveAll archives tasks, except those in use. While the node is busy, it works half of the time, on fewer tasks at a time. It returns only errors that every other task would get as well.
+// archiveAll archives tasks, except those in use. While the node is busy, it works half of the time, on fewer tasks at a time. It
+// returns only errors that every other task would get as well.
 func (ar *archiver) archiveAll(ctx context.Context, ids []events.TaskID, run *archiveRun, failed map[events.TaskID]time.Time) error {
 	seen := ar.log.sent()
 	width := busyArchivers

@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"runtime/metrics"
 	"slices"
 	"time"
@@ -19,6 +20,24 @@ const (
 	controlTask events.TaskID = "TASK_00000000000000000000000000"
 	controlID   string        = "holds"
 )
+
+// loadRecord decodes a record of the node in the checkpoint store. Without one it changes nothing.
+func loadRecord(ctx context.Context, store events.Checkpoints, id string, record any) error {
+	data, err := store.Load(ctx, controlTask, id)
+	if fault.Has(err, fault.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, record)
+}
+
+// saveRecord writes a record of the node to the checkpoint store.
+func saveRecord(ctx context.Context, store events.Checkpoints, id string, record any) error {
+	_, err := store.Save(ctx, controlTask, id, decide.MustJSON(record))
+	return err
+}
 
 // Pause implements api.Tasks.
 func (op *operations) Pause(ctx context.Context, r api.PauseRequest) (api.ControlReply, error) {

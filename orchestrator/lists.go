@@ -2,7 +2,6 @@ package orchestrator
 
 import (
 	"context"
-	"encoding/json"
 	"iter"
 	"log/slog"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pause"
-	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -52,8 +50,9 @@ type Lists interface {
 	// Queue returns the open tasks that match a request, except for its fields about agents: the most urgent first, then the
 	// oldest, after the task after. It also counts the queue at a time.
 	Queue(r api.QueueRequest, after *api.Summary, limit int, now time.Time) ([]api.Summary, api.QueueStats)
-	// Open, Finished and Unarchived count the tasks, Unarchived those that have finished and are not archived. OpenHeads and OpenLines yield the open tasks, each that is open all the time once. Heads yields the heads of the finished tasks, of
-	// the archived ones or of the others; with before, only of those that were created and changed last before that time.
+	// Open, Finished and Unarchived count the tasks, Unarchived those that have finished and are not archived. OpenHeads and
+	// OpenLines yield the open tasks, each that is open all the time once. Heads yields the heads of the finished tasks, of the
+	// archived ones or of the others; with before, only of those that were created and changed last before that time.
 	Open() int
 	Finished() int
 	Unarchived() int
@@ -262,7 +261,7 @@ const removalID = "removal"
 func (li *lister) remove(ctx context.Context, ids []events.TaskID) error {
 	li.adding.Lock()
 	defer li.adding.Unlock()
-	if err := li.recordRemoval(ctx, ids); err != nil {
+	if err := saveRecord(ctx, li.cfg.Checkpoints, removalID, ids); err != nil {
 		return err
 	}
 	err := li.cfg.Lists.Remove(ids)
@@ -273,25 +272,16 @@ func (li *lister) remove(ctx context.Context, ids []events.TaskID) error {
 		li.putBack(context.WithoutCancel(ctx), ids)
 		return err
 	}
-	return li.recordRemoval(ctx, nil)
-}
-
-func (li *lister) recordRemoval(ctx context.Context, ids []events.TaskID) error {
-	_, err := li.cfg.Checkpoints.Save(ctx, controlTask, removalID, decide.MustJSON(ids))
-	return err
+	if err := saveRecord(ctx, li.cfg.Checkpoints, removalID, []events.TaskID{}); err != nil {
+		li.cfg.Logger.WarnContext(ctx, "removal_end_not_noted", slog.Any("error", err)) // a restart finds that nothing is left to do
+	}
+	return nil
 }
 
 // restoreRemoval returns the tasks to the index that an interrupted removal has removed from there and not from the log.
 func (li *lister) restoreRemoval(ctx context.Context) {
-	data, err := li.cfg.Checkpoints.Load(ctx, controlTask, removalID)
-	if fault.Has(err, fault.NotFound) {
-		return
-	}
 	var ids []events.TaskID
-	if err == nil {
-		err = json.Unmarshal(data, &ids)
-	}
-	if err != nil {
+	if err := loadRecord(ctx, li.cfg.Checkpoints, removalID, &ids); err != nil {
 		li.cfg.Logger.WarnContext(ctx, "removal_unknown", slog.Any("error", err))
 	}
 	li.putBack(ctx, ids)

@@ -88,7 +88,7 @@ func (op *operations) changePauses(ctx context.Context, change func([]api.PauseV
 		return api.ControlReply{}, err
 	}
 	lasting := slices.DeleteFunc(slices.Clone(pauses), func(h api.PauseView) bool { return h == op.pauses.configured })
-	if _, err := op.cfg.Checkpoints.Save(ctx, controlTask, controlID, decide.MustJSON(lasting)); err != nil {
+	if err := saveRecord(ctx, op.cfg.Checkpoints, controlID, lasting); err != nil {
 		return api.ControlReply{}, err
 	}
 	op.lock()

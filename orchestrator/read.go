@@ -28,13 +28,13 @@ func (rd *reader) Find(ctx context.Context, r api.FindRequest) (api.FindReply, e
 	if text == "@LAST" {
 		return rd.findLast(ctx, r.Actor)
 	}
-	if !strings.HasPrefix(text, "TASK_") {
-		text = "TASK_" + text
+	if !strings.HasPrefix(text, events.TaskPrefix) {
+		text = events.TaskPrefix + text
 	}
 	if id, err := events.ParseTaskID(text); err == nil {
 		return api.FindReply{ID: id}, rd.checkExists(ctx, id)
 	}
-	if len(text) < len("TASK_")+2 {
+	if len(text) < len(events.TaskPrefix)+2 {
 		return api.FindReply{}, fault.New(fault.InvalidFormat, "%q is too short for the prefix of an id", decide.Clip(r.Text)).WithField("id")
 	}
 	if lists := rd.indexedLists(); lists != nil {
