@@ -26,16 +26,16 @@ const (
 	// groupedHeader is the header of a message in a group with the task whose history it is.
 	groupedHeader = "Orch-Task"
 	// groupSize is the maximum number of histories in a group, groupBytes the maximum size of each.
-	groupSize, groupBytes = 16, 16 << 10
+	groupSize, groupBytes = 32, 8 << 10
 	// groupOpen is how long a group takes histories. So its messages are close together in the stream.
 	groupOpen = 10 * time.Minute
 	// maxGroups is the number of groups above which those that take nothing more are forgotten.
 	maxGroups = 8192
 )
 
-// groupLengths are the lengths of the beginnings that name groups, in characters of a ULID. They cover 33 s, 1 s, 32 ms and 1 ms:
-// a group of a shorter time takes what does not fit in one of a longer time.
-var groupLengths = [...]int{7, 8, 9, 10}
+// groupLengths are the lengths of the beginnings that name groups, in characters of a ULID. They cover 33 s, 1 s, 32 ms, 1 ms, and a
+// 32nd of the tasks of 1 ms, such as those of a batch: a longer beginning takes what does not fit in a shorter one.
+var groupLengths = [...]int{7, 8, 9, 10, 11}
 
 // groupSubjects returns the subjects of the groups that may have a task, in the order in which they are filled.
 func groupSubjects(task events.TaskID) (subjects [len(groupLengths)]string) {

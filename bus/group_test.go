@@ -3,6 +3,7 @@ package bus_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
@@ -62,6 +63,21 @@ func TestGroupedHistories(t *testing.T) {
 	check()
 	n.Reopen(t)
 	check()
+}
+
+// The tasks of a batch have the same time. They share subjects all the same.
+func TestBatchIsGrouped(t *testing.T) {
+	t.Parallel()
+	n := bustest.NewNode(t, bus.ServerConfig{Durability: bus.Relaxed})
+	now := time.Now()
+	const tasks = 300
+	for range tasks {
+		c := &eventstest.Chain{Task: events.NewTaskID(now)}
+		c.Grow(t, n, 1)
+		require.NoError(t, n.Archive(t.Context(), c.Task))
+	}
+	assert.Len(t, eventstest.ArchivedHeadsOf(t, n), tasks)
+	assert.Less(t, len(archiveSubjects(t, n)), tasks/6)
 }
 
 // archiveSubjects returns the subjects of the archive without those of removals.

@@ -67,7 +67,7 @@ func TestIsGroupSubject(t *testing.T) {
 		assert.True(t, isGroupSubject(subject), subject)
 	}
 	for _, subject := range []string{
-		"", "orch.ar.group.", "orch.ar.group.01M8N4", "orch.ar.group.01M8N44KHXX", "orch.ar.group.01m8n44", "orch.ar.group.01M8N4U",
+		"", "orch.ar.group.", "orch.ar.group.01M8N4", "orch.ar.group.01M8N44KHXXD", "orch.ar.group.01m8n44", "orch.ar.group.01M8N4U",
 		"orch.ar.20261130.01M8N44", "orch.ar.group.01M8N4\n", "orch.ev.group.01M8N44",
 	} {
 		assert.False(t, isGroupSubject(subject), subject)

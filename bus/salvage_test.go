@@ -188,7 +188,7 @@ func change(t *testing.T, n *bustest.Node, stream string, task events.TaskID, af
 	path := streamFiles(t, n, stream, "*.blk")[0]
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
-	grouped := `orch\.ar\.group\.[0-9A-Z]{7,10}.{4}NATS/1\.0\r\n(?:[\w-]+: [^\r]*\r\n)*?Orch-Task: `
+	grouped := `orch\.ar\.group\.[0-9A-Z]{7,11}.{4}NATS/1\.0\r\n(?:[\w-]+: [^\r]*\r\n)*?Orch-Task: `
 	at := regexp.MustCompile(`(?s)orch\.ev\.\w+\.`+string(task)+`|`+grouped+string(task)).FindAllIndex(data, -1)
 	require.NotEmpty(t, at)
 	data[at[len(at)-1][0]+after] ^= bits
