@@ -71,7 +71,7 @@ func TestScanLosesMessages(t *testing.T) {
 func TestReadsWhileTasksMoveToTheArchive(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{Durability: bus.Relaxed})
-	const tasks, commits = 1000, 2
+	const tasks, commits = 300, 2
 	var all []*eventstest.Chain
 	for range tasks {
 		c := eventstest.NewChain()
