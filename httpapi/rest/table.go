@@ -109,7 +109,7 @@ func taskRoutes() []route {
 		task(get, "/history", "history", "Read the commits of a task.", reads, toolStatus, on(api.API.History)).query("from", "limit"),
 		task(get, "/replay", "replay", "Compute the state of a task from its history.", reads, toolStatus, on(api.API.Replay)).query("at"),
 		task(get, "/explain", "explain", "Say why a task does not move.", reads, toolStatus, on(api.API.Explain)),
-		task(get, "/trace", "trace", "Read the spans of a task, as OpenTelemetry in JSON.", reads, toolStatus, on(readTrace)).query("from", "limit"),
+		task(get, "/trace", "trace", "Read the spans of a task, as OpenTelemetry in JSON.", reads, toolStatus, on(new(traceReader).read)).query("from", "limit"),
 		task(get, "/steps/{step}/conversation", "conversation", "Read the conversation of an agent step with its model.", reads, toolStatus, on(api.API.Conversation)).
 			with(fromPath("step", "step")).query("rev", "from", "limit"),
 		task(get, "/files", "files", "List a folder of the workspace of a task.", reads, toolStatus, on(api.API.Files)).query("path", "limit", "cursor"),

@@ -1,8 +1,11 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
+	"sync"
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
@@ -35,8 +38,18 @@ type Trace struct {
 // maxSpans is the maximum number of spans of a page, and the default.
 const maxSpans = 1000
 
-// readTrace makes the spans of a task from its history.
-func readTrace(a api.API, ctx context.Context, r TraceRequest) (Trace, error) { //nolint:revive // as method expressions of api.API
+// traceReader makes pages of spans from histories. It continues where it has ended a page, so that the pages of a long history together
+// cost what one reading of it costs.
+type traceReader struct {
+	mu    sync.Mutex
+	ended []*tracePage // the newest is the last
+}
+
+// maxEndedPages is the maximum number of pages that a traceReader can continue. A page keeps the open spans of its task.
+const maxEndedPages = 16
+
+// read is the action of the route.
+func (t *traceReader) read(a api.API, ctx context.Context, r TraceRequest) (Trace, error) { //nolint:revive // as method expressions of api.API
 	if r.Limit < 0 || r.Limit > maxSpans {
 		return Trace{}, fault.New(fault.ValidationError, "must be between 1 and %d", maxSpans).WithField("limit")
 	}
@@ -44,11 +57,8 @@ func readTrace(a api.API, ctx context.Context, r TraceRequest) (Trace, error) { 
 	if err != nil {
 		return Trace{}, err
 	}
-	p := &tracePage{from: r.From, limit: r.Limit, fold: traces.NewFold(r.ID)}
-	if p.limit == 0 {
-		p.limit = maxSpans
-	}
-	if err := p.read(ctx, a, r.ID); err != nil {
+	p := t.begin(r)
+	if err := p.read(ctx, a); err != nil {
 		return Trace{}, err
 	}
 	out := Trace{Trace: p.fold.Trace().String(), Spans: len(p.spans), Next: p.next}
@@ -56,44 +66,71 @@ func readTrace(a api.API, ctx context.Context, r TraceRequest) (Trace, error) { 
 		out.Open = new(p.fold.Open())
 	}
 	out.ResourceSpans, err = otlp.Source{Version: status.Version, Host: status.Host, Instance: status.Instance}.ResourceSpans(p.spans)
+	t.end(p)
 	return out, err
+}
+
+// begin returns the page that a request asks for: after the end of another one, or else from the beginning of the history.
+func (t *traceReader) begin(r TraceRequest) *tracePage {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := &tracePage{task: r.ID, next: 1, fold: traces.NewFold(r.ID)}
+	follows := func(e *tracePage) bool { return e.task == r.ID && e.next == r.From }
+	if i := slices.IndexFunc(t.ended, follows); i >= 0 {
+		p = t.ended[i]
+		t.ended = slices.Delete(t.ended, i, i+1)
+	}
+	p.from, p.limit = r.From, cmp.Or(r.Limit, maxSpans)
+	return p
+}
+
+// end keeps a page that others follow.
+func (t *traceReader) end(p *tracePage) {
+	if p.next == 0 {
+		return
+	}
+	p.spans = nil
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended = append(t.ended, p)
+	if len(t.ended) > maxEndedPages {
+		t.ended = slices.Delete(t.ended, 0, 1)
+	}
 }
 
 // tracePage is a page of spans that is being read.
 type tracePage struct {
+	task  events.TaskID
 	from  uint64
 	limit int
+	// fold has the history before the revision next, which is 0 at the end of the history.
 	fold  *traces.Fold
+	next  uint64
 	spans []traces.Span
-	// next is the first revision that did not fit.
-	next uint64
 }
 
-// read reads the history of a task from its beginning to the end of the page.
-func (p *tracePage) read(ctx context.Context, a api.API, id events.TaskID) error {
-	for request := (api.HistoryRequest{ID: id, From: 1}); request.From > 0; {
-		reply, err := a.History(ctx, request)
+// read reads the history of the task to the end of the page.
+func (p *tracePage) read(ctx context.Context, a api.API) error {
+	for p.next > 0 {
+		reply, err := a.History(ctx, api.HistoryRequest{ID: p.task, From: p.next})
 		if err != nil {
 			return err
 		}
 		for _, c := range reply.Commits {
-			if !p.add(c) {
+			if len(p.spans) >= p.limit {
+				p.next = c.Rev
 				return nil
 			}
+			p.add(c)
 		}
-		request.From = reply.Next
+		p.next = reply.Next
 	}
 	return nil
 }
 
-// add adds the spans that have ended with a commit; false if the page is full.
-func (p *tracePage) add(c api.CommitView) bool {
-	if len(p.spans) >= p.limit {
-		p.next = c.Rev
-		return false
-	}
+// add adds the spans that have ended with a commit.
+func (p *tracePage) add(c api.CommitView) {
 	if ended := p.fold.Add(c.At, c.Actor, c.Events); c.Rev >= p.from {
 		p.spans = append(p.spans, ended...)
 	}
-	return true
 }
