@@ -3,7 +3,6 @@ package bus
 import (
 	"context"
 	"maps"
-	"math"
 	"strings"
 	"sync"
 	"time"
@@ -69,42 +68,6 @@ func archivedTask(subject string, header nats.Header) events.TaskID {
 // isGrouped reports whether a message in the archive belongs to a group.
 func (e *entry) isGrouped() bool { return isGroupSubject(e.subject) }
 
-// grouped returns the message with the history of a task in a group; nil if no group has it. If no group seems to have it, but a message
-// of one cannot be read, it returns a groupHoleError.
-func (ar *archive) grouped(ctx context.Context, task events.TaskID) (*entry, error) {
-	var hole error
-	for _, subject := range groupSubjects(task) {
-		e, err := ar.inGroup(ctx, subject, task)
-		if fault.Has(err, fault.DataLoss) { // or a message was removed while the group was read
-			e, err = ar.inGroup(ctx, subject, task)
-		}
-		switch {
-		case fault.Has(err, fault.DataLoss):
-			hole = groupHoleError{err}
-		case e != nil || err != nil:
-			return e, err
-		}
-	}
-	return nil, hole
-}
-
-// groupHoleError is the error for a task that may be in a group: a message of the group cannot be read.
-type groupHoleError struct{ error }
-
-func (h groupHoleError) Unwrap() error { return h.error }
-
-func (ar *archive) inGroup(ctx context.Context, subject string, task events.TaskID) (*entry, error) {
-	for e, err := range ar.conn.walk(ctx, archiveStream, subject, 1, math.MaxUint64) {
-		if err != nil {
-			return nil, err
-		}
-		if archivedTask(subject, e.header) == task {
-			return &e, nil
-		}
-	}
-	return nil, nil //nolint:nilnil // nil means that the group does not have the history
-}
-
 // removeGrouped removes the history of a task from its group.
 func (ar *archive) removeGrouped(ctx context.Context, task events.TaskID) error {
 	for {
@@ -124,6 +87,7 @@ func (ar *archive) publishGrouped(ctx context.Context, task events.TaskID, data 
 	header.Set(groupedHeader, string(task))
 	for _, subject := range groupSubjects(task) {
 		ok, err := ar.groups.get(subject, time.Now()).add(func(after uint64) (uint64, error) {
+			defer ar.known.forget(subject)
 			return ar.publishPart(ctx, subject, data, after, header)
 		})
 		if ok || err != nil {

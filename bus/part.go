@@ -57,10 +57,14 @@ func (ar *archive) lastPartIn(ctx context.Context, task events.TaskID, e *entry)
 }
 
 // newestPart returns the newest message on a task's own subject in the archive; nil if there is none. It returns DATA_LOSS if
-// there are messages although the newest of them cannot be read.
+// there are messages although the newest of them cannot be read. Most tasks have none, so it asks for the first one first.
 func (ar *archive) newestPart(ctx context.Context, task events.TaskID) (*entry, error) {
 	subject := archiveSubject(task)
 	for again := false; ; again = true {
+		first, err := ar.conn.next(ctx, archiveStream, subject, 1)
+		if err != nil || first == nil {
+			return nil, err
+		}
 		e, err := ar.conn.newest(ctx, ar.archiveLog, subject)
 		if err != nil {
 			return nil, readFault(err)
@@ -68,14 +72,10 @@ func (ar *archive) newestPart(ctx context.Context, task events.TaskID) (*entry, 
 		if e != nil {
 			return e, nil
 		}
-		first, err := ar.conn.next(ctx, archiveStream, subject, 1)
-		if err != nil || first == nil {
-			return nil, err
-		}
 		if again {
 			return nil, errHole(first.Seq)
 		}
-		// the task was archived between the two requests, or its messages are damaged
+		// the messages were removed between the two requests, or are damaged
 	}
 }
 

@@ -113,6 +113,7 @@ type archive struct {
 	attempts *archiveAttempts
 	gate     archiveGate
 	groups   archiveGroups
+	known    knownGroups
 	// removals is set when the archive has records of removed tasks.
 	removals atomic.Bool
 	// bookmarks remembers where readers of live histories stopped.
