@@ -89,7 +89,7 @@ type extent struct{ first, last uint64 }
 // copyToArchive copies the whole history of a task to the archive, and returns where it was in the live log. first is that of move.
 func (ar *archive) copyToArchive(ctx context.Context, task events.TaskID, first bool) (extent, error) {
 	if first {
-		at, err := ar.writeArchive(ctx, task, ar.liveHistory(ctx, task))
+		at, err := ar.writeArchive(ctx, task, ar.newHistory(ctx, task))
 		if !fault.Has(err, fault.NotFound) && !fault.Has(err, fault.DataLoss) {
 			return at, err
 		}

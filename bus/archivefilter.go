@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"sync"
 	"time"
@@ -69,7 +70,7 @@ func newArchiveAttempts() *archiveAttempts {
 }
 
 // begin records that the archiving of a task begins. first reports that no other, of this or an earlier process, can have been
-// interrupted. It returns CONFLICT while another runs.
+// interrupted, unless the clock was set back; see newHistory. It returns CONFLICT while another runs.
 func (a *archiveAttempts) begin(task events.TaskID, now time.Time) (first bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -89,6 +90,21 @@ func (a *archiveAttempts) end(task events.TaskID, err error) {
 		delete(a.tasks, task)
 	} else {
 		a.tasks[task] = false
+	}
+}
+
+// newHistory is liveHistory for a history that began after the store was opened. It yields NOT_FOUND for an older one, whose archiving may
+// have been interrupted before: if the clock was set back, the time of its id does not show that.
+func (ar *archive) newHistory(ctx context.Context, task events.TaskID) iter.Seq2[entry, error] {
+	return func(yield func(entry, error) bool) {
+		for e, err := range ar.liveHistory(ctx, task) {
+			if err == nil && e.Seq <= ar.startSeq {
+				err = noLiveTask(task)
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
 	}
 }
 
