@@ -44,7 +44,7 @@ const (
 )
 
 // TestPowerLoad is the process whose power is cut: it writes commits, blobs, checkpoints, archives and messages,
-// and prints a line for everything that was acknowledged.
+// removes archived tasks, and prints a line for everything that was acknowledged.
 func TestPowerLoad(t *testing.T) { //nolint:paralleltest // a child process that runs nothing else
 	dir := os.Getenv(powerDir)
 	if dir == "" {
@@ -102,6 +102,24 @@ func loadOne(t *testing.T, n *bustest.Node, mail *bus.Messages, acks chan<- stri
 		}
 	case 5, 6:
 		loadMessage(t, mail, c.Task, acks)
+	case 7:
+		loadRemoval(t, n, acks)
+	}
+}
+
+// loadRemoval archives a task beside others, and removes it.
+func loadRemoval(t *testing.T, n *bustest.Node, acks chan<- string) {
+	t.Helper()
+	c := eventstest.NewChain()
+	_, err := eventstest.Append(n, c.Next(t, "node"))
+	if err == nil {
+		err = n.Archive(t.Context(), c.Task)
+	}
+	if err == nil {
+		err = n.Remove(t.Context(), []events.TaskID{c.Task})
+	}
+	if assert.NoError(t, err) {
+		acks <- fmt.Sprintf("removed %s 0 -", c.Task)
 	}
 }
 
@@ -347,6 +365,11 @@ func (h *held) has(t *testing.T, a ack) bool {
 	case "message", "taken":
 		p, err := h.mail.Inbox(t.Context(), "agent:"+string(a.task), messages.Query{})
 		return err == nil && (a.kind == "taken") == (len(p.Messages) == 0)
+	case "removed":
+		for _, err := range h.n.Read(t.Context(), a.task, 1) {
+			return fault.Has(err, fault.Gone)
+		}
+		return false
 	}
 	history, ok := h.histories[a.task]
 	if !ok {
