@@ -51,8 +51,8 @@ func (sd *sideStore) indexPath() string {
 // listsFile is the file of the index of lists in the data directory. Package index writes it.
 const listsFile = "lists.idx"
 
-// ListsFile returns the path of the index of lists, and the identity of the log that it must belong to. The path is empty where
-// SaveIndex does nothing.
+// ListsFile returns the path of the file of the index of lists, and the identity of the log that it must belong to. The path is empty
+// where SaveIndex does nothing.
 func (s *Store) ListsFile() (path, log string) {
 	if s.indexPath() == "" {
 		return "", ""

@@ -134,10 +134,11 @@ func (n *Node) startOwner(ctx context.Context) error {
 	}
 }
 
-// openLists opens the index of lists. With an external server, where others may write to the log, it contains open tasks alone.
+// openLists opens the index of lists. With an external server, other nodes may have written to the log since this one has saved an index, so it
+// is in memory alone, and is read from the log again after each start. Without a log to write to, it contains open tasks alone.
 func (n *Node) openLists(context.Context) error {
 	path, log := n.store.ListsFile()
-	if path == "" {
+	if n.server != nil && path == "" {
 		n.lists = index.NewOpen()
 	} else {
 		x := index.New(path, log)

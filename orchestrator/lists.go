@@ -18,7 +18,7 @@ import (
 // Lists is an index of the summaries of all tasks, derived from the log. It has its own lock: Put and MarkArchived are called with
 // mu held and must not wait for a query.
 type Lists interface {
-	// OnlyOpen reports whether the index contains open tasks alone, and is never complete.
+	// OnlyOpen reports whether the index is one of open tasks alone, which is never complete.
 	OnlyOpen() bool
 	// Put sets the summary of a task after its commit at a position. MarkArchived marks a task as archived.
 	Put(line api.Summary, seq uint64)
