@@ -89,7 +89,7 @@ type extent struct{ first, last uint64 }
 // copyToArchive copies the whole history of a task to the archive, and returns where it was in the live log. first is that of move.
 func (ar *archive) copyToArchive(ctx context.Context, task events.TaskID, first bool) (extent, error) {
 	if first {
-		at, err := ar.writeArchive(ctx, task, ar.newHistory(ctx, task))
+		at, err := ar.writeArchive(ctx, task, ar.newHistory(ctx, task), false)
 		if !fault.Has(err, fault.NotFound) && !fault.Has(err, fault.DataLoss) {
 			return at, err
 		}
@@ -115,7 +115,8 @@ func (ar *archive) copyToArchive(ctx context.Context, task events.TaskID, first 
 	if grouped != nil {
 		return ar.extendGrouped(ctx, task, grouped)
 	}
-	return ar.writeArchive(ctx, task, ar.liveHistory(ctx, task))
+	// A node that has lost its lease may add its copy to a group later, and that may lack commits. Readers look at the own subject first.
+	return ar.writeArchive(ctx, task, ar.liveHistory(ctx, task), ar.cfg.Lease != nil)
 }
 
 // removeLive removes the archived commits of a task from the live log. Later commits stay. It
@@ -234,10 +235,10 @@ func (ar *archive) checkCommit(task events.TaskID, rev uint64, e *entry) error {
 	}
 }
 
-// writeArchive copies a history into the archive, and returns where it was in the live log. A short one becomes part of a group.
-// Errors: NOT_FOUND if there are no commits.
-func (ar *archive) writeArchive(ctx context.Context, task events.TaskID, commits iter.Seq2[entry, error]) (at extent, err error) {
-	w := archiveWriter{archive: ar, ctx: ctx, task: task}
+// writeArchive copies a history into the archive, and returns where it was in the live log. A short one becomes part of a group unless
+// alone is set. Errors: NOT_FOUND if there are no commits.
+func (ar *archive) writeArchive(ctx context.Context, task events.TaskID, commits iter.Seq2[entry, error], alone bool) (at extent, err error) {
+	w := archiveWriter{archive: ar, ctx: ctx, task: task, alone: alone}
 	for c, err := range commits {
 		if err == nil {
 			err = w.add(&c)
