@@ -320,8 +320,13 @@ func matchesComplete(r api.ListRequest, s api.Summary) bool {
 // complete completes a line from the history of the task, and stores it. A DONE task has no Reason field, so its first commit is
 // enough.
 func (rd *reader) complete(ctx context.Context, line api.Summary) (api.Summary, error) {
+	return rd.completeFrom(line, rd.cfg.Log.Read(ctx, line.ID, 1))
+}
+
+// completeFrom is complete with the history.
+func (rd *reader) completeFrom(line api.Summary, history iter.Seq2[events.Stored, error]) (api.Summary, error) {
 	found := false
-	for stored, err := range rd.cfg.Log.Read(ctx, line.ID, 1) {
+	for stored, err := range history {
 		if err != nil {
 			return line, err
 		}

@@ -164,7 +164,9 @@ func (li *lister) listLoop(ctx context.Context) {
 
 // positioned is a log whose archive has positions.
 type positioned interface {
-	ArchivedAfter(ctx context.Context, position uint64) iter.Seq2[events.Head, error]
+	ArchivedHeadsAfter(ctx context.Context, position uint64) iter.Seq2[events.ArchivedHead, error]
+	// ReadArchived is Read from the first revision, for a history that most likely still is where its head was.
+	ReadArchived(ctx context.Context, head events.ArchivedHead) iter.Seq2[events.Stored, error]
 	Positions(ctx context.Context) (past, live uint64, err error)
 }
 
@@ -193,17 +195,26 @@ func (li *lister) complete(ctx context.Context) error {
 		return err
 	}
 	var pace pause.Share
-	for i, heads := range []iter.Seq2[events.Head, error]{live, archived} {
-		for h, err := range heads {
-			if err == nil && (statemachine.State(h.State).Terminal() || h.Imported) {
-				err = li.addHead(ctx, h, i == 1) // the second sequence
-			}
-			if err != nil {
-				return err
-			}
-			if err := pace.Yield(ctx); err != nil {
-				return err
-			}
+	for h, err := range live {
+		if err == nil && (statemachine.State(h.State).Terminal() || h.Imported) {
+			err = li.addHead(h, false, li.cfg.Log.Read(ctx, h.Task, 1))
+		}
+		if err == nil {
+			err = pace.Yield(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for h, err := range archived {
+		if err == nil && (statemachine.State(h.State).Terminal() || h.Imported) {
+			err = li.addHead(h.Head, true, li.readArchived(ctx, h))
+		}
+		if err == nil {
+			err = pace.Yield(ctx)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	li.restoreRemoval(ctx)
@@ -215,11 +226,11 @@ func (li *lister) complete(ctx context.Context) error {
 }
 
 // missing returns the heads of the live log and of the archive that the saved index may lack.
-func (li *lister) missing(ctx context.Context) (live, archived iter.Seq2[events.Head, error], err error) {
+func (li *lister) missing(ctx context.Context) (live iter.Seq2[events.Head, error], archived iter.Seq2[events.ArchivedHead, error], err error) {
 	log, ok := li.log.Log.(positioned)
 	if !ok {
 		li.cfg.Lists.Load(0, 0)
-		return li.cfg.Log.Heads(ctx), li.cfg.Log.ArchivedHeads(ctx), nil
+		return li.cfg.Log.Heads(ctx), withoutPositions(li.cfg.Log.ArchivedHeads(ctx)), nil
 	}
 	lastPast, lastLive, err := log.Positions(ctx)
 	if err != nil {
@@ -228,17 +239,36 @@ func (li *lister) missing(ctx context.Context) (live, archived iter.Seq2[events.
 	past, position := li.cfg.Lists.Load(lastPast, lastLive)
 	li.past.CompareAndSwap(0, lastPast)
 	if li.cfg.Indexes == nil {
-		return li.cfg.Log.Heads(ctx), log.ArchivedAfter(ctx, past), nil
+		return li.cfg.Log.Heads(ctx), log.ArchivedHeadsAfter(ctx, past), nil
 	}
-	return li.cfg.Indexes.HeadsAfter(ctx, position), log.ArchivedAfter(ctx, past), nil
+	return li.cfg.Indexes.HeadsAfter(ctx, position), log.ArchivedHeadsAfter(ctx, past), nil
 }
 
-// addHead adds a finished task to the index. A task whose history is damaged is listed with what its head contains.
-func (li *lister) addHead(ctx context.Context, h events.Head, archived bool) error {
+// withoutPositions returns heads of an archive without positions.
+func withoutPositions(heads iter.Seq2[events.Head, error]) iter.Seq2[events.ArchivedHead, error] {
+	return func(yield func(events.ArchivedHead, error) bool) {
+		for h, err := range heads {
+			if !yield(events.ArchivedHead{Head: h}, err) {
+				return
+			}
+		}
+	}
+}
+
+// readArchived reads the history of a head in the archive.
+func (li *lister) readArchived(ctx context.Context, h events.ArchivedHead) iter.Seq2[events.Stored, error] {
+	if log, ok := li.log.Log.(positioned); ok {
+		return log.ReadArchived(ctx, h)
+	}
+	return li.cfg.Log.Read(ctx, h.Task, 1)
+}
+
+// addHead adds a finished task with a history to the index. A task whose history is damaged is listed with what its head contains.
+func (li *lister) addHead(h events.Head, archived bool, history iter.Seq2[events.Stored, error]) error {
 	li.adding.Lock()
 	defer li.adding.Unlock()
 	if !li.cfg.Lists.Has(h.Task, h.At) {
-		line, err := li.reader.complete(ctx, lineOf(h))
+		line, err := li.reader.completeFrom(lineOf(h), history)
 		if absent(err) {
 			return nil // it was removed meanwhile
 		}

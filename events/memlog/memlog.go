@@ -243,6 +243,11 @@ func (l *Log) ArchivedAfter(ctx context.Context, position uint64) iter.Seq2[even
 	}
 }
 
+// ReadArchived reads the history of a head in the archive.
+func (l *Log) ReadArchived(ctx context.Context, head events.ArchivedHead) iter.Seq2[events.Stored, error] {
+	return l.Read(ctx, head.Task, 1)
+}
+
 // ArchivedHeadsAfter is ArchivedAfter with the positions of the histories.
 func (l *Log) ArchivedHeadsAfter(ctx context.Context, position uint64) iter.Seq2[events.ArchivedHead, error] {
 	return func(yield func(events.ArchivedHead, error) bool) {
