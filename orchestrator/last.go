@@ -78,7 +78,7 @@ func (rd *reader) findLastOf(ctx context.Context, actor string, lines []api.Summ
 	for _, line := range lines[:min(len(lines), maxLastReads)] {
 		if line.Priority == "" { // a line of the log's index is incomplete
 			var err error
-			line, err = rd.complete(ctx, line)
+			line, err = rd.complete(line, rd.cfg.Log.Read(ctx, line.ID, 1))
 			if absent(err) || unreadableHistory(err) {
 				continue // it was removed meanwhile, or cannot be read
 			}

@@ -235,7 +235,7 @@ func (rd *reader) page(ctx context.Context, r api.ListRequest, lines []api.Summa
 			continue
 		}
 		if line.Priority == "" && line.Unreadable == "" {
-			line, err = rd.complete(ctx, line)
+			line, err = rd.complete(line, rd.cfg.Log.Read(ctx, line.ID, 1))
 			if absent(err) {
 				continue // it was removed meanwhile
 			}
@@ -319,12 +319,7 @@ func matchesComplete(r api.ListRequest, s api.Summary) bool {
 
 // complete completes a line from the history of the task, and stores it. A DONE task has no Reason field, so its first commit is
 // enough.
-func (rd *reader) complete(ctx context.Context, line api.Summary) (api.Summary, error) {
-	return rd.completeFrom(line, rd.cfg.Log.Read(ctx, line.ID, 1))
-}
-
-// completeFrom is complete with the history.
-func (rd *reader) completeFrom(line api.Summary, history iter.Seq2[events.Stored, error]) (api.Summary, error) {
+func (rd *reader) complete(line api.Summary, history iter.Seq2[events.Stored, error]) (api.Summary, error) {
 	found := false
 	for stored, err := range history {
 		if err != nil {

@@ -268,7 +268,7 @@ func (li *lister) addHead(h events.Head, archived bool, history iter.Seq2[events
 	li.adding.Lock()
 	defer li.adding.Unlock()
 	if !li.cfg.Lists.Has(h.Task, h.At) {
-		line, err := li.reader.completeFrom(lineOf(h), history)
+		line, err := li.reader.complete(lineOf(h), history)
 		if absent(err) {
 			return nil // it was removed meanwhile
 		}

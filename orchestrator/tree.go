@@ -17,7 +17,7 @@ func (rd *reader) tree(ctx context.Context, r api.ListRequest, lines []api.Summa
 	for _, line := range lines[:len(lines)-reply.Omitted] {
 		if line.Priority == "" && line.Unreadable == "" {
 			var err error
-			if line, err = rd.complete(ctx, line); err != nil && !absent(err) && !unreadableHistory(err) {
+			if line, err = rd.complete(line, rd.cfg.Log.Read(ctx, line.ID, 1)); err != nil && !absent(err) && !unreadableHistory(err) {
 				return api.ListReply{}, err
 			}
 		}
