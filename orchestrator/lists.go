@@ -195,26 +195,17 @@ func (li *lister) complete(ctx context.Context) error {
 		return err
 	}
 	var pace pause.Share
-	for h, err := range live {
-		if err == nil && (statemachine.State(h.State).Terminal() || h.Imported) {
-			err = li.addHead(h, false, li.cfg.Log.Read(ctx, h.Task, 1))
-		}
-		if err == nil {
-			err = pace.Yield(ctx)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	for h, err := range archived {
-		if err == nil && (statemachine.State(h.State).Terminal() || h.Imported) {
-			err = li.addHead(h.Head, true, li.readArchived(ctx, h))
-		}
-		if err == nil {
-			err = pace.Yield(ctx)
-		}
-		if err != nil {
-			return err
+	for i, heads := range []iter.Seq2[events.ArchivedHead, error]{withoutPositions(live), archived} {
+		for h, err := range heads {
+			if err == nil && (statemachine.State(h.State).Terminal() || h.Imported) {
+				err = li.addHead(ctx, h, i == 1) // the second sequence
+			}
+			if err != nil {
+				return err
+			}
+			if err := pace.Yield(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	li.restoreRemoval(ctx)
@@ -244,7 +235,7 @@ func (li *lister) missing(ctx context.Context) (live iter.Seq2[events.Head, erro
 	return li.cfg.Indexes.HeadsAfter(ctx, position), log.ArchivedHeadsAfter(ctx, past), nil
 }
 
-// withoutPositions returns heads of an archive without positions.
+// withoutPositions returns heads without positions in the archive.
 func withoutPositions(heads iter.Seq2[events.Head, error]) iter.Seq2[events.ArchivedHead, error] {
 	return func(yield func(events.ArchivedHead, error) bool) {
 		for h, err := range heads {
@@ -255,20 +246,20 @@ func withoutPositions(heads iter.Seq2[events.Head, error]) iter.Seq2[events.Arch
 	}
 }
 
-// readArchived reads the history of a head in the archive.
-func (li *lister) readArchived(ctx context.Context, h events.ArchivedHead) iter.Seq2[events.Stored, error] {
-	if log, ok := li.log.Log.(positioned); ok {
+// history returns the history of a head.
+func (li *lister) history(ctx context.Context, h events.ArchivedHead) iter.Seq2[events.Stored, error] {
+	if log, ok := li.log.Log.(positioned); ok && h.Position > 0 {
 		return log.ReadArchived(ctx, h)
 	}
 	return li.cfg.Log.Read(ctx, h.Task, 1)
 }
 
-// addHead adds a finished task with a history to the index. A task whose history is damaged is listed with what its head contains.
-func (li *lister) addHead(h events.Head, archived bool, history iter.Seq2[events.Stored, error]) error {
+// addHead adds a finished task to the index. A task whose history is damaged is listed with what its head contains.
+func (li *lister) addHead(ctx context.Context, h events.ArchivedHead, archived bool) error {
 	li.adding.Lock()
 	defer li.adding.Unlock()
 	if !li.cfg.Lists.Has(h.Task, h.At) {
-		line, err := li.reader.complete(lineOf(h), history)
+		line, err := li.reader.complete(lineOf(h.Head), li.history(ctx, h))
 		if absent(err) {
 			return nil // it was removed meanwhile
 		}
