@@ -117,7 +117,9 @@ func TestAProgramForTheSession(t *testing.T) {
 	assert.Contains(t, call("BASH_EXECUTE", bash("./score.sh b")), `scored b`)
 	assert.Contains(t, call("BASH_EXECUTE", bash("sh score.sh c")), `scored c`)
 	assert.Contains(t, call("BASH_EXECUTE", bash("./score.sh d; ./other.sh")), "APPROVAL_REQUIRED")
-	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\necho changed\n"), 0o700))
+	changed := script + ".new" // a program that runs, or is about to, cannot be written to
+	require.NoError(t, os.WriteFile(changed, []byte("#!/bin/sh\necho changed\n"), 0o700))
+	require.NoError(t, os.Rename(changed, script))
 	assert.Contains(t, n.asked(call("BASH_EXECUTE", bash("./score.sh b"))).Rationale, "has changed since it was granted to the session")
 	free := n.writing(t, "allow", "ada.operator")("BASH_EXECUTE", bash("./score.sh b"))
 	assert.Empty(t, n.asked(free).Offers, "the session may change it")
