@@ -304,22 +304,25 @@ func TestLargeValues(t *testing.T) {
 // The output of a for_each with many medium-sized items is smaller than a message.
 func TestLargeForEach(t *testing.T) {
 	t.Parallel()
-	log := memlog.New(memlog.Config{})
-	n := start(t, log)
-	items := make([]string, 700)
-	for i := range items {
-		items[i] = fmt.Sprintf("%05000d", i)
-	}
-	inputs, err := json.Marshal(map[string]any{"items": items})
-	require.NoError(t, err)
-	plan := "orch: v1\ninputs: {type: object, properties: {items: {type: array}}}\nsteps:\n  - id: e\n    for_each: inputs.items\n    max_parallel: 2\n    do: [{id: d, tool: READ, with: {text: \"${{ item }}\"}}]\n"
-	id := n.submit(plan, func(r *api.SubmitRequest) { r.Inputs = inputs })
-	require.Len(t, n.poll("w", 2).Calls, 2)
-	for stored, err := range log.Read(context.Background(), id, 1) {
+	synctest.Test(t, func(t *testing.T) { // a slow machine takes longer for it than a request may wait
+		log := memlog.New(memlog.Config{})
+		n := start(t, log)
+		defer n.stop()
+		items := make([]string, 700)
+		for i := range items {
+			items[i] = fmt.Sprintf("%05000d", i)
+		}
+		inputs, err := json.Marshal(map[string]any{"items": items})
 		require.NoError(t, err)
-		assert.Less(t, len(stored.Data), 2<<20)
-	}
-	n.checkReplay(id)
+		plan := "orch: v1\ninputs: {type: object, properties: {items: {type: array}}}\nsteps:\n  - id: e\n    for_each: inputs.items\n    max_parallel: 2\n    do: [{id: d, tool: READ, with: {text: \"${{ item }}\"}}]\n"
+		id := n.submit(plan, func(r *api.SubmitRequest) { r.Inputs = inputs })
+		require.Len(t, n.poll("w", 2).Calls, 2)
+		for stored, err := range log.Read(context.Background(), id, 1) {
+			require.NoError(t, err)
+			assert.Less(t, len(stored.Data), 2<<20)
+		}
+		n.checkReplay(id)
+	})
 }
 
 // Every request returns UNAVAILABLE when the node has stopped, and nobody waits forever.

@@ -97,6 +97,15 @@ export class Real {
     return page
   }
 
+  /** loginBeside waits until a page is signed out, and follows a one-time link in a window beside it. Then the page goes on by itself. */
+  async loginBeside(page) {
+    await page.getByRole('heading', { name: 'You are not signed in' }).waitFor({ timeout: 30_000 })
+    const login = await page.context().newPage()
+    await login.goto(this.orch('ui').match(/http\S+/)[0])
+    await login.close()
+    await page.getByRole('heading', { name: 'You are not signed in' }).waitFor({ state: 'detached', timeout: 30_000 })
+  }
+
   async stop() {
     await this.kit?.browser.close()
     await this.kill('SIGKILL')

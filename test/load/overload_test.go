@@ -34,8 +34,9 @@ const (
 	// lowest is the lowest priority of a process.
 	lowest = 19
 
-	// submitFor is how long clients begin submissions. The load goes on until the last one is answered, but not longer than burnFor.
-	submitFor, burnFor = 20 * time.Second, 90 * time.Second
+	// submitFor is how long clients begin submissions. The load goes on until the last one is answered, but not longer than burnFor,
+	// which leaves a node that got no processor at all time to answer before the clients give up (rpc.CallWithin).
+	submitFor, burnFor = 20 * time.Second, 30 * time.Second
 )
 
 // burn keeps as many threads busy as burners says, until ctx ends.

@@ -193,11 +193,7 @@ async function killed(approval, taken) {
   await accessible(page, 'a decision without an answer')
   await page.unroute('**/decide')
   await real.serve()
-  await page.getByRole('heading', { name: 'You are not signed in' }).waitFor({ timeout: 30_000 })
-  const login = await page.context().newPage() // a window of its own, because the page would ask on its way, and tell nobody
-  await login.goto(real.orch('ui').match(/http\S+/)[0])
-  await login.close()
-  await page.goto(`${real.kit.origin}/ui/inbox/${approval}`)
+  await real.loginBeside(page)
   return page
 }
 

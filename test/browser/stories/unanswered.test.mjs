@@ -34,9 +34,7 @@ async function killed(path, button, verb, taken, press = (page) => page.getByRol
   await accessible(page, `${verb} without an answer`)
   await page.unroute(`**/${verb}`)
   await real.serve()
-  await page.getByRole('heading', { name: 'You are not signed in' }).waitFor({ timeout: 30_000 })
-  await page.goto(real.orch('ui').match(/http\S+/)[0])
-  await page.goto(`${real.kit.origin}/ui${path}`)
+  await real.loginBeside(page)
   return page
 }
 
