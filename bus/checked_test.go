@@ -89,3 +89,14 @@ func changed(t *testing.T, path string) string {
 	require.True(t, ok)
 	return `"changed":` + strconv.FormatInt(st.Ctim.Nano(), 10)
 }
+
+// A store starts although the list cannot be written, because a folder lies in its place.
+func TestStartWithoutListOfBlocks(t *testing.T) {
+	t.Parallel()
+	n, _ := checkedStore(t)
+	list := filepath.Join(n.Config.DataDir, "checked.json")
+	require.NoError(t, os.Remove(list))
+	require.NoError(t, os.MkdirAll(filepath.Join(list, "taken"), 0o700))
+	n.Start(t)
+	n.Stop(t)
+}

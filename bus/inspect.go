@@ -62,7 +62,10 @@ func (i *inspection) prepare(ctx context.Context, salvage bool, log *slog.Logger
 	if i.report.Found > 0 || len(i.report.Mended) > 0 {
 		return nil
 	}
-	return writeChecked(i.dir, i.checked)
+	if err := writeChecked(i.dir, i.checked); err != nil { // the disk may be full
+		log.LogAttrs(ctx, slog.LevelWarn, "the next start reads all blocks of the store again", slog.Any("error", err))
+	}
+	return nil
 }
 
 // inspection is one check of the files of a store, including a comparison with the high-water mark.
