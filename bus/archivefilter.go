@@ -111,7 +111,11 @@ func (ar *archive) newHistory(ctx context.Context, task events.TaskID) iter.Seq2
 // sendIfNew sends a first commit. If the archive has, or had, a history of the task, it finishes the append with CONFLICT or
 // GONE instead.
 func (s *Store) sendIfNew(p *pending) {
-	found, _, err := s.parts(context.Background(), p.record.Task)
+	var found []entry
+	none, err := s.hasNothing(context.Background(), p.record.Task)
+	if err == nil && !none {
+		found, _, err = s.parts(context.Background(), p.record.Task)
+	}
 	switch {
 	case err != nil:
 		s.appender.finish(p, 0, err)
@@ -124,4 +128,11 @@ func (s *Store) sendIfNew(p *pending) {
 		}
 		s.appender.send(p)
 	}
+}
+
+// hasNothing reports that the archive has no history of a task, nor a part of one. It reports false if that takes more than one request
+// to find out.
+func (ar *archive) hasNothing(ctx context.Context, task events.TaskID) (bool, error) {
+	groups := groupSubjects(task)
+	return ar.conn.none(ctx, archiveStream, append(groups[:], archiveSubject(task))...)
 }

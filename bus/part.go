@@ -91,7 +91,11 @@ func (ar *archive) hasParts(ctx context.Context, task events.TaskID, parts uint6
 
 // readArchived yields the archived commits of a task, starting at revision from.
 func (ar *archive) readArchived(ctx context.Context, task events.TaskID, from uint64, yield func(events.Stored, error) bool) {
-	last, err := ar.lastPart(ctx, task)
+	none, err := ar.hasNothing(ctx, task)
+	var last *lastPart
+	if err == nil && !none {
+		last, err = ar.lastPart(ctx, task)
+	}
 	if err == nil && last == nil {
 		err = ar.removedFault(ctx, task)
 	}

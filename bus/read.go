@@ -56,10 +56,12 @@ func (c *Conn) newEntry(seq uint64, subject string, header nats.Header, data []b
 
 // getRequest requests messages, starting at a position, directly from the store, without a consumer.
 type getRequest struct {
-	Seq      uint64 `json:"seq"`
+	Seq      uint64 `json:"seq,omitempty"`
 	Next     string `json:"next_by_subj,omitempty"`
 	Batch    int    `json:"batch,omitempty"`
 	MaxBytes int    `json:"max_bytes,omitempty"`
+	// Newest selects the newest message of each of these subjects instead.
+	Newest []string `json:"multi_last,omitempty"`
 }
 
 // page returns up to count messages of a stream with a matching subject, starting at position from. It returns an empty
@@ -187,6 +189,19 @@ func (c *Conn) next(ctx context.Context, stream, subject string, from uint64) (*
 	default:
 		return nil, readFault(errors.New(status + " " + m.Header.Get("Description")))
 	}
+}
+
+// none reports that a stream has no message with any of the subjects. It reports false if that cannot be told with one request: one of
+// several servers may lack the newest messages.
+func (c *Conn) none(ctx context.Context, stream string, subjects ...string) (bool, error) {
+	if c.replicated.Load() {
+		return false, nil
+	}
+	m, err := c.requestRead(ctx, "$JS.API.DIRECT.GET."+stream, getRequest{Newest: subjects, Batch: 1})
+	if err != nil {
+		return false, err
+	}
+	return m.Header.Get("Status") == "404" && m.Header.Get("Description") == "No Results", nil
 }
 
 // collect receives messages until the server marks the end of the page. ended reports whether it has done so.

@@ -41,6 +41,11 @@ func (x *contents) applyPending() {
 // lock locks mu and applies the pending changes.
 func (x *contents) lock() {
 	x.mu.Lock()
+	x.applyChanges()
+}
+
+// applyChanges applies the pending changes. mu must be held.
+func (x *contents) applyChanges() {
 	changes := x.pending.take()
 	for i := range changes {
 		x.apply(&changes[i])

@@ -85,3 +85,14 @@ func (x *Index) Has(id events.TaskID, at time.Time) bool {
 	c, i := x.table.rows.at(row)
 	return c.ended(i) && c.updatedAt(i) >= at.UnixMicro()
 }
+
+// Lacks reports whether the index is complete and does not have a task. It returns false if another request holds the index.
+func (x *Index) Lacks(id events.TaskID) bool {
+	if !x.complete.Load() || !x.mu.TryLock() {
+		return false
+	}
+	defer x.mu.Unlock()
+	x.applyChanges()
+	_, ok := x.table.row(id)
+	return !ok
+}

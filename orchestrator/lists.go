@@ -27,6 +27,8 @@ type Lists interface {
 	// commit at a time has left, or a newer one.
 	Add(line api.Summary, seq uint64)
 	Has(id events.TaskID, at time.Time) bool
+	// Lacks reports whether a complete index does not have a task. It does not wait: it returns false if it cannot tell at once.
+	Lacks(id events.TaskID) bool
 	// Remove removes tasks before the log removes them.
 	Remove(ids []events.TaskID) error
 	// Load reads what an earlier node has saved, and returns the positions of the archive and the live log up to which that is

@@ -143,8 +143,9 @@ type submission struct {
 	keysOf     string
 	generation int
 
-	// ticket is nil if the node itself wants the task.
+	// ticket is nil if the node itself wants the task. begun is set once it is used.
 	ticket *ticket
+	begun  bool
 
 	cause   string
 	prog    *plan.Program
@@ -352,14 +353,39 @@ func (cl *cleaner) describe(p *events.Submitted, pl *plan.Plan, r api.SubmitRequ
 
 // create creates the task, or finds the existing task with its id. mu must be held; it is also held when done is called.
 func (sm *submitter) create(s *submission, actor string, extra *submitExtra, done func(api.SubmitReply, error)) {
-	if !s.chosen {
+	switch {
+	case !s.chosen:
 		sm.writeFirstCommit(s, actor, extra, done)
-		return
+	case sm.unknown(s):
+		sm.createUnknown(s, actor, extra, done)
+	default:
+		sm.createOrFind(s, actor, extra, done)
 	}
-	sm.createOrFind(s, actor, extra, done)
 }
 
-// createOrFind is create for a task with a chosen id.
+// unknown reports whether a task with a chosen id is unknown to the index of lists, so that it most likely does not exist. A task with
+// a concurrency key is looked up in the log, because its creation may cancel others. mu must be held.
+func (sm *submitter) unknown(s *submission) bool {
+	_, unread := sm.engine.concurrencyKeys.unread[s.id]
+	return s.payload.Concurrency == nil && sm.engine.tasks[s.id] == nil && !unread && sm.cfg.Lists.Lacks(s.id)
+}
+
+// createUnknown creates a task that is unknown to the index of lists. The log refuses the first commit of a task that it has or had.
+func (sm *submitter) createUnknown(s *submission, actor string, extra *submitExtra, done func(api.SubmitReply, error)) {
+	sm.writeFirstCommit(s, actor, extra, func(reply api.SubmitReply, err error) {
+		e := sm.engine.tasks[s.id]
+		refused := e != nil && e.busy && (fault.Has(err, fault.Conflict) || fault.Has(err, fault.Gone))
+		if !refused {
+			done(reply, err)
+			return
+		}
+		e.open = false
+		sm.quota.uncount(e)
+		sm.createOrFind(s, actor, extra, done)
+	})
+}
+
+// createOrFind is create for a task with a chosen id. It reads the log before it writes to it.
 func (sm *submitter) createOrFind(s *submission, actor string, extra *submitExtra, done func(api.SubmitReply, error)) {
 	sm.engine.withEntry(s.id, func(e *entry, err error) {
 		switch {
@@ -408,8 +434,9 @@ func (sm *submitter) applyConcurrency(p *events.Submitted) error {
 func (sm *submitter) writeFirstCommit(s *submission, actor string, extra *submitExtra, done func(api.SubmitReply, error)) {
 	actor = cmp.Or(actor, decide.ActorNode)
 	err := sm.mayBegin(s.ticket)
-	if err == nil {
+	if err == nil && !s.begun {
 		err = s.ticket.begin()
+		s.begun = err == nil
 	}
 	s.payload.Share = extra.share
 	s.payload.Limited = s.payload.Limited || extra.limited
