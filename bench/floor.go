@@ -35,7 +35,7 @@ func floorRates() []measurement {
 	l := layout{"floor-", "three processes, no orchestration", floorProcesses, bareProcesses}
 	var list []measurement
 	for _, w := range workloads() {
-		if w.inFlight == 1 || w.id == "64" {
+		if w.inFlight == 1 || w.id == "64" || w.keys {
 			continue
 		}
 		ids := []string{l.prefix + w.id}

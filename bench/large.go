@@ -186,7 +186,7 @@ func submitOpen(ctx context.Context, owner api.API, n int) error {
 		}
 		const at = 1000
 		for left := max(n/2, 1); left > 0; left -= at {
-			if err := submitBatch(ctx, owner, text, min(left, at)); err != nil {
+			if err := submitBatch(ctx, owner, text, workload{batch: min(left, at)}); err != nil {
 				return err
 			}
 		}

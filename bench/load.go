@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/plan"
 )
@@ -23,8 +24,9 @@ type workload struct {
 	each     bool
 	inFlight int
 	// batch is the number of tasks to submit at once, to a queue that no worker serves; 0 means to submit one task and
-	// wait for its end.
+	// wait for its end. With keys, each task of a batch has an idempotency key of its own, else an id, as from orch submit.
 	batch int
+	keys  bool
 }
 
 // idleQueue is a queue without workers. It serves to measure only the submission of tasks.
@@ -38,6 +40,7 @@ func workloads() []workload {
 		{id: "64", name: "1-step tasks, 64 in flight", steps: 1, inFlight: 64},
 		{id: "submit", name: "submit, 16 clients, nobody executes", steps: 1, inFlight: 16, batch: 1},
 		{id: "batch", name: "submit, batches of 500, 4 clients, nobody executes", steps: 1, inFlight: 4, batch: 500},
+		{id: "keyed", name: "submit with keys, batches of 500, 4 clients, nobody executes", steps: 1, inFlight: 4, batch: 500, keys: true},
 	}
 }
 
@@ -120,7 +123,7 @@ func newAPISystem(owner api.API, children []*child, stop func()) *system {
 			return 0, err
 		}
 		if w.batch > 1 {
-			return w.batch, submitBatch(ctx, owner, text, w.batch)
+			return w.batch, submitBatch(ctx, owner, text, w)
 		}
 		if w.batch == 1 {
 			_, err := owner.Submit(ctx, api.SubmitRequest{Plan: text, Queue: idleQueue})
@@ -165,11 +168,17 @@ func (p *planCache) of(w workload) (json.RawMessage, error) {
 	return text, err
 }
 
-// submitBatch submits n tasks at once.
-func submitBatch(ctx context.Context, owner api.API, text json.RawMessage, n int) error {
-	r := api.SubmitBatchRequest{Tasks: make([]api.SubmitRequest, n)}
+// submitBatch submits a batch of tasks at once.
+func submitBatch(ctx context.Context, owner api.API, text json.RawMessage, w workload) error {
+	r := api.SubmitBatchRequest{Tasks: make([]api.SubmitRequest, w.batch)}
 	for i := range r.Tasks {
+		id := events.NewTaskID(time.Now())
 		r.Tasks[i] = api.SubmitRequest{Plan: text, Queue: idleQueue}
+		if w.keys {
+			r.Tasks[i].IdempotencyKey = string(id)
+		} else {
+			r.Tasks[i].ID = id
+		}
 	}
 	reply, err := owner.SubmitBatch(ctx, r)
 	if err != nil {

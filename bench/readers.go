@@ -189,7 +189,7 @@ func (l *benchRun) prepareReaders(ctx context.Context, owner api.API, finished i
 	}
 	const at = 1000
 	for left := l.scaled(queuedTasks); left > 0; left -= at {
-		if err := submitBatch(ctx, owner, one, min(left, at)); err != nil {
+		if err := submitBatch(ctx, owner, one, workload{batch: min(left, at)}); err != nil {
 			return err
 		}
 	}

@@ -201,3 +201,27 @@ func perSecond(b *testing.B) {
 	b.Helper()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "appends/s")
 }
+
+// BenchmarkReadNothing reads tasks that do not exist, from a store that has removed many.
+func BenchmarkReadNothing(b *testing.B) {
+	const removed, part = 200_000, 10_000
+	n := bustest.NewNode(b, bus.ServerConfig{Durability: bus.Relaxed})
+	for range removed / part {
+		tasks := make([]events.TaskID, part)
+		for i := range tasks {
+			tasks[i] = events.NewTaskID(time.Now())
+		}
+		require.NoError(b, n.RecordAllRemoved(b.Context(), tasks))
+	}
+	read := func() {
+		for _, err := range n.Read(b.Context(), events.NewTaskID(time.Now().Add(-time.Hour)), 1) {
+			b.Fatal("there is no such task", err)
+		}
+	}
+	for range 2_000 { // reaches most subjects of records
+		read()
+	}
+	for b.Loop() {
+		read()
+	}
+}

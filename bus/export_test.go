@@ -23,6 +23,19 @@ func (ar *archive) RecordRemoved(ctx context.Context, task events.TaskID) error 
 	return ar.writeRemoved(ctx, records)
 }
 
+// RecordAllRemoved writes records of removals, of tasks that need not exist.
+func (ar *archive) RecordAllRemoved(ctx context.Context, tasks []events.TaskID) error {
+	records := map[string]*bytes.Buffer{}
+	for _, task := range tasks {
+		subject := removedSubject(task)
+		if records[subject] == nil {
+			records[subject] = &bytes.Buffer{}
+		}
+		records[subject].WriteString(string(task) + " 12345678-12345679\n")
+	}
+	return ar.writeRemoved(ctx, records)
+}
+
 // FormatPositions and ParsePositions are how a record of removed tasks has positions.
 func FormatPositions(positions []uint64) string { return formatPositions(positions) }
 

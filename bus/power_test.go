@@ -303,6 +303,8 @@ func (m *machine) recover(t *testing.T, level bus.Durability, image string, acke
 	cfg := bus.ServerConfig{DataDir: filepath.Join(root, "data"), Durability: level}
 	if server, err := bus.StartServer(t.Context(), cfg); fault.Has(err, fault.DataLoss) {
 		o.refusal, o.missing = err.Error(), len(acked)
+		report, err := bus.Inspect(t.Context(), cfg.DataDir)
+		t.Logf("%v: %+v", err, report)
 		return o
 	} else if err == nil {
 		require.NoError(t, server.Close(t.Context()))

@@ -141,6 +141,7 @@ func (ar *archive) writeRemoved(ctx context.Context, records map[string]*bytes.B
 			return err
 		}
 		ar.removals.Store(true)
+		defer ar.removed.forget(subject)
 		m := &nats.Msg{Subject: subject, Data: body.Bytes(), Header: nats.Header{removedHeader: {strconv.FormatInt(time.Now().Unix(), 10)}}}
 		if _, err := ar.conn.js.PublishMsg(ctx, m); err != nil {
 			return archiveFault(err)
@@ -208,8 +209,14 @@ func (ar *archive) removedAt(ctx context.Context, task events.TaskID) (time.Time
 	if !ar.removals.Load() {
 		return time.Time{}, false, nil
 	}
+	subject := removedSubject(task)
+	lacks, written := ar.removed.lacks(subject, task)
+	if lacks {
+		return time.Time{}, false, nil
+	}
+	var tasks []uint32
 	start := []byte(string(task) + " ")
-	for e, err := range ar.conn.walk(ctx, archiveStream, removedSubject(task), 1, math.MaxUint64) {
+	for e, err := range ar.conn.walk(ctx, archiveStream, subject, 1, math.MaxUint64) {
 		if err != nil {
 			return time.Time{}, false, err
 		}
@@ -220,7 +227,9 @@ func (ar *archive) removedAt(ctx context.Context, task events.TaskID) (time.Time
 			}
 			return time.Unix(at, 0).UTC(), true, nil
 		}
+		tasks = ar.removed.tasksIn(e.Data, tasks)
 	}
+	ar.removed.learn(subject, tasks, written)
 	return time.Time{}, false, nil
 }
 

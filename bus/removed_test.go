@@ -39,6 +39,24 @@ func isRemoved(t *testing.T, n *bustest.Node, task events.TaskID) {
 	assert.Equal(t, 1, read)
 }
 
+// What a lookup has learned of the records of removals does not hide those that come later.
+func TestRemovalAfterLookups(t *testing.T) {
+	t.Parallel()
+	n := bustest.NewNode(t, bus.ServerConfig{Durability: bus.Relaxed})
+	tasks := archivedDay(t, n, 20)
+	for i := 0; i < len(tasks); i += 5 {
+		require.NoError(t, n.Remove(t.Context(), tasks[i:i+5]))
+		for range 1500 { // so many reach all 256 subjects of records
+			for _, err := range n.Read(t.Context(), events.NewTaskID(time.Now().Add(-time.Hour)), 1) {
+				t.Fatal("there is no such task", err)
+			}
+		}
+		for _, task := range tasks[:i+5] {
+			isRemoved(t, n, task)
+		}
+	}
+}
+
 // A store whose newest tasks were removed is undamaged: it opens again, and a full check reports nothing.
 func TestStoreWithoutRemovedTasks(t *testing.T) {
 	t.Parallel()

@@ -116,6 +116,8 @@ type archive struct {
 	known    knownGroups
 	// removals is set when the archive has records of removed tasks.
 	removals atomic.Bool
+	// removed remembers the records of removed tasks.
+	removed *removedSet
 	// bookmarks remembers where readers of live histories stopped.
 	bookmarks bookmarks
 }
@@ -186,7 +188,7 @@ func (c *Conn) openStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 
 func newStore(cfg StoreConfig, c *Conn) *Store {
 	b := &streams{cfg: cfg, conn: c, space: newSpace(c.target.server)}
-	ar := &archive{streams: b, filter: newArchiveFilter(), attempts: newArchiveAttempts()}
+	ar := &archive{streams: b, filter: newArchiveFilter(), attempts: newArchiveAttempts(), removed: newRemovedSet()}
 	lag := cfg.Durability == Relaxed
 	mark := &marker{path: cfg.HighWaterFile, lag: lag}
 	b.journals = newJournalMarks(c.target.server, lag)
