@@ -64,7 +64,7 @@ func (ar *archive) move(ctx context.Context, task events.TaskID, first bool) err
 	}
 	at, err := ar.copyToArchive(ctx, task, first)
 	if err == nil {
-		err = ar.barrier().wait(archiveStream) // also for what an interrupted archiving has written
+		err = ar.settle(archiveStream) // also for what an interrupted archiving has written
 	}
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func (ar *archive) removeLive(ctx context.Context, task events.TaskID, at extent
 		if err := ar.purge(ctx, ar.live, subject, below); err != nil {
 			return err
 		}
-		if err := ar.barrier().wait(liveStream); err != nil {
+		if err := ar.settle(liveStream); err != nil {
 			return err
 		}
 	}
@@ -320,7 +320,7 @@ func (ar *archive) extendGrouped(ctx context.Context, task events.TaskID, groupe
 	if err := w.close(); err != nil {
 		return extent{}, err
 	}
-	if err := ar.barrier().wait(archiveStream); err != nil {
+	if err := ar.settle(archiveStream); err != nil {
 		return extent{}, err
 	}
 	return extent{last: upTo}, ar.removeGrouped(ctx, task)

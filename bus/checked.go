@@ -60,7 +60,7 @@ func writeChecked(dataDir string, streams []storefile.Stream) error {
 
 // listChecked checks what was written since the start, when the server has stopped, so that the next start need not.
 func (s *Server) listChecked(ctx context.Context) {
-	if s.barrier.failure() != nil || s.suspect || s.newer != nil || ctx.Err() != nil {
+	if s.firm.failure() != nil || s.suspect || s.newer != nil || ctx.Err() != nil {
 		return // the next start must read the disk, or there is no time
 	}
 	streams, err := storefile.CheckNew(ctx, storefile.Dir(filepath.Join(s.cfg.DataDir, storeDir)), believable, readChecked(s.cfg.DataDir))

@@ -114,7 +114,7 @@ func (s *Store) OpenJournal(ctx context.Context, name string) (*Journal, error) 
 		return nil, sideFault(err, contentOf(name)+" cannot be opened")
 	}
 	for _, stream := range []string{j.streamName(), snapsStream} {
-		if err := s.barrier().watch(stream); err != nil {
+		if err := s.watch(stream); err != nil {
 			return nil, err
 		}
 	}

@@ -54,8 +54,9 @@ func (m *journalMarks) raise(stream string, position uint64) {
 	}
 }
 
-// write writes the positions if one has moved and the disk is ready. With lag they are those of the call before.
-func (m *journalMarks) write(ready func() bool) error {
+// write writes the positions if one has moved and the disk is ready. With lag they are those of the call before, and settle makes the
+// journals durable that have moved.
+func (m *journalMarks) write(ready func() bool, settle func(stream string) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	next := maps.Clone(m.reached)
@@ -64,6 +65,13 @@ func (m *journalMarks) write(ready func() bool) error {
 	}
 	if m.path == "" || maps.Equal(next, m.written) || !ready() {
 		return nil
+	}
+	for stream, position := range next {
+		if m.lag && position != m.written[stream] {
+			if err := settle(stream); err != nil {
+				return err
+			}
+		}
 	}
 	if err := writeSealed(m.path, journalPositions{Reached: next}); err != nil {
 		return err
@@ -93,5 +101,5 @@ func isJournal(stream string) bool { return strings.HasPrefix(stream, journalPre
 
 // writeJournals writes the positions of the journals, unless the disk is full or a sync has failed. A later call includes them.
 func (b *streams) writeJournals() error {
-	return b.journals.write(func() bool { return b.barrier().failure() == nil && b.space.hasRoomForMark() })
+	return b.journals.write(func() bool { return b.barrier().failure() == nil && b.space.hasRoomForMark() }, b.settle)
 }

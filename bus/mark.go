@@ -103,8 +103,8 @@ func readMarkFile(path string, into *mark) error {
 // marker keeps the mark up to date. Only the store's maintenance goroutine uses it.
 type marker struct {
 	path string
-	// lag is set if commits are acknowledged before they are on the disk. Each mark is then written one round late, so
-	// that it never includes commits that a power loss can remove.
+	// lag is set if commits are acknowledged before they are on the disk. Each mark is then written one round late, and after a sync of its
+	// own, so that it never includes commits that a power loss can remove.
 	lag     bool
 	stream  time.Time // when the live stream was created
 	written mark      // the last mark written
@@ -249,7 +249,7 @@ func (hw *highWater) sideMark(ctx context.Context, name string) (sideMark, error
 		return sideMark{}, readFault(err)
 	}
 	info := stream.CachedInfo()
-	if err := hw.barrier().wait(name); err != nil { // only durable messages count
+	if err := hw.settle(name); err != nil { // only durable messages count
 		return sideMark{}, err
 	}
 	is := sideMark{Created: info.Created, Seq: info.State.LastSeq}
@@ -372,6 +372,11 @@ func (hw *highWater) writeMark(ctx context.Context, m mark) error {
 	}
 	if w.isSet() && !hw.space.hasRoomForMark() {
 		return nil // a later mark includes this one; a failed write would stop the server
+	}
+	if hw.mark.lag {
+		if err := hw.settle(liveStream); err != nil {
+			return err
+		}
 	}
 	m, err := m.sealed()
 	if err != nil {

@@ -35,8 +35,9 @@ import (
 const (
 	// powerCuts is the number of power cuts on default settings.
 	powerCuts = "ORCH_POWER_CUTS"
-	// powerDir has the load run on a data directory, at powerLevel, with powerSkip without any sync.
+	// powerDir has the load run on a data directory, at powerLevel, with powerSkip without any sync, with powerOld on tasks that are old.
 	powerDir   = "ORCH_POWER_DIR"
+	powerOld   = "ORCH_POWER_OLD"
 	powerLevel = "ORCH_POWER_LEVEL"
 	powerSkip  = "ORCH_POWER_SKIP"
 
@@ -57,6 +58,19 @@ func TestPowerLoad(t *testing.T) { //nolint:paralleltest // a child process that
 	n := bustest.NewNode(t, cfg)
 	mail := openMessages(t, n, messages.Config{})
 	acks := make(chan string, 4096)
+	if os.Getenv(powerOld) != "" {
+		go loadOld(t, n, acks)
+	} else {
+		loadAll(t, n, mail, acks)
+	}
+	for line := range acks {
+		_, _ = fmt.Fprintf(os.Stdout, "ACK %d %s\n", time.Now().UnixMilli(), line)
+	}
+}
+
+// loadAll writes everything, without end.
+func loadAll(t *testing.T, n *bustest.Node, mail *bus.Messages, acks chan<- string) {
+	t.Helper()
 	for range 16 {
 		go func() {
 			for {
@@ -66,9 +80,6 @@ func TestPowerLoad(t *testing.T) { //nolint:paralleltest // a child process that
 	}
 	for kind, d := range databasesOf(n) {
 		go loadDatabase(t, kind, d, acks)
-	}
-	for line := range acks {
-		_, _ = fmt.Fprintf(os.Stdout, "ACK %d %s\n", time.Now().UnixMilli(), line)
 	}
 }
 
@@ -104,6 +115,38 @@ func loadOne(t *testing.T, n *bustest.Node, mail *bus.Messages, acks chan<- stri
 		loadMessage(t, mail, c.Task, acks)
 	case 7:
 		loadRemoval(t, n, acks)
+	}
+}
+
+// oldTasks is the number of tasks that loadOld makes, each with oldCommits. They take several blocks of the log.
+const oldTasks, oldCommits = 1500, 6
+
+// loadOld makes tasks, waits until even a relaxed node has them on the disk, and archives them.
+func loadOld(t *testing.T, n *bustest.Node, acks chan<- string) {
+	t.Helper()
+	var tasks []events.TaskID
+	for range oldTasks {
+		c := eventstest.NewChain()
+		for range oldCommits {
+			r := c.Next(t, noise(2000))
+			seq, err := eventstest.Append(n, r)
+			if !assert.NoError(t, err) { //nolint:testifylint // not in the goroutine of the test
+				return
+			}
+			c.Accept(r, seq)
+			acks <- fmt.Sprintf("commit %s %d %s", c.Task, r.Rev, events.Hash(r.Data))
+		}
+		tasks = append(tasks, c.Task)
+	}
+	<-time.After(2*bus.RelaxedEvery + 2*time.Second)
+	for part := range slices.Chunk(tasks, oldTasks/16+1) {
+		go func() {
+			for _, task := range part {
+				if assert.NoError(t, n.Archive(t.Context(), task)) {
+					acks <- fmt.Sprintf("archive %s 0 -", task)
+				}
+			}
+		}()
 	}
 }
 
@@ -436,6 +479,25 @@ func TestPowerLossRelaxed(t *testing.T) {
 	t.Logf("%d acknowledged, %d lost, the oldest %v before the cut", o.commits, o.missing, o.oldest)
 	assert.Less(t, o.oldest, 10*time.Second)
 	assert.Empty(t, o.refusal)
+}
+
+// A power cut while a relaxed node archives takes nothing that is older than the last moments.
+func TestPowerLossWhileArchivingRelaxed(t *testing.T) {
+	t.Parallel()
+	need.Long(t)
+	cuts := 3
+	if testing.Short() {
+		cuts = 1
+	}
+	for i := range cuts {
+		m := newMachine(t, powerDisk, powerLevel+"="+string(bus.Relaxed), powerOld+"=1")
+		image, acked, at := m.cut(t, oldTasks*oldCommits+100+rand.IntN(oldTasks-200), 0)
+		o := m.recover(t, bus.Relaxed, image, acked, at)
+		t.Logf("cut %d: %d acknowledged, %d lost, the oldest %v before the cut", i+1, o.commits, o.missing, o.oldest)
+		assert.Less(t, o.oldest, time.Second)
+		assert.Empty(t, o.refusal)
+		assert.Empty(t, o.problem)
+	}
 }
 
 // Without a single sync the same test finds what is lost.

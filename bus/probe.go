@@ -40,17 +40,23 @@ const (
 	probeWithin  = 5 * time.Second
 )
 
-// startWithSyncing starts the server with the Syncing that its durability requires. SyncGroup depends on how the server and
-// the file system work, so startWithSyncing then tests both (see probe). If the test fails, it restarts the server with
-// SyncAlways.
+// startWithSyncing starts the server with the Syncing that its durability requires. A barrier depends on how the server and
+// the file system work, so startWithSyncing tests both (see probe). If the test fails, it restarts a server for SyncGroup with
+// SyncAlways; a relaxed one has no barrier, and settle syncs the file system instead.
 func (s *Server) startWithSyncing(ctx context.Context) error {
 	s.syncing = s.cfg.syncing()
-	if err := s.run(); err != nil || s.syncing != SyncGroup {
+	if err := s.run(); err != nil || s.syncing != SyncGroup && s.syncing != SyncInterval {
 		return err
 	}
 	reason := s.probe(ctx)
 	if reason == nil {
-		s.barrier = newBarrier(s.streamsDir(), s.cfg.Sync, s.recordSyncFailure)
+		s.firm = newBarrier(s.streamsDir(), s.cfg.Sync, s.recordSyncFailure)
+	}
+	if s.syncing == SyncInterval {
+		return nil
+	}
+	if reason == nil {
+		s.barrier = s.firm
 		return nil
 	}
 	s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the embedded server syncs every write by itself: slower, and as safe",

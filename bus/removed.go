@@ -78,7 +78,7 @@ func (ar *archive) Remove(ctx context.Context, tasks []events.TaskID) error {
 			return err
 		}
 	}
-	return ar.barrier().wait(archiveStream)
+	return ar.settle(archiveStream)
 }
 
 // removeArchived removes all messages of a task from the archive.
@@ -147,7 +147,7 @@ func (ar *archive) writeRemoved(ctx context.Context, records map[string]*bytes.B
 			return archiveFault(err)
 		}
 	}
-	return ar.barrier().wait(archiveStream)
+	return ar.settle(archiveStream)
 }
 
 // formatPositions returns ascending positions as ranges, such as "3-5,9".

@@ -21,7 +21,7 @@ func (s *Store) restartIfStuck(ctx context.Context, lost []*pending) {
 
 // stuck reports whether the server must be restarted.
 func (s *Store) stuck(server *Server, lost []*pending) bool {
-	if server.barrier.failure() != nil { // a new server would read cached data that is not on the disk
+	if server.firm.failure() != nil { // a new server would read cached data that is not on the disk
 		return false
 	}
 	if server.running() == nil {

@@ -316,7 +316,7 @@ func (s *Store) abandonTask(ctx context.Context, to quarantine, task events.Task
 	}
 	s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "task_given_up", slog.String("task", string(task)), slog.String("why", s.lostData.Tasks[task].What))
 	return errors.Join(s.purge(ctx, s.live, liveSubject(task), everything), s.removeArchived(ctx, task),
-		s.barrier().wait(liveStream), s.barrier().wait(archiveStream))
+		s.settle(liveStream), s.settle(archiveStream))
 }
 
 // keepPart adds the readable commits in an archive message to kept, and their positions to gone.

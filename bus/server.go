@@ -28,7 +28,8 @@ type Server struct {
 
 	syncing Syncing
 	reserve *reserve
-	barrier *barrier        // nil when the server syncs by itself
+	barrier *barrier        // what every acknowledgement waits for; nil when the server syncs by itself
+	firm    *barrier        // for what older data depends on, also on a relaxed node (see settle); nil when every write is synced
 	trusted storefile.Known // the blocks that the start has not read
 	suspect bool            // the previous node on the directory had a disk failure
 	newer   *fault.Error    // why the store is read-only: a newer orch has written it
@@ -228,7 +229,7 @@ func (s *Server) Close(ctx context.Context) error {
 	if ns != nil {
 		s.listChecked(ctx)
 	}
-	s.barrier.close()
+	s.firm.close()
 	return errors.Join(removeFile(filepath.Join(s.cfg.DataDir, nodeFile)), unlock(s.lock))
 }
 

@@ -206,6 +206,28 @@ func (b *streams) barrier() *barrier {
 	return b.conn.target.server.barrier
 }
 
+// settle makes all writes to a stream before the call durable, on a relaxed node too: something older depends on them, such as a history
+// that is removed from the log because the archive has it.
+func (b *streams) settle(stream string) error {
+	server := b.conn.target.server
+	switch {
+	case server == nil, server.syncing == SyncAlways:
+		return nil
+	case server.firm == nil:
+		return b.syncMeta()
+	default:
+		return server.firm.wait(stream)
+	}
+}
+
+// watch adds a stream to what can be made durable. The caller must make its existing content durable in another way.
+func (b *streams) watch(stream string) error {
+	if b.conn.target.server == nil {
+		return nil
+	}
+	return b.conn.target.server.firm.watch(stream)
+}
+
 // checkDurable returns an error if the commit at a position may not be on the disk because a sync has failed.
 func (b *streams) checkDurable(seq uint64) error {
 	err := b.barrier().err()

@@ -157,7 +157,7 @@ func ownStreams() []string {
 // watchAll adds the streams to the barrier, and makes their current content durable.
 func (b *streams) watchAll() error {
 	for _, stream := range append(ownStreams(), messagesStream) {
-		if err := b.barrier().watch(stream); err != nil {
+		if err := b.watch(stream); err != nil {
 			return err
 		}
 	}

@@ -27,11 +27,19 @@ type syncFailure struct {
 
 // recordSyncFailure writes suspectFile for the next start.
 func (s *Server) recordSyncFailure(f *fault.Error) {
-	s.cfg.Logger.LogAttrs(context.Background(), slog.LevelError, "the disk failed; nothing more is acknowledged", slog.Any("error", f.Err))
+	s.cfg.Logger.LogAttrs(context.Background(), slog.LevelError, "the disk failed", slog.Any("error", f.Err), slog.String("refused", s.refusedAfter()))
 	failure := syncFailure{At: events.Time(time.Now()), Cause: f.Err.Error()}
 	if err := writeJSON(filepath.Join(s.cfg.DataDir, suspectFile), failure); err != nil {
 		s.cfg.Logger.LogAttrs(context.Background(), slog.LevelError, "the next start will not know of it: run orch verify then", slog.Any("error", err))
 	}
+}
+
+// refusedAfter says what a node refuses after a failed sync.
+func (s *Server) refusedAfter() string {
+	if s.barrier == nil {
+		return "to archive and to remove tasks"
+	}
+	return "to acknowledge anything"
 }
 
 // discardPageCache drops the cached pages of the store if the last node has recorded a failed sync. The start then reads the
