@@ -23,7 +23,7 @@ func (sd *sideStore) Put(ctx context.Context, data []byte) (string, error) {
 	ref := digest(data)
 	info, err := sd.blobs.GetInfo(ctx, ref)
 	if err == nil && info.Size == uint64(len(data)) {
-		return ref, sd.barrier().wait(blobsStream) // a concurrent call may have stored the value, not yet durably
+		return ref, sd.settle(blobsStream) // a concurrent call may have stored the value, not yet durably
 	}
 	if err := sd.space.checkRoom(len(data), time.Now()); err != nil {
 		return "", err
@@ -32,7 +32,7 @@ func (sd *sideStore) Put(ctx context.Context, data []byte) (string, error) {
 	if err := sd.putObject(ctx, object{bucket: blobsBucket, name: ref}, data); err != nil {
 		return "", sideFault(err, "the value cannot be stored")
 	}
-	return ref, sd.barrier().wait(blobsStream)
+	return ref, sd.settle(blobsStream)
 }
 
 func sum(data []byte) []byte {
