@@ -251,17 +251,41 @@ func (s *Scheduler) takeTurn(ctx context.Context) error {
 	}
 	now := s.cfg.Clock()
 	back := now.Before(s.lastTurn.Add(-time.Second)) // somebody has set the clock
-	s.lastTurn = now
-	var due []*schedule
-	for sc := range s.each() {
-		if sc.table != nil && (back || !sc.idle && !sc.due.After(now)) {
-			due = append(due, sc)
-		}
+	if err := s.settleOpen(ctx, s.dueAt(now, back)); err != nil {
+		return err
 	}
-	if err := s.advance(ctx, due, now); err != nil {
+	now = s.cfg.Clock() // the answers may have taken a while
+	s.lastTurn = now
+	if err := s.advance(ctx, s.dueAt(now, back), now); err != nil {
 		return err
 	}
 	return s.startAll(ctx)
+}
+
+// dueAt returns the schedules that are due at a time, or all of them.
+func (s *Scheduler) dueAt(now time.Time, all bool) (due []*schedule) {
+	for sc := range s.each() {
+		if sc.table != nil && (all || !sc.idle && !sc.due.After(now)) {
+			due = append(due, sc)
+		}
+	}
+	return due
+}
+
+// settleOpen records the ends of the open tasks of schedules that are due and to which they matter. An owner that has no answer of the log
+// to the commit of an end tells of it late, but knows when it is asked.
+func (s *Scheduler) settleOpen(ctx context.Context, due []*schedule) error {
+	for _, sc := range due {
+		if sc.Definition.Overlap == schedules.AllowAll {
+			continue
+		}
+		for _, f := range sc.State.Open {
+			if id := events.TaskID(f.Task); s.isOver(ctx, id) {
+				s.TaskEnded(id)
+			}
+		}
+	}
+	return s.settle(ctx)
 }
 
 // settle records the ends of tasks, also of those that end meanwhile: what is decided next must know them.
