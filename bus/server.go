@@ -29,7 +29,7 @@ type Server struct {
 	syncing Syncing
 	reserve *reserve
 	barrier *barrier        // what every acknowledgement waits for; nil when the server syncs by itself
-	firm    *barrier        // for what older data depends on, also on a relaxed node (see settle); nil when every write is synced
+	firm    *barrier        // for what older data depends on, also on a relaxed node (see settle); nil when every write is synced, or when the probe failed
 	trusted storefile.Known // the blocks that the start has not read
 	suspect bool            // the previous node on the directory had a disk failure
 	newer   *fault.Error    // why the store is read-only: a newer orch has written it

@@ -122,7 +122,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 		return err
 	}
 	s.readAt = time.Now()
-	s.watchOpen(ctx)
+	s.watchOpen(ctx, s.list())
 	return nil
 }
 
@@ -152,14 +152,14 @@ func (s *Scheduler) reload(ctx context.Context) error {
 	}
 	s.readAt = time.Now()
 	if wrong || s.state.Position() != before {
-		s.watchOpen(ctx)
+		s.watchOpen(ctx, s.list())
 	}
 	return nil
 }
 
-// watchOpen watches the tasks that were open when the journal was written.
-func (s *Scheduler) watchOpen(ctx context.Context) {
-	for _, sc := range s.list() {
+// watchOpen watches the tasks of schedules that were open when the journal was written, and finds out which have ended.
+func (s *Scheduler) watchOpen(ctx context.Context, all []*schedule) {
+	for _, sc := range all {
 		for _, f := range sc.State.Open {
 			id := events.TaskID(f.Task)
 			s.watch(id, sc.Name)
@@ -251,7 +251,9 @@ func (s *Scheduler) takeTurn(ctx context.Context) error {
 	}
 	now := s.cfg.Clock()
 	back := now.Before(s.lastTurn.Add(-time.Second)) // somebody has set the clock
-	if err := s.settleOpen(ctx, s.dueAt(now, back)); err != nil {
+	// An owner that has no answer of the log to the commit of an end tells of it late, but knows when it is asked.
+	s.watchOpen(ctx, slices.DeleteFunc(s.dueAt(now, back), func(sc *schedule) bool { return sc.Definition.Overlap == schedules.AllowAll }))
+	if err := s.settle(ctx); err != nil {
 		return err
 	}
 	now = s.cfg.Clock() // the answers may have taken a while
@@ -270,22 +272,6 @@ func (s *Scheduler) dueAt(now time.Time, all bool) (due []*schedule) {
 		}
 	}
 	return due
-}
-
-// settleOpen records the ends of the open tasks of schedules that are due and to which they matter. An owner that has no answer of the log
-// to the commit of an end tells of it late, but knows when it is asked.
-func (s *Scheduler) settleOpen(ctx context.Context, due []*schedule) error {
-	for _, sc := range due {
-		if sc.Definition.Overlap == schedules.AllowAll {
-			continue
-		}
-		for _, f := range sc.State.Open {
-			if id := events.TaskID(f.Task); s.isOver(ctx, id) {
-				s.TaskEnded(id)
-			}
-		}
-	}
-	return s.settle(ctx)
 }
 
 // settle records the ends of tasks, also of those that end meanwhile: what is decided next must know them.
