@@ -67,7 +67,11 @@ func (a *appender) onAck(m *nats.Msg) {
 	if err != nil || ack.Error != nil {
 		ack.Seq = 0
 	}
-	p := a.acknowledged(id, ack.Seq, time.Now())
+	p, before := a.acknowledged(id, ack.Seq, time.Now())
+	if ack.Seq > 0 {
+		failpoint.Pass(failpoint.Written)
+	}
+	a.enqueueVerdicts(before...)
 	if p == nil {
 		return
 	}
@@ -75,8 +79,7 @@ func (a *appender) onAck(m *nats.Msg) {
 	case err != nil: // the answer is not from a stream that stores the message
 		a.resolveLater(p)
 	case ack.Error == nil:
-		failpoint.Pass(failpoint.Written)
-		a.enqueueVerdict(verdict{p: p, seq: ack.Seq})
+		a.enqueueVerdicts(verdict{p: p, seq: ack.Seq})
 	case p.expected.onLog && isConflictCode(ack.Error.ErrorCode): // the log has another message; the task may be unchanged
 		p.tries-- // it is certainly not in the log, and the server is not stuck
 		a.transmit(p)
@@ -84,29 +87,33 @@ func (a *appender) onAck(m *nats.Msg) {
 		p.stale = isConflictCode(ack.Error.ErrorCode)
 		a.resolveLater(p)
 	default:
-		a.enqueueVerdict(verdict{p: p, err: appendFault(p, ack.Error)})
+		a.enqueueVerdicts(verdict{p: p, err: appendFault(p, ack.Error)})
 	}
 }
 
-// enqueueVerdict queues a verdict to be reported after the next sync. If the log is not synced (no barrier), it reports the
-// verdict at once. A conflict waits for the sync too: the commit that was first may not be durable yet.
-func (a *appender) enqueueVerdict(v verdict) {
+// enqueueVerdicts queues verdicts to be reported after the next sync. If the log is not synced (no barrier), it reports them at once.
+// A conflict waits for the sync too: the commit that was first may not be durable yet.
+func (a *appender) enqueueVerdicts(all ...verdict) {
+	if len(all) == 0 {
+		return
+	}
 	if a.barrier == nil {
-		a.recordVerdict(v)
-		a.finish(v.p, v.seq, v.err)
+		a.report(all, nil)
 		return
 	}
 	a.mu.Lock()
 	ended := a.terminated
 	if !ended {
-		a.verdicts = append(a.verdicts, v)
+		a.verdicts = append(a.verdicts, all...)
 	}
 	a.mu.Unlock()
-	if ended {
-		a.finish(v.p, 0, unknownOutcome(v.p))
+	if !ended {
+		signal(a.syncSignal)
 		return
 	}
-	signal(a.syncSignal)
+	for _, v := range all {
+		a.finish(v.p, 0, unknownOutcome(v.p))
+	}
 }
 
 // syncLoop syncs the log whenever verdicts wait, until the appender stops. While it runs a sync, reportLoop reports the

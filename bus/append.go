@@ -2,16 +2,12 @@ package bus
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
@@ -44,6 +40,8 @@ type pending struct {
 	// expected is what order expects of the last message. stale is set if the log refused it because of the commits of its task.
 	expected expectation
 	stale    bool
+	// silent is set if the last message asked for no acknowledgement.
+	silent bool
 }
 
 // verdict is the outcome of an append. The caller gets a verdict once the commits that it relies on are durable.
@@ -53,8 +51,9 @@ type verdict struct {
 	err error
 }
 
-// appender sends appends as conditional messages and receives their acknowledgements. With a barrier, verdicts
-// that arrive while a sync runs wait for the next sync, and are reported together after it.
+// appender sends appends as conditional messages and receives their acknowledgements. Appends that arrive while an acknowledgement
+// is outstanding wait, and share the next one (see sendLoop). With a barrier, verdicts that arrive while a sync runs wait for the
+// next sync, and are reported together after it.
 type appender struct {
 	conn  *Conn
 	inbox string
@@ -62,10 +61,10 @@ type appender struct {
 	// root is the prefix of the subjects of appends, epoch the value of their epochHeader. Both are "" without a lease.
 	root, epoch   string
 	compact       *atomic.Bool // that of streams: whether to compress commits
-	messages      sync.Pool    // of *message
 	barrier       *barrier
 	slots         chan struct{}             // one token for each append between Append and done
 	fullSince     atomic.Pointer[time.Time] // since when there is no slot; nil while there are some
+	sendSignal    chan struct{}             // signals that sendLoop may have something to send
 	syncSignal    chan struct{}             // signals that a verdict waits for the barrier
 	groups        chan group                // verdicts whose sync is done
 	serverRefusal atomic.Pointer[refusal]   // why an external server refuses appends; cleared by the next success
@@ -75,12 +74,13 @@ type appender struct {
 	stop          chan struct{}
 	loops         sync.WaitGroup
 
-	sending    sync.Mutex // held while a message gets its number and is sent, so that the server receives them in this order
 	mu         sync.Mutex // guards the fields below
 	draining   bool
-	terminated bool // no goroutine is left to report verdicts: finish appends at once
+	terminated bool       // no goroutine is left to report verdicts: finish appends at once
+	waiting    []*pending // to be sent
 	lastID     uint64
-	inFlight   map[uint64]*pending // sent messages, by the number in the reply subject
+	inFlight   map[uint64]*pending // sent messages, by their numbers
+	asked      uint64              // the number of the newest message that asked for an acknowledgement
 	acked      uint64              // the highest number of a message that was acknowledged
 	ackedAt    time.Time           // the time of the newest acknowledgement
 	verdicts   []verdict           // waiting for the barrier
@@ -93,6 +93,7 @@ func (s *Store) openAppender(ctx context.Context) error {
 	a := &appender{
 		barrier:    s.barrier(),
 		slots:      make(chan struct{}, maxInFlight),
+		sendSignal: make(chan struct{}, 1),
 		syncSignal: make(chan struct{}, 1),
 		groups:     make(chan group, 1),
 		lostSignal: make(chan struct{}, 1),
@@ -106,9 +107,8 @@ func (s *Store) openAppender(ctx context.Context) error {
 	if s.epoch > 0 {
 		a.root, a.epoch = inputRootOf(s.epoch), strconv.FormatUint(s.epoch, 10)
 	}
-	a.messages.New = func() any { return newMessage(a.epoch) }
 	var err error
-	if a.conn, err = s.conn.openSecond(ctx, "appends", a.onReconnect); err != nil {
+	if a.conn, err = s.conn.openAppends(ctx, a.onReconnect); err != nil {
 		return err
 	}
 	a.inbox = a.conn.nc.NewInbox() + "."
@@ -121,6 +121,7 @@ func (s *Store) openAppender(ctx context.Context) error {
 		return fault.Wrap(fault.Unavailable, err, "the log cannot be opened")
 	}
 	s.appender = a
+	a.loops.Go(a.sendLoop)
 	a.loops.Go(a.syncLoop)
 	a.loops.Go(a.reportLoop)
 	return nil
@@ -202,44 +203,13 @@ func stopping() error {
 // send sends an append for the first time.
 func (a *appender) send(p *pending) {
 	a.mu.Lock()
-	if a.draining {
-		a.mu.Unlock()
+	draining := a.draining
+	a.mu.Unlock()
+	if draining {
 		a.finish(p, 0, stopping())
 		return
 	}
-	a.mu.Unlock()
 	a.transmit(p)
-}
-
-// transmit sends a message for an append.
-func (a *appender) transmit(p *pending) {
-	m := a.messages.Get().(*message) //nolint:forcetypeassert // nothing else is put there
-	m.Data = p.record.Data
-	if a.compact.Load() {
-		m.Data = packCommit(m.packed, p.record.Data)
-	}
-	a.sending.Lock()
-	a.mu.Lock()
-	id := a.track(p)
-	a.mu.Unlock()
-	err := a.publish(m, id, p)
-	a.sending.Unlock()
-	m.Data = nil
-	a.messages.Put(m)
-	if err != nil {
-		a.sendFailed(id, err)
-	}
-}
-
-// track registers a message that is about to be sent. a.mu must be held.
-func (a *appender) track(p *pending) uint64 {
-	a.lastID++
-	a.inFlight[a.lastID] = p
-	p.tries++
-	p.sent = time.Now()
-	p.incarnation = a.conn.incarnation()
-	p.expected, p.stale = a.order.sent(&p.record), false
-	return a.lastID
 }
 
 // untrack unregisters a message that was not sent, and returns its append, or nil if it was unregistered before.
@@ -252,95 +222,11 @@ func (a *appender) untrack(id uint64) *pending {
 	return p
 }
 
-// acknowledged unregisters a message that was stored at seq, or not stored if seq is 0, like untrack.
-func (a *appender) acknowledged(id, seq uint64, now time.Time) *pending {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	p := a.inFlight[id]
-	delete(a.inFlight, id)
-	a.acked, a.ackedAt = max(a.acked, id), now
-	if p == nil || seq == 0 {
-		a.order.wrong(a.lastID)
-	} else {
-		a.order.stored(p, seq, id, a.lastID)
-	}
-	return p
-}
-
 // forget lets the server check that a later append follows the newest commit of its task in the log.
 func (a *appender) forget(task events.TaskID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.order.forget(task)
-}
-
-// publish sends an append. If the lease is not held, it does not send the append but parks it.
-func (a *appender) publish(m *message, id uint64, p *pending) error {
-	if a.lease != nil && !a.lease.Held() {
-		if p = a.untrack(id); p != nil {
-			a.park(p)
-		}
-		return nil
-	}
-	m.Subject, m.Reply = a.subject(p.record.Task), a.reply(id)
-	m.setHeader(p)
-	return a.conn.nc.PublishMsg(&m.Msg)
-}
-
-// message is a message for one append after the other: PublishMsg has encoded it when it returns.
-type message struct {
-	nats.Msg
-
-	ofTask, ofLog nats.Header // conditional on the task, on the log
-	expect, head  []string    // the values in both
-	packed        []byte      // room for a commit
-}
-
-func newMessage(epoch string) *message {
-	m := &message{expect: make([]string, 1), head: make([]string, 1), packed: make([]byte, 0, packedRoom)}
-	m.ofTask = nats.Header{taskHeader: m.expect, headHeader: m.head}
-	m.ofLog = nats.Header{logHeader: m.expect, headHeader: m.head}
-	if epoch != "" {
-		m.ofTask[epochHeader] = []string{epoch}
-	}
-	return m
-}
-
-func (m *message) setHeader(p *pending) {
-	m.head[0] = encodeHead(&p.record.Head)
-	m.Header, m.expect[0] = m.ofTask, strconv.FormatUint(p.record.After, 10)
-	if p.expected.onLog {
-		m.Header, m.expect[0] = m.ofLog, strconv.FormatUint(p.expected.position-1, 10)
-	}
-}
-
-// subject returns the subject to which commits of a task are published.
-func (a *appender) subject(task events.TaskID) string {
-	stored := liveSubject(task)
-	if a.root == "" {
-		return stored
-	}
-	return a.root + strings.TrimPrefix(stored, liveRoot)
-}
-
-// sendFailed handles an error of publishing a message. If the client was not connected, the message is certainly not in
-// the log; after any other error the log must be read.
-func (a *appender) sendFailed(id uint64, err error) {
-	p := a.untrack(id)
-	if p == nil {
-		return
-	}
-	refused := errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionClosed)
-	if refused && p.tries == 1 {
-		a.finish(p, 0, readFault(err))
-	} else {
-		a.resolveLater(p)
-	}
-}
-
-func (a *appender) reply(id uint64) string {
-	const base, size = 36, 64
-	return string(strconv.AppendUint(append(make([]byte, 0, size), a.inbox...), id, base))
 }
 
 // finish reports the outcome to the caller and frees its slot.
@@ -394,6 +280,7 @@ func (a *appender) expire(now time.Time, patience time.Duration) {
 			a.lost = append(a.lost, p)
 		}
 	}
+	signal(a.sendSignal)
 }
 
 // drain makes new appends fail and waits for those in flight, until ctx ends.
@@ -416,11 +303,11 @@ func (a *appender) close() {
 	a.loops.Wait()
 	a.conn.Close()
 	a.mu.Lock()
-	unfinished := slices.Concat(a.lost, slices.Collect(maps.Values(a.inFlight)))
+	unfinished := slices.Concat(a.waiting, a.lost, slices.Collect(maps.Values(a.inFlight)))
 	for _, v := range a.verdicts {
 		unfinished = append(unfinished, v.p)
 	}
-	a.inFlight, a.verdicts, a.lost, a.terminated = map[uint64]*pending{}, nil, nil, true
+	a.waiting, a.inFlight, a.verdicts, a.lost, a.terminated = nil, map[uint64]*pending{}, nil, nil, true
 	a.mu.Unlock()
 	for _, p := range unfinished {
 		a.finish(p, 0, unknownOutcome(p))

@@ -87,10 +87,16 @@ func TestForgedPast(t *testing.T) {
 // client is another user of the node's server.
 func client(t *testing.T, n *bustest.Node) jetstream.JetStream {
 	t.Helper()
-	nc, err := bustest.ConnectPlain(n.Server.Addr(), bustest.Operator(t, n.Config.DataDir))
-	require.NoError(t, err)
-	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(dialAppender(t, n).NATS())
 	require.NoError(t, err)
 	return js
+}
+
+// dialAppender connects as the only user who may write to the log.
+func dialAppender(t *testing.T, n *bustest.Node) *bus.Conn {
+	t.Helper()
+	c, err := bus.Dial(t.Context(), bus.Appender(n.Server))
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
 }

@@ -28,10 +28,12 @@ const (
 )
 
 // authenticator decides who may connect to the embedded server, and with which permissions: the operator, workers, and
-// agents and people with tokens. Every incarnation of the server has its own authenticator.
+// agents and people with tokens. Only the appender of the node may write to the log. Every incarnation of the server has its own authenticator.
 type authenticator struct {
 	auth credentials
-	log  *slog.Logger
+	// appends is the password of appenderUser.
+	appends string
+	log     *slog.Logger
 	// tokens points to the list of tokens of agents and people, which is nil until the node has read it.
 	tokens *atomic.Pointer[Tokens]
 	// refused, which may be nil, is called with the address of a client that was refused.
@@ -75,8 +77,11 @@ func (a *authenticator) admit(c server.ClientAuthentication) bool {
 		return false
 	case opts.Username == OperatorUser && equalSecrets(opts.Password, a.auth.Operator):
 		c.RegisterUser(&server.User{Username: OperatorUser, Permissions: &server.Permissions{
-			Publish: &server.SubjectPermission{Deny: []string{IdentitySubjects + ".>"}},
+			Publish: &server.SubjectPermission{Deny: []string{IdentitySubjects + ".>", liveAll}},
 		}})
+		return true
+	case opts.Username == appenderUser && equalSecrets(opts.Password, a.appends):
+		c.RegisterUser(&server.User{Username: appenderUser})
 		return true
 	case opts.Username == WorkerUser && equalSecrets(opts.Password, a.auth.Worker):
 		c.RegisterUser(&server.User{Username: WorkerUser, Permissions: permissions(

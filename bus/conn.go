@@ -27,6 +27,9 @@ const (
 	WorkerUser = "worker"
 )
 
+// appenderUser is the user of the connection for appends to the log of an embedded server. Its password never leaves the process.
+const appenderUser = "appender"
+
 const (
 	reconnectWait = 100 * time.Millisecond
 	dialWithin    = 5 * time.Second
@@ -309,11 +312,14 @@ func (t *target) fault(err error) error {
 	}
 }
 
-// openSecond opens a second connection to the same server.
-func (c *Conn) openSecond(ctx context.Context, name string, reconnected func()) (*Conn, error) {
+// openAppends opens a second connection to the same server, for appends. An embedded server lets no other connection write to the log.
+func (c *Conn) openAppends(ctx context.Context, reconnected func()) (*Conn, error) {
 	t := c.target
-	t.config.Name += " " + name
+	t.config.Name += " appends"
 	t.reconnected = reconnected
+	if t.server != nil {
+		t.config.User, t.config.Password = appenderUser, t.server.appends
+	}
 	return connect(ctx, t)
 }
 

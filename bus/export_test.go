@@ -140,3 +140,11 @@ func PackCommit(room, commit []byte) []byte { return packCommit(room, commit) }
 
 // UnpackCommit returns the commit that PackCommit has stored.
 func UnpackCommit(stored []byte, most int) ([]byte, error) { return unpackCommit(stored, most) }
+
+// Appender is how tests write into the log beside a store: with the credential of the store's own appends.
+func Appender(s *Server) DialConfig {
+	return DialConfig{URL: s.Addr(), User: appenderUser, Password: s.appends}
+}
+
+// AcksOf returns the subjects of the acknowledgements of a store.
+func AcksOf(s *Store) string { return s.appender.inbox + "*" }

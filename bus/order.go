@@ -42,9 +42,12 @@ type expectation struct {
 	onLog bool
 }
 
+// predicts reports whether there is a prediction.
+func (o *order) predicts() bool { return o.newest > 0 }
+
 // sent returns what to expect of a message that is about to be sent.
 func (o *order) sent(r *events.Record) expectation {
-	if o.newest == 0 {
+	if !o.predicts() {
 		return expectation{}
 	}
 	o.newest++

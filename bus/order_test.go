@@ -42,15 +42,13 @@ func conditions(t *testing.T, n *bustest.Node, task events.TaskID) (all []string
 	return all
 }
 
-// intrude lets somebody else write a commit into the log.
+// intrude lets somebody else write a commit into the log, who has the credential of the appender.
 func intrude(t *testing.T, n *bustest.Node, r events.Record) {
 	t.Helper()
 	m := nats.NewMsg(bus.LiveSubject(r.Task))
 	m.Data = r.Data
 	m.Header.Set("Orch", fmt.Sprintf("%d IN_PROGRESS %d %d - intruder", r.Rev, r.At.UnixMicro(), r.At.UnixMicro()))
-	js, err := jetstream.New(n.Conn.NATS())
-	require.NoError(t, err)
-	_, err = js.PublishMsg(t.Context(), m)
+	_, err := client(t, n).PublishMsg(t.Context(), m)
 	require.NoError(t, err)
 }
 
@@ -155,35 +153,95 @@ func TestStaleAppendsWithLostAnswers(t *testing.T) {
 	assert.Zero(t, bus.Restarts(n.Server))
 }
 
-// Appends of many tasks at a time succeed once each, though somebody else writes between them.
-func TestAppendsBesideAnother(t *testing.T) {
+// Nobody but the appender writes to the log of an embedded server.
+func TestNobodyElseWrites(t *testing.T) {
 	t.Parallel()
+	n := bustest.NewNode(t, bus.ServerConfig{})
+	refused := make(chan error, 1)
+	nc, err := bustest.ConnectPlain(n.Server.Addr(), bustest.Operator(t, n.Config.DataDir),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
+	require.NoError(t, err)
+	defer nc.Close()
+	c := eventstest.NewChain()
+	require.NoError(t, nc.Publish(bus.LiveSubject(c.Task), c.Next(t, "operator").Data))
+	require.ErrorIs(t, <-refused, nats.ErrPermissionViolation)
+	assert.Empty(t, eventstest.History(t, n, c.Task, 1))
+	_, err = bustest.ConnectPlain(n.Server.Addr(), nats.UserInfo("appender", ""))
+	require.ErrorIs(t, err, nats.ErrAuthorization)
+}
+
+// Appends of many tasks at a time succeed once each, though the log refuses others between them, and answers are lost.
+func TestAppendsBesideRefusals(t *testing.T) {
+	t.Parallel()
+	const tasks, commits = 100, 30
 	for _, level := range []bus.Durability{bus.Fsync, bus.Relaxed} {
 		t.Run(string(level), func(t *testing.T) {
 			t.Parallel()
 			n := bustest.NewNode(t, bus.ServerConfig{Durability: level})
-			chains := make([]*eventstest.Chain, 100)
-			var group sync.WaitGroup
+			known := eventstest.NewChain()
+			again := known.Next(t, "again")
+			known.Grow(t, n, 1)
+			var growing, refusals sync.WaitGroup
+			chains := make([]*eventstest.Chain, tasks)
 			for i := range chains {
 				chains[i] = eventstest.NewChain()
-				group.Go(func() { chains[i].Grow(t, n, 20) })
+				growing.Go(func() { chains[i].Grow(t, n, commits) })
 			}
-			for range 50 {
-				intrude(t, n, eventstest.NewChain().Next(t, "intruder"))
-			}
-			group.Wait()
-			onLog := 0
-			for _, c := range chains {
-				require.Len(t, eventstest.History(t, n, c.Task, 1), 20)
-			}
-			last := chains[0]
-			last.Grow(t, n, 3)
-			for _, condition := range conditions(t, n, last.Task) {
-				if condition[:len(ofLog)] == ofLog {
-					onLog++
+			ended := make(chan struct{})
+			refusals.Go(func() {
+				for i := 0; !closed(ended); i++ {
+					_, err := eventstest.Append(n, again)
+					assert.Equal(t, fault.Conflict, fault.CodeOf(err), "%v", err)
+					if i%50 == 0 {
+						bus.LoseAnswers(n.Store)
+					}
 				}
+			})
+			growing.Wait()
+			close(ended)
+			refusals.Wait()
+			for _, c := range chains {
+				require.Len(t, eventstest.History(t, n, c.Task, 1), commits)
 			}
-			assert.Positive(t, onLog)
+			require.Len(t, eventstest.History(t, n, known.Task, 1), 1)
+			assert.Zero(t, bus.Restarts(n.Server))
+			report, err := n.Verify(t.Context(), nil)
+			require.NoError(t, err)
+			assert.Empty(t, report.Problems)
 		})
 	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// Only the last message of a group asks for an acknowledgement.
+func TestGroupsShareAnAcknowledgement(t *testing.T) {
+	t.Parallel()
+	n := bustest.NewNode(t, bus.ServerConfig{Durability: bus.Relaxed})
+	eventstest.NewChain().Grow(t, n, 1)
+	acks, err := n.Conn.NATS().SubscribeSync(bus.AcksOf(n.Store))
+	require.NoError(t, err)
+	require.NoError(t, n.Conn.NATS().Flush())
+	const appends = 1000
+	var ended sync.WaitGroup
+	for range appends {
+		ended.Add(1)
+		n.Append(eventstest.NewChain().Next(t, "many"), func(_ uint64, err error) {
+			assert.NoError(t, err)
+			ended.Done()
+		})
+	}
+	ended.Wait()
+	require.NoError(t, n.Conn.NATS().Flush())
+	count, _, err := acks.Pending()
+	require.NoError(t, err)
+	assert.Positive(t, count)
+	assert.Less(t, count, appends/2)
 }

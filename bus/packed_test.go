@@ -146,7 +146,7 @@ func TestADamagedBlockIsOneLoss(t *testing.T) {
 	history := whole.Grow(t, n, 2)
 	raw, err := rawLog(t, n).GetMsg(t.Context(), 1)
 	require.NoError(t, err)
-	js, err := jetstream.New(bustest.Dial(t, n, "").NATS())
+	js, err := jetstream.New(dialAppender(t, n).NATS())
 	require.NoError(t, err)
 	head := strings.Replace(raw.Header.Get("Orch"), "1 ", "2 ", 1)
 	_, err = js.PublishMsg(t.Context(), &nats.Msg{Subject: raw.Subject, Header: nats.Header{"Orch": {head}}, Data: bytes.Repeat([]byte{1}, 100)})
@@ -192,7 +192,7 @@ func TestAnExternalStoreBegins(t *testing.T) {
 			_, err = meta.Put(t.Context(), "version", old)
 			require.NoError(t, err, name)
 		}
-		s, err := bustest.Dial(t, n, "").OpenStore(t.Context(), bus.StoreConfig{})
+		s, err := dialAppender(t, n).OpenStore(t.Context(), bus.StoreConfig{})
 		require.NoError(t, err, name)
 		v, err := s.Version(t.Context())
 		require.NoError(t, err, name)

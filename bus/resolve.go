@@ -57,9 +57,9 @@ func (s *Store) resolve(ctx context.Context, p *pending) bool {
 	case err != nil || !found && (late || leaseLost(s.cfg.Lease)):
 		s.appender.finish(p, 0, unknownOutcome(p))
 	case found && bytes.Equal(next.Data, p.record.Data):
-		s.appender.enqueueVerdict(verdict{p: p, seq: next.Seq})
+		s.appender.enqueueVerdicts(verdict{p: p, seq: next.Seq})
 	case found, p.stale && s.conn.target.server != nil: // in a cluster, the log that was read may be behind the one that refused
-		s.appender.enqueueVerdict(verdict{p: p, err: conflict(p)})
+		s.appender.enqueueVerdicts(verdict{p: p, err: conflict(p)})
 	default:
 		if full := s.abandonedFault(p); full != nil {
 			s.appender.finish(p, 0, full)

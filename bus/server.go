@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"net"
@@ -25,6 +26,8 @@ type Server struct {
 	cfg  ServerConfig
 	auth credentials
 	lock *os.File
+	// appends is the password of appenderUser.
+	appends string
 
 	syncing Syncing
 	reserve *reserve
@@ -61,7 +64,7 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, lock: lock, port: cfg.Port}
+	s := &Server{cfg: cfg, lock: lock, port: cfg.Port, appends: rand.Text()}
 	if cfg.Locked != nil {
 		err = cfg.Locked(ctx)
 	}
@@ -128,7 +131,7 @@ func (s *Server) run() error {
 	if err != nil {
 		return err
 	}
-	a := &authenticator{auth: s.auth, log: cfg.Logger, tokens: &s.agents, refused: cfg.Refused}
+	a := &authenticator{auth: s.auth, appends: s.appends, log: cfg.Logger, tokens: &s.agents, refused: cfg.Refused}
 	opts.CustomClientAuthentication = a
 	ns, err := server.NewServer(opts)
 	if err != nil {
