@@ -230,15 +230,13 @@ func TestGroupsShareAnAcknowledgement(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, n.Conn.NATS().Flush())
 	const appends = 1000
-	var ended sync.WaitGroup
+	ended := make(chan error, appends)
 	for range appends {
-		ended.Add(1)
-		n.Append(eventstest.NewChain().Next(t, "many"), func(_ uint64, err error) {
-			assert.NoError(t, err)
-			ended.Done()
-		})
+		n.Append(eventstest.NewChain().Next(t, "many"), func(_ uint64, err error) { ended <- err })
 	}
-	ended.Wait()
+	for range appends {
+		require.NoError(t, <-ended)
+	}
 	require.NoError(t, n.Conn.NATS().Flush())
 	count, _, err := acks.Pending()
 	require.NoError(t, err)
