@@ -67,19 +67,14 @@ func (a *appender) onAck(m *nats.Msg) {
 	if err != nil || ack.Error != nil {
 		ack.Seq = 0
 	}
-	p, before := a.acknowledged(id, ack.Seq, time.Now())
-	if ack.Seq > 0 {
-		failpoint.Pass(failpoint.Written)
-	}
-	a.enqueueVerdicts(before...)
-	if p == nil {
-		return
-	}
+	p, stored := a.acknowledged(id, ack.Seq, time.Now())
 	switch {
-	case err != nil: // the answer is not from a stream that stores the message
+	case len(stored) > 0:
+		failpoint.Pass(failpoint.Written)
+		a.enqueueVerdicts(stored...)
+	case p == nil:
+	case ack.Error == nil: // the answer is not from a stream that stores the message
 		a.resolveLater(p)
-	case ack.Error == nil:
-		a.enqueueVerdicts(verdict{p: p, seq: ack.Seq})
 	case p.expected.onLog && isConflictCode(ack.Error.ErrorCode): // the log has another message; the task may be unchanged
 		p.tries-- // it is certainly not in the log, and the server is not stuck
 		a.transmit(p)
@@ -94,9 +89,6 @@ func (a *appender) onAck(m *nats.Msg) {
 // enqueueVerdicts queues verdicts to be reported after the next sync. If the log is not synced (no barrier), it reports them at once.
 // A conflict waits for the sync too: the commit that was first may not be durable yet.
 func (a *appender) enqueueVerdicts(all ...verdict) {
-	if len(all) == 0 {
-		return
-	}
 	if a.barrier == nil {
 		a.report(all, nil)
 		return

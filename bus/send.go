@@ -89,10 +89,10 @@ func (a *appender) track(p *pending, last bool) uint64 {
 	return a.lastID
 }
 
-// acknowledged unregisters a message that was stored at seq, or not stored if seq is 0, and the silent messages before it. Positions are
-// predicted one after the other, and only the appender writes: if the message is where it was predicted, the silent messages are too,
-// and it returns their verdicts. Otherwise reading the log shows where they are.
-func (a *appender) acknowledged(id, seq uint64, now time.Time) (p *pending, before []verdict) {
+// acknowledged unregisters a message that was stored at seq, or not stored if seq is 0, and the silent messages before it. It returns the
+// verdicts of those that are stored. Positions are predicted one after the other, and only the appender writes: if the message is where
+// it was predicted, the silent messages are too. Otherwise reading the log shows where they are.
+func (a *appender) acknowledged(id, seq uint64, now time.Time) (p *pending, stored []verdict) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p = a.inFlight[id]
@@ -105,7 +105,7 @@ func (a *appender) acknowledged(id, seq uint64, now time.Time) (p *pending, befo
 			continue
 		case predicted && q.expected.position == seq-(id-earlier):
 			a.order.stored(q, q.expected.position, earlier, a.lastID)
-			before = append(before, verdict{p: q, seq: q.expected.position})
+			stored = append(stored, verdict{p: q, seq: q.expected.position})
 		default:
 			q.tries-- // the server has handled it, and is not stuck
 			a.lost = append(a.lost, q)
@@ -118,9 +118,10 @@ func (a *appender) acknowledged(id, seq uint64, now time.Time) (p *pending, befo
 		a.order.wrong(a.lastID)
 	} else {
 		a.order.stored(p, seq, id, a.lastID)
+		stored = append(stored, verdict{p: p, seq: seq})
 	}
 	signal(a.sendSignal)
-	return p, before
+	return p, stored
 }
 
 // publish sends an append. If the lease is not held, it does not send the append but parks it.
