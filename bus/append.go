@@ -249,11 +249,14 @@ func (a *appender) resolveLater(p *pending) {
 }
 
 // park adds an append to lost, to be resolved by reading the log.
-func (a *appender) park(p *pending) {
+func (a *appender) park(p *pending) { a.keep(&a.lost, p) }
+
+// keep adds an append to a list of the appender. If no goroutine is left to look at the list, it finishes the append.
+func (a *appender) keep(list *[]*pending, p *pending) {
 	a.mu.Lock()
 	ended := a.terminated
 	if !ended {
-		a.lost = append(a.lost, p)
+		*list = append(*list, p)
 	}
 	a.mu.Unlock()
 	if ended {

@@ -13,16 +13,7 @@ import (
 
 // transmit queues an append for sendLoop.
 func (a *appender) transmit(p *pending) {
-	a.mu.Lock()
-	ended := a.terminated
-	if !ended {
-		a.waiting = append(a.waiting, p)
-	}
-	a.mu.Unlock()
-	if ended {
-		a.finish(p, 0, unknownOutcome(p))
-		return
-	}
+	a.keep(&a.waiting, p)
 	signal(a.sendSignal)
 }
 
