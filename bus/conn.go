@@ -21,7 +21,8 @@ import (
 
 // The two users of the embedded server that have a password.
 const (
-	// OperatorUser is the user of the node and of the command line, with all permissions but to publish as another identity.
+	// OperatorUser is the user of the node and of the command line, with all permissions but to publish as another identity
+	// and to write to the log.
 	OperatorUser = "operator"
 	// WorkerUser may only call the work protocol and publish notifications.
 	WorkerUser = "worker"

@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -205,6 +206,15 @@ func TestAppendsBesideRefusals(t *testing.T) {
 			}
 			require.Len(t, eventstest.History(t, n, known.Task, 1), 1)
 			assert.Zero(t, bus.Restarts(n.Server))
+			last := chains[0]
+			last.Grow(t, n, 3)
+			onLog := 0
+			for _, condition := range conditions(t, n, last.Task) {
+				if strings.HasPrefix(condition, ofLog) {
+					onLog++
+				}
+			}
+			assert.Positive(t, onLog)
 			report, err := n.Verify(t.Context(), nil)
 			require.NoError(t, err)
 			assert.Empty(t, report.Problems)
