@@ -60,7 +60,7 @@ type appender struct {
 	lease Lease
 	// root is the prefix of the subjects of appends, epoch the value of their epochHeader. Both are "" without a lease.
 	root, epoch   string
-	compact       *atomic.Bool // that of streams: whether to compress commits
+	compact       *atomic.Bool // that of streams: whether to compress and link commits
 	barrier       *barrier
 	slots         chan struct{}             // one token for each append between Append and done
 	fullSince     atomic.Pointer[time.Time] // since when there is no slot; nil while there are some

@@ -245,7 +245,7 @@ func (w *archiveWriter) add(c *entry) (err error) {
 		w.body.Reset()
 	}
 	frame(&w.body, c.Stored)
-	w.head = lastHead{value: c.header.Get(headHeader), seq: c.Seq}
+	w.head = lastHead{value: archiveHead(c.header), seq: c.Seq}
 	w.at = extent{cmp.Or(w.at.first, c.Seq), c.Seq}
 	return nil
 }
@@ -315,7 +315,7 @@ func (ar *archive) extendArchive(ctx context.Context, task events.TaskID, parts 
 		for ; n < len(tail) && ar.hasRoom(&body, tail[n].Data); n++ {
 			frame(&body, tail[n].Stored)
 		}
-		head := lastHead{value: tail[n-1].header.Get(headHeader), seq: tail[n-1].Seq}
+		head := lastHead{value: archiveHead(tail[n-1].header), seq: tail[n-1].Seq}
 		if after, err = ar.publishPart(ctx, archiveSubject(task), body.Bytes(), after, head.headers(count)); err != nil {
 			return 0, err
 		}
@@ -355,7 +355,7 @@ func (ar *archive) tail(ctx context.Context, task events.TaskID, newest events.H
 	return tail, upTo, nil
 }
 
-// lastHead is the head of a history to be archived, as it is in the live log.
+// lastHead is the head of a history to be archived.
 type lastHead struct {
 	value string
 	seq   uint64
@@ -370,7 +370,7 @@ func (ar *archive) newest(ctx context.Context, task events.TaskID) (lastHead, er
 	if m == nil {
 		return lastHead{}, noLiveTask(task)
 	}
-	return lastHead{value: m.header.Get(headHeader), seq: m.Seq}, nil
+	return lastHead{value: archiveHead(m.header), seq: m.Seq}, nil
 }
 
 func noLiveTask(task events.TaskID) error {

@@ -13,8 +13,8 @@ import (
 // compressed begins with '{'. Another dictionary needs another mark, and another version of the store.
 const packedMark = 0x01
 
-// compactVersion is the version of the store from which on commits may be compressed, and archived histories share subjects. New
-// stores begin with it.
+// compactVersion is the version of the store from which on commits may be compressed, and each says where the one before it is, and
+// archived histories share subjects. New stores begin with it.
 const compactVersion = 3
 
 // packedRoom is the room that is kept for compressed commits: more than most of them need while they are made.

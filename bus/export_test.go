@@ -148,3 +148,13 @@ func Appender(s *Server) DialConfig {
 
 // AcksOf returns the subjects of the acknowledgements of a store.
 func AcksOf(s *Store) string { return s.appender.inbox + "*" }
+
+// Linked reports whether the history of a task is read along the links between its commits.
+func Linked(ctx context.Context, s *Store, task events.TaskID) bool {
+	_, ok := s.linked(ctx, task)
+	return ok
+}
+
+// FewLinked is the number of commits up to which a history is always read along its links, PerLink the number of messages between
+// two commits from which on a longer one is.
+const FewLinked, PerLink = fewLinked, perLink

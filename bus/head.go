@@ -24,9 +24,12 @@ const (
 	noParent = "-"
 )
 
-// encodeHead returns "rev state at created parent name", with times in microseconds and the name
-// URL-encoded.
-func encodeHead(h *events.Head) string {
+// headFields is the number of fields of a head.
+const headFields = 6
+
+// encodeHead returns "rev state at created parent name", with times in microseconds and the name URL-encoded. If before is not 0, it
+// follows: the position of the task's commit before this one.
+func encodeHead(h *events.Head, before uint64) string {
 	parent := string(h.Parent)
 	if parent == "" {
 		parent = noParent
@@ -37,7 +40,11 @@ func encodeHead(h *events.Head) string {
 	b = strconv.AppendInt(b, h.At.UnixMicro(), 10)
 	b = strconv.AppendInt(append(b, ' '), h.Created.UnixMicro(), 10)
 	b = append(append(append(b, ' '), parent...), ' ')
-	return string(append(b, url.QueryEscape(shorten(h.Name))...))
+	b = append(b, url.QueryEscape(shorten(h.Name))...)
+	if before > 0 {
+		b = strconv.AppendUint(append(b, ' '), before, 10)
+	}
+	return string(b)
 }
 
 func shorten(name string) string {
@@ -55,8 +62,7 @@ func shorten(name string) string {
 func decodeHead(task events.TaskID, value string, seq uint64) (events.Head, error) {
 	h := events.Head{Task: task, Seq: seq}
 	fields := strings.Split(value, " ")
-	const count = 6
-	if len(fields) != count {
+	if len(fields) != headFields && len(fields) != headFields+1 {
 		return h, damagedHead(h.Task, seq, nil)
 	}
 	var err [5]error
@@ -76,6 +82,26 @@ func decodeHead(task events.TaskID, value string, seq uint64) (events.Head, erro
 		h.Parent = events.TaskID(fields[4])
 	}
 	return h, nil
+}
+
+// commitBefore returns the position of the task's commit before the one with this header; 0 if the header does not say. The commit may
+// be elsewhere, because the log was copied.
+func commitBefore(header nats.Header) uint64 {
+	fields := strings.Split(header.Get(headHeader), " ")
+	if len(fields) != headFields+1 {
+		return 0
+	}
+	seq, _ := strconv.ParseUint(fields[headFields], 10, 64) // 0 after an error
+	return seq
+}
+
+// archiveHead returns the head in the header of a commit as the archive has it, which does not say where the commit before is.
+func archiveHead(header nats.Header) string {
+	value := header.Get(headHeader)
+	if fields := strings.Split(value, " "); len(fields) > headFields {
+		return strings.Join(fields[:headFields], " ")
+	}
+	return value
 }
 
 // liveHead implements headOf for the live log: every message has a head.

@@ -131,7 +131,7 @@ func (im *importing) Close() error {
 	failpoint.Pass(failpoint.Importing)
 	im.filter.add(im.head.Task, time.Now())
 	err := im.publish(nats.Header{
-		partHeader: {strconv.Itoa(im.parts + 1)}, headHeader: {encodeHead(&im.head)}, seqHeader: {"0"}, importHeader: {im.note},
+		partHeader: {strconv.Itoa(im.parts + 1)}, headHeader: {encodeHead(&im.head, 0)}, seqHeader: {"0"}, importHeader: {im.note},
 	})
 	if err != nil {
 		return err

@@ -71,7 +71,7 @@ func (sd *sideStore) SaveIndex(_ context.Context, index events.Index) error {
 	var body bytes.Buffer
 	for i := range index.Heads {
 		h := &index.Heads[i]
-		body.WriteString(string(h.Task) + " " + encodeHead(h) + "\n")
+		body.WriteString(string(h.Task) + " " + encodeHead(h, 0) + "\n")
 	}
 	for _, a := range index.Asleep {
 		body.WriteString(string(a.Task) + " ")

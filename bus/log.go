@@ -64,7 +64,7 @@ func (ar *archive) walkLive(ctx context.Context, task events.TaskID, at place, f
 			ar.bookmarks.move(task, at, last)
 		}
 	}()
-	for e, err := range ar.conn.walk(ctx, ar.liveName(), liveSubject(task), at.seq, math.MaxUint64) {
+	for e, err := range ar.liveFrom(ctx, task, at) {
 		if err == nil {
 			err = e.damage
 		}

@@ -51,9 +51,9 @@ func (a *appender) nextGroup(sent []*pending) []*pending {
 
 // sendMessage sends a message for an append.
 func (a *appender) sendMessage(m *message, p *pending, last bool) {
-	m.Data = p.record.Data
+	m.Data, m.before = p.record.Data, 0
 	if a.compact.Load() {
-		m.Data = packCommit(m.packed, p.record.Data)
+		m.Data, m.before = packCommit(m.packed, p.record.Data), p.record.After
 	}
 	a.mu.Lock()
 	id := a.track(p, last)
@@ -138,6 +138,7 @@ type message struct {
 	ofTask, ofLog nats.Header // conditional on the task, on the log
 	expect, head  []string    // the values in both
 	packed        []byte      // room for a commit
+	before        uint64      // where the task's commit before this one is; 0 to leave it out
 }
 
 func newMessage(epoch string) *message {
@@ -151,7 +152,7 @@ func newMessage(epoch string) *message {
 }
 
 func (m *message) setHeader(p *pending) {
-	m.head[0] = encodeHead(&p.record.Head)
+	m.head[0] = encodeHead(&p.record.Head, m.before)
 	m.Header, m.expect[0] = m.ofTask, strconv.FormatUint(p.record.After, 10)
 	if p.expected.onLog {
 		m.Header, m.expect[0] = m.ofLog, strconv.FormatUint(p.expected.position-1, 10)

@@ -96,7 +96,7 @@ type streams struct {
 	lostData *Lost
 	// touched is set when a stream beside the log may have grown since the last high-water mark.
 	touched atomic.Bool
-	// compact is set if the version of the store has compressed commits and groups of archived histories.
+	// compact is set if the version of the store has compressed and linked commits and groups of archived histories.
 	compact  atomic.Bool
 	startSeq uint64                      // the newest position when the store was opened; commits up to it are durable
 	loss     atomic.Pointer[fault.Error] // set once a loss is detected: no more appends

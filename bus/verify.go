@@ -81,7 +81,7 @@ type Report struct {
 
 	// limit is the maximum number of listed problems; 0 means maxProblems.
 	limit int
-	// compact is set if there are compressed commits or groups of archived histories.
+	// compact is set if there are compressed or linked commits or groups of archived histories.
 	compact bool
 }
 
@@ -270,7 +270,7 @@ func (v *verifier) readLive(ctx context.Context) error {
 			return
 		}
 		v.report.Live++
-		v.report.compact = v.report.compact || e.packed
+		v.report.compact = v.report.compact || e.packed || commitBefore(e.header) > 0
 		v.markSeen(e.Seq)
 		task := taskOf(e.subject)
 		v.checkEpoch(e, task)
