@@ -155,6 +155,6 @@ func Linked(ctx context.Context, s *Store, task events.TaskID) bool {
 	return ok
 }
 
-// FewLinked is the number of commits up to which a history is always read along its links, PerLink the number of messages between
-// two commits from which on a longer one is.
+// FewLinked is the number of commits up to which a history is always read along its links, PerLink the number of messages for
+// each further commit among which a longer one is.
 const FewLinked, PerLink = fewLinked, perLink

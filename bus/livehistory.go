@@ -41,7 +41,7 @@ func (ar *archive) liveCommits(ctx context.Context, task events.TaskID) iter.Seq
 			return
 		}
 		for _, e := range commits {
-			if !yield(e, nil) {
+			if !yield(*e, nil) {
 				return
 			}
 		}
@@ -50,38 +50,51 @@ func (ar *archive) liveCommits(ctx context.Context, task events.TaskID) iter.Seq
 
 const (
 	// maxLinked is the number of commits up to which a history is read along its links, and fewLinked up to which it always is.
-	maxLinked, fewLinked = 200, 4
-	// perLink is how many messages the server looks through in the time of one request.
-	perLink = 256
+	maxLinked, fewLinked = 200, 8
+	// perLink is how many messages the server looks through in the time that a link costs more than a commit of a walk.
+	perLink = 180
 )
 
-// linked returns the live commits of a task. It reads them from the newest back, each from where the one after it says. It returns false
-// if a walk costs less, and if something about the log is unexpected: a walk then finds out what.
-func (ar *archive) linked(ctx context.Context, task events.TaskID) ([]entry, bool) {
+// linked returns the live commits of a task: the first, the newest, and from there back each from where the one after it says. It returns
+// false if a walk costs less, and if something about the log is unexpected: a walk then finds out what.
+func (ar *archive) linked(ctx context.Context, task events.TaskID) ([]*entry, bool) {
 	if ar.live == nil {
 		return nil, false
 	}
-	e, err := ar.conn.newest(ctx, ar.live, liveSubject(task))
-	newest, err := placeOf(e, err)
+	last, err := ar.conn.newest(ctx, ar.live, liveSubject(task))
+	newest, err := placeOf(last, err)
 	if err != nil || newest.rev == 0 || newest.rev > maxLinked {
 		return nil, false
 	}
-	commits := make([]entry, newest.rev)
-	size, links := 0, uint64(0)
-	for i := newest.rev - 1; i > 0; i-- {
-		commits[i] = *e
-		before := commitBefore(e.header)
-		size, links = size+len(e.Data), links+1
-		if before == 0 && i > 1 || newest.rev > fewLinked && newest.seq-before < perLink*links || size > partBytes {
-			return nil, false
-		}
-		e, err = ar.conn.next(ctx, liveStream, liveSubject(task), before)
-		if at, err := placeOf(e, err); err != nil || at.rev != i {
+	commits := make([]*entry, newest.rev)
+	commits[newest.rev-1] = last
+	if commits[0] == nil {
+		commits[0] = ar.commitAt(ctx, task, beginning)
+	}
+	if commits[0] == nil || newest.rev > fewLinked && newest.seq-commits[0].Seq < perLink*(newest.rev-fewLinked) {
+		return nil, false
+	}
+	size := 0
+	for i := len(commits) - 2; i > 0; i-- {
+		later := commits[i+1]
+		commits[i] = ar.commitAt(ctx, task, place{rev: uint64(i) + 1, seq: commitBefore(later.header)})
+		if size += len(later.Data); size > partBytes || commits[i] == nil {
 			return nil, false
 		}
 	}
-	commits[0] = *e
 	return commits, true
+}
+
+// commitAt returns a revision of a task that should be the first live commit at or after a position; nil if it is not.
+func (ar *archive) commitAt(ctx context.Context, task events.TaskID, at place) *entry {
+	if at.seq == 0 {
+		return nil
+	}
+	e, err := ar.conn.next(ctx, liveStream, liveSubject(task), at.seq)
+	if found, err := placeOf(e, err); err != nil || found.rev != at.rev {
+		return nil
+	}
+	return e
 }
 
 // checkCommit returns an error if a live commit does not have a revision, or may not be durable.

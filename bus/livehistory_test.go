@@ -57,7 +57,7 @@ func TestLinkedHistories(t *testing.T) {
 		"few":                {1, bus.FewLinked, true},
 		"many together":      {1, bus.FewLinked + 1, false},
 		"many apart":         {bus.PerLink, bus.FewLinked + 1, true},
-		"many not far apart": {bus.PerLink / 2, bus.FewLinked + 1, false},
+		"many not far apart": {bus.PerLink / bus.FewLinked / 2, bus.FewLinked + 1, false},
 		"too many":           {1, 201, false},
 	} {
 		chains := newChains(tc.together)
