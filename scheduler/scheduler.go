@@ -157,14 +157,15 @@ func (s *Scheduler) reload(ctx context.Context) error {
 	return nil
 }
 
-// watchOpen watches the tasks of schedules that were open when the journal was written, and finds out which have ended.
+// watchOpen watches the tasks of schedules that were open when the journal was written, and finds out which have ended. It does not make Run
+// take a turn: after one that failed, each turn looks again, and they must not follow one another at once.
 func (s *Scheduler) watchOpen(ctx context.Context, all []*schedule) {
 	for _, sc := range all {
 		for _, f := range sc.State.Open {
 			id := events.TaskID(f.Task)
 			s.watch(id, sc.Name)
 			if s.isOver(ctx, id) {
-				s.TaskEnded(id)
+				s.noteEnd(id)
 			}
 		}
 	}
@@ -192,13 +193,21 @@ func (s *Scheduler) Run(ctx context.Context) {
 
 // TaskEnded tells the scheduler that a task has ended. It does not block.
 func (s *Scheduler) TaskEnded(id events.TaskID) {
-	s.watching.Lock()
-	defer s.watching.Unlock()
-	if name, ours := s.watched[id]; ours {
-		delete(s.watched, id)
-		s.ended[id] = name
+	if s.noteEnd(id) {
 		s.nudge()
 	}
+}
+
+// noteEnd makes settle record the end of a task; false if it does not matter.
+func (s *Scheduler) noteEnd(id events.TaskID) bool {
+	s.watching.Lock()
+	defer s.watching.Unlock()
+	name, ours := s.watched[id]
+	if ours {
+		delete(s.watched, id)
+		s.ended[id] = name
+	}
+	return ours
 }
 
 func (s *Scheduler) nudge() {

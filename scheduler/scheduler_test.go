@@ -1,12 +1,15 @@
 package scheduler_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -238,6 +241,33 @@ func TestOutage(t *testing.T) {
 			})
 		}
 	}
+}
+
+// While the end of a task cannot be recorded, turns that look at the task again do not follow one another at once.
+func TestAFullDiskIsNotBusy(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.start()
+		w.put(s, "tick", minutely(schedules.Skip))
+		w.pass(s, time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		appends := 0
+		w.failing = func(string) (error, bool) {
+			if appends++; appends == 1000 {
+				cancel()
+			}
+			return fault.New(fault.DiskFull, "full"), false
+		}
+		w.end(s, "tick")
+		var ran sync.WaitGroup
+		ran.Go(func() { s.Run(ctx) })
+		time.Sleep(time.Minute)
+		cancel()
+		ran.Wait()
+		assert.LessOrEqual(t, appends, 65)
+		assert.Greater(t, appends, 50)
+	})
 }
 
 // With crashes and failures at any moment, each instant of each schedule starts exactly one task, whatever its policy is, as long
