@@ -265,11 +265,20 @@ const (
 	archivePart = 64
 )
 
+// busyWidth is how many tasks are archived concurrently while the node is busy. Archiving mostly waits for the disk: if it falls
+// behind, more tasks share the waits.
+func (ar *archiver) busyWidth() int {
+	if ar.cfg.Lists.Complete() && ar.cfg.Lists.Unarchived() > 2*ar.cfg.Limits.KeepUnarchived {
+		return archivers
+	}
+	return busyArchivers
+}
+
 // archiveAll archives tasks, except those in use. While the node is busy, it works half of the time, on fewer tasks at a time. It
 // returns only errors that every other task would get as well.
 func (ar *archiver) archiveAll(ctx context.Context, ids []events.TaskID, run *archiveRun, failed map[events.TaskID]time.Time) error {
 	seen := ar.log.sent()
-	width := busyArchivers
+	width := ar.busyWidth()
 	for part := range slices.Chunk(ids, archivePart) {
 		began := time.Now()
 		err := ar.archivePartOf(ctx, part, width, run, failed)
@@ -278,7 +287,7 @@ func (ar *archiver) archiveAll(ctx context.Context, ids []events.TaskID, run *ar
 		}
 		width = archivers
 		if sent := ar.log.sent(); sent != seen {
-			seen, width = sent, busyArchivers
+			seen, width = sent, ar.busyWidth()
 			sleep(ctx, time.Since(began))
 		}
 	}

@@ -2,6 +2,7 @@ package orchestrator_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -24,9 +25,22 @@ type slowArchive struct {
 	*memlog.Log
 
 	refuse atomic.Bool
+	mu sync.Mutex
+	// running is how many calls of Archive run, most how many have run at a time.
+	running, most int
+}
+
+// runs counts calls of Archive that have begun or ended.
+func (s *slowArchive) runs(more int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running += more
+	s.most = max(s.most, s.running)
 }
 
 func (s *slowArchive) Archive(ctx context.Context, id events.TaskID) error {
+	s.runs(1)
+	defer s.runs(-1)
 	select {
 	case <-ctx.Done():
 		return fault.From(ctx.Err())
@@ -229,6 +243,25 @@ func TestTooManyFinishedTasksAreArchivedEarly(t *testing.T) {
 		<-time.After(time.Hour)
 		assert.Empty(t, eventstest.HeadsOf(t, log))
 	})
+}
+
+// If archiving falls behind, it archives more tasks at a time.
+func TestMoreAreArchivedTogetherIfTooManyWait(t *testing.T) {
+	t.Parallel()
+	for keep, together := range map[int]int{30: 8, 19: 32} {
+		synctest.Test(t, func(t *testing.T) {
+			log := &slowArchive{Log: memlog.New(memlog.Config{})}
+			n := start(t, log.Log, func(c *orchestrator.Config) { c.Log, c.Limits.KeepUnarchived = log, keep })
+			<-time.After(time.Second) // until the lists are complete
+			for range 60 {
+				n.submit(setPlan)
+			}
+			<-time.After(10 * time.Minute)
+			log.mu.Lock()
+			defer log.mu.Unlock()
+			assert.Equal(t, together, log.most, keep)
+		})
+	}
 }
 
 // Who asks for a task that is being archived and is not in memory gets it afterwards, whether the archiving succeeds or fails.
