@@ -25,7 +25,7 @@ type slowArchive struct {
 	*memlog.Log
 
 	refuse atomic.Bool
-	mu sync.Mutex
+	mu     sync.Mutex
 	// running is how many calls of Archive run, most how many have run at a time.
 	running, most int
 }
