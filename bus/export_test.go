@@ -151,8 +151,8 @@ func AcksOf(s *Store) string { return s.appender.inbox + "*" }
 
 // Linked reports whether the history of a task is read along the links between its commits.
 func Linked(ctx context.Context, s *Store, task events.TaskID) bool {
-	_, ok := s.linked(ctx, task)
-	return ok
+	_, ok, err := s.linked(ctx, task)
+	return ok && err == nil
 }
 
 // FewLinked is the number of commits up to which a history is always read along its links, PerLink the number of messages for

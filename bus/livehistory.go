@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"math"
+	"strconv"
 
 	"github.com/orch-dev/orch/events"
 )
@@ -35,7 +36,11 @@ func (ar *archive) liveFrom(ctx context.Context, task events.TaskID, at place) i
 // messages after the one before, which may be those of thousands of other tasks.
 func (ar *archive) liveCommits(ctx context.Context, task events.TaskID) iter.Seq2[entry, error] {
 	return func(yield func(entry, error) bool) {
-		commits, ok := ar.linked(ctx, task)
+		commits, ok, err := ar.linked(ctx, task)
+		if err != nil {
+			yield(entry{}, err)
+			return
+		}
 		if !ok {
 			ar.conn.walk(ctx, ar.liveName(), liveSubject(task), 1, math.MaxUint64)(yield)
 			return
@@ -56,45 +61,57 @@ const (
 )
 
 // linked returns the live commits of a task: the first, the newest, and from there back each from where the one after it says. It returns
-// false if a walk costs less, and if something about the log is unexpected: a walk then finds out what.
-func (ar *archive) linked(ctx context.Context, task events.TaskID) ([]*entry, bool) {
-	if ar.live == nil {
-		return nil, false
+// false if a walk costs less, and if something about the log is unexpected: a walk then finds out what. So the server's count of
+// messages must be right: it has those that cannot be read, too.
+func (ar *archive) linked(ctx context.Context, task events.TaskID) (commits []*entry, ok bool, err error) {
+	if ar.live == nil || ar.conn.External() { // a link costs a round trip
+		return nil, false, nil
+	}
+	page, err := ar.conn.page(ctx, liveStream, liveSubject(task), 1, 1)
+	if err != nil || len(page) == 0 {
+		return nil, err == nil, err
+	}
+	first := &page[0]
+	if first.pending == "0" {
+		return []*entry{first}, true, nil
+	}
+	more, err := strconv.ParseUint(first.pending, 10, 64)
+	if err != nil || more >= maxLinked {
+		return nil, false, nil //nolint:nilerr // the count is moreMayFollow
 	}
 	last, err := ar.conn.newest(ctx, ar.live, liveSubject(task))
-	newest, err := placeOf(last, err)
-	if err != nil || newest.rev == 0 || newest.rev > maxLinked {
-		return nil, false
+	if err != nil {
+		return nil, false, readFault(err)
 	}
-	commits := make([]*entry, newest.rev)
-	commits[newest.rev-1] = last
-	if commits[0] == nil {
-		commits[0] = ar.commitAt(ctx, task, beginning)
-	}
-	if commits[0] == nil || newest.rev > fewLinked && newest.seq-commits[0].Seq < perLink*(newest.rev-fewLinked) {
-		return nil, false
-	}
-	size := 0
-	for i := len(commits) - 2; i > 0; i-- {
-		later := commits[i+1]
-		commits[i] = ar.commitAt(ctx, task, place{rev: uint64(i) + 1, seq: commitBefore(later.header)})
-		if size += len(later.Data); size > partBytes || commits[i] == nil {
-			return nil, false
-		}
-	}
-	return commits, true
+	return ar.between(ctx, first, last, more+1)
 }
 
-// commitAt returns a revision of a task that should be the first live commit at or after a position; nil if it is not.
-func (ar *archive) commitAt(ctx context.Context, task events.TaskID, at place) *entry {
-	if at.seq == 0 {
-		return nil
+// between is linked for a history of count commits, of which two are known.
+func (ar *archive) between(ctx context.Context, first, last *entry, count uint64) (commits []*entry, ok bool, err error) {
+	newest, unexpected := placeOf(last, nil)
+	if unexpected != nil || newest.rev != count || newest.seq <= first.Seq ||
+		count > fewLinked && newest.seq-first.Seq < perLink*(count-fewLinked) {
+		return nil, false, nil
 	}
-	e, err := ar.conn.next(ctx, liveStream, liveSubject(task), at.seq)
-	if found, err := placeOf(e, err); err != nil || found.rev != at.rev {
-		return nil
+	commits = make([]*entry, count)
+	commits[0], commits[count-1] = first, last
+	size := 0
+	for i := count - 2; i > 0; i-- {
+		later := commits[i+1]
+		before := commitBefore(later.header)
+		if size += len(later.Data); size > partBytes || before == 0 {
+			return nil, false, nil
+		}
+		e, err := ar.conn.next(ctx, liveStream, first.subject, before)
+		if err != nil {
+			return nil, false, err
+		}
+		if at, err := placeOf(e, nil); err != nil || at.rev != i+1 {
+			return nil, false, nil //nolint:nilerr // a walk finds out
+		}
+		commits[i] = e
 	}
-	return e
+	return commits, true, nil
 }
 
 // checkCommit returns an error if a live commit does not have a revision, or may not be durable.
