@@ -75,9 +75,9 @@ func (ar *archive) linked(ctx context.Context, task events.TaskID) (commits []*e
 	if first.pending == "0" {
 		return []*entry{first}, true, nil
 	}
-	more, err := strconv.ParseUint(first.pending, 10, 64)
-	if err != nil || more >= maxLinked {
-		return nil, false, nil //nolint:nilerr // the count is moreMayFollow
+	more, _ := strconv.ParseUint(first.pending, 10, 64) // 0 for moreMayFollow
+	if more == 0 || more >= maxLinked {
+		return nil, false, nil
 	}
 	last, err := ar.conn.newest(ctx, ar.live, liveSubject(task))
 	if err != nil {
@@ -88,9 +88,7 @@ func (ar *archive) linked(ctx context.Context, task events.TaskID) (commits []*e
 
 // between is linked for a history of count commits, of which two are known.
 func (ar *archive) between(ctx context.Context, first, last *entry, count uint64) (commits []*entry, ok bool, err error) {
-	newest, unexpected := placeOf(last, nil)
-	if unexpected != nil || newest.rev != count || newest.seq <= first.Seq ||
-		count > fewLinked && newest.seq-first.Seq < perLink*(count-fewLinked) {
+	if revisionOf(last) != count || last.Seq <= first.Seq || count > fewLinked && last.Seq-first.Seq < perLink*(count-fewLinked) {
 		return nil, false, nil
 	}
 	commits = make([]*entry, count)
@@ -106,12 +104,18 @@ func (ar *archive) between(ctx context.Context, first, last *entry, count uint64
 		if err != nil {
 			return nil, false, err
 		}
-		if at, err := placeOf(e, nil); err != nil || at.rev != i+1 {
-			return nil, false, nil //nolint:nilerr // a walk finds out
+		if revisionOf(e) != i+1 {
+			return nil, false, nil
 		}
 		commits[i] = e
 	}
 	return commits, true, nil
+}
+
+// revisionOf returns the revision of a live commit; 0 if it is nil or damaged.
+func revisionOf(e *entry) uint64 {
+	at, _ := placeOf(e, nil) // none after an error
+	return at.rev
 }
 
 // checkCommit returns an error if a live commit does not have a revision, or may not be durable.

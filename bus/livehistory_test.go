@@ -1,6 +1,7 @@
 package bus_test
 
 import (
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
+	"github.com/orch-dev/orch/fault"
 )
 
 // among stores the histories of tasks that run together: a commit of one is followed by those of all others.
@@ -115,6 +117,70 @@ func TestWrongLinks(t *testing.T) {
 		requireChain(t, n, c)
 	}
 	requireIntact(t, n)
+}
+
+// A history whose newest commit cannot be read is damaged, not shorter, and is not archived.
+func TestADamagedEndIsNoEnd(t *testing.T) {
+	t.Parallel()
+	for _, commits := range []int{1, 2, 3, bus.FewLinked + 2} {
+		n := bustest.NewNode(t, bus.ServerConfig{Durability: bus.Relaxed})
+		c, others := eventstest.NewChain(), newChains(200)
+		for range commits {
+			c.Grow(t, n, 1)
+			among(t, n, others, 1)
+		}
+		fillBlock(t, n)
+		n.Stop(t)
+		n.Start(t)
+		flip(t, streamFiles(t, n, "ORCH_EVENTS", "*.blk")[0], bus.LiveSubject(c.Task), 1)
+		count := 0
+		var err error
+		for _, err = range n.Read(t.Context(), c.Task, 1) {
+			count++
+		}
+		if commits > 1 { // nothing is left of a task of one
+			require.True(t, fault.Has(err, fault.DataLoss), "%d commits: %d, %v", commits, count, err)
+		}
+		require.Error(t, n.Archive(t.Context(), c.Task), commits)
+		requireChain(t, n, others[0])
+	}
+}
+
+// fillBlock makes the server begin another block: it has the one to which it appends in memory.
+func fillBlock(t *testing.T, log events.Log) {
+	t.Helper()
+	c := eventstest.NewChain()
+	for range 12 {
+		noise := make([]byte, 1<<20) // it does not get smaller when it is compressed
+		for i := range noise {
+			noise[i] = byte('a' + rand.IntN(26))
+		}
+		r := c.Next(t, string(noise))
+		seq, err := eventstest.Append(log, r)
+		require.NoError(t, err)
+		c.Accept(r, seq)
+	}
+}
+
+// A history with a commit that no link leads to is damaged, and is not archived without it.
+func TestACommitBesideTheLinks(t *testing.T) {
+	t.Parallel()
+	n := bustest.NewNode(t, bus.ServerConfig{})
+	js, err := jetstream.New(dialAppender(t, n).NATS())
+	require.NoError(t, err)
+	c := eventstest.NewChain()
+	all := c.Grow(t, n, 3)
+	for _, from := range all[1:] {
+		raw, err := rawLog(t, n).GetMsg(t.Context(), from.Seq)
+		require.NoError(t, err)
+		_, err = js.PublishMsg(t.Context(), &nats.Msg{Subject: raw.Subject, Header: nats.Header{"Orch": raw.Header["Orch"]}, Data: raw.Data})
+		require.NoError(t, err)
+	}
+	assert.False(t, bus.Linked(t.Context(), n.Store, c.Task))
+	for _, err = range n.Read(t.Context(), c.Task, 1) {
+	}
+	require.True(t, fault.Has(err, fault.DataLoss), "%v", err)
+	require.True(t, fault.Has(n.Archive(t.Context(), c.Task), fault.DataLoss))
 }
 
 // A store of an older version has no links, because older programs would not read them.
