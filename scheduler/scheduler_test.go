@@ -262,7 +262,7 @@ func TestAFullDiskIsNotBusy(t *testing.T) {
 		w.end(s, "tick")
 		var ran sync.WaitGroup
 		ran.Go(func() { s.Run(ctx) })
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		cancel()
 		ran.Wait()
 		assert.LessOrEqual(t, appends, 65)
