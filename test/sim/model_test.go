@@ -131,11 +131,18 @@ func (w *world) checkTrees(past []*history) {
 	}
 }
 
-// takesOver reports whether a commit takes over the result of a step from another task.
+// takesOver reports whether a commit takes over the end of a step from another task: its result, or its failure, since it was not called
+// in this one.
 func takesOver(c *events.Commit, step string) bool {
 	return slices.ContainsFunc(c.Events, func(e events.Event) bool {
-		d, ok := e.Data.(*events.Reused)
-		return ok && d.Step == step
+		switch d := e.Data.(type) {
+		case *events.Reused:
+			return d.Step == step
+		case *events.StepError:
+			return e.Kind == events.StepFailed && d.Step == step && d.Attempt == 0
+		default:
+			return false
+		}
 	})
 }
 
