@@ -61,8 +61,9 @@ func shorten(name string) string {
 // decodeHead decodes the result of encodeHead for a task. DATA_LOSS if value is damaged.
 func decodeHead(task events.TaskID, value string, seq uint64) (events.Head, error) {
 	h := events.Head{Task: task, Seq: seq}
+	value, _ = splitHead(value)
 	fields := strings.Split(value, " ")
-	if len(fields) != headFields && len(fields) != headFields+1 {
+	if len(fields) != headFields {
 		return h, damagedHead(h.Task, seq, nil)
 	}
 	var err [5]error
@@ -84,24 +85,27 @@ func decodeHead(task events.TaskID, value string, seq uint64) (events.Head, erro
 	return h, nil
 }
 
-// commitBefore returns the position of the task's commit before the one with this header; 0 if the header does not say. The commit may
-// be elsewhere, because the log was copied.
-func commitBefore(header nats.Header) uint64 {
-	fields := strings.Split(header.Get(headHeader), " ")
-	if len(fields) != headFields+1 {
-		return 0
+// splitHead returns a head without the position of the task's commit before, and that position; 0 if the head does not say. The commit
+// may be elsewhere, because the log was copied.
+func splitHead(value string) (head string, before uint64) {
+	if strings.Count(value, " ") < headFields {
+		return value, 0
 	}
-	seq, _ := strconv.ParseUint(fields[headFields], 10, 64) // 0 after an error
-	return seq
+	end := strings.LastIndexByte(value, ' ')
+	before, _ = strconv.ParseUint(value[end+1:], 10, 64) // 0 after an error
+	return value[:end], before
 }
 
-// archiveHead returns the head in the header of a commit as the archive has it, which does not say where the commit before is.
+// commitBefore returns the position of the task's commit before the one with this header, as splitHead does.
+func commitBefore(header nats.Header) uint64 {
+	_, before := splitHead(header.Get(headHeader))
+	return before
+}
+
+// archiveHead returns the head in the header of a commit as the archive has it, without the position of the commit before.
 func archiveHead(header nats.Header) string {
-	value := header.Get(headHeader)
-	if fields := strings.Split(value, " "); len(fields) > headFields {
-		return strings.Join(fields[:headFields], " ")
-	}
-	return value
+	head, _ := splitHead(header.Get(headHeader))
+	return head
 }
 
 // liveHead implements headOf for the live log: every message has a head.

@@ -26,7 +26,7 @@ func (p place) reaches(rev uint64) bool { return p.rev <= rev && rev-p.rev <= ma
 // beginning if there is none, and whenever something about the log is unexpected: a walk over the whole history then finds
 // out what.
 func (ar *archive) placeBefore(ctx context.Context, task events.TaskID, from uint64) (place, error) {
-	if from == 1 {
+	if from == 1 { // a bookmark there would only keep the reader from the links
 		return beginning, nil
 	}
 	if p, ok := ar.bookmarks.find(task, from); ok {

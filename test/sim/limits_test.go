@@ -67,7 +67,8 @@ func (w *world) checkLimitKeys(past []*history) {
 }
 
 // checkTaken checks that calls that a worker was just given exceed no limit, together with those that run according to the log and that
-// no worker has ended. The latter may exceed one: an owner that starts learns of calls from before by the heartbeats of their workers. Two concurrent owners do not know each other's calls, and no owner knows a late commit of a dead one.
+// no worker has ended. The latter may exceed one: an owner that starts learns of calls from before by the heartbeats of their workers.
+// Two concurrent owners do not know each other's calls, and no owner knows a late commit of a dead one.
 func (w *world) checkTaken(taken []*work.Call) {
 	if !w.hasLimits() || len(taken) == 0 || w.overlapped || w.strayed {
 		return
